@@ -1,0 +1,1 @@
+"""tilewright: a compiler, in Python, for tile kernels."""

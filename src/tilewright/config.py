@@ -1,0 +1,74 @@
+"""Every setting that comes from the environment, read here and nowhere else.
+
+`current()` re-reads the environment, so that a test or a notebook may set a variable between two
+launches. TRITON_* spellings are accepted where a user of Triton already has them in scripts.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def _flag(*names: str) -> bool:
+    return any(os.environ.get(name, "0").lower() in ("1", "true", "on", "yes") for name in names)
+
+
+def _text(*names: str) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+@dataclass(frozen=True)
+class Config:
+    """One snapshot of the settings."""
+
+    interpret: bool
+    """Run kernels as Python (TILEWRIGHT_INTERPRET, TRITON_INTERPRET)."""
+    debug: bool
+    """Keep `device_assert` in compiled kernels (TILEWRIGHT_DEBUG, TRITON_DEBUG)."""
+    cache_dir: Path | None
+    """Where compiled kernels are kept (TILEWRIGHT_CACHE_DIR, TRITON_CACHE_DIR); None: the user's cache folder."""
+    cache_limit_bytes: int
+    """Size bound of the disk cache (TILEWRIGHT_CACHE_LIMIT_MB, default 1024)."""
+    always_compile: bool
+    """Ignore the disk cache (TILEWRIGHT_ALWAYS_COMPILE, TRITON_ALWAYS_COMPILE)."""
+    print_autotuning: bool
+    """Tell which configuration won (TILEWRIGHT_PRINT_AUTOTUNING, TRITON_PRINT_AUTOTUNING)."""
+    cache_autotuning: bool
+    """Keep tuning results on disk (TILEWRIGHT_CACHE_AUTOTUNING, TRITON_CACHE_AUTOTUNING; default on)."""
+    full_traceback: bool
+    """Leave tilewright's own frames in tracebacks (TILEWRIGHT_FULL_TRACEBACK)."""
+    verify_each_pass: bool
+    """Verify the IR after every pass, not only once a level (TILEWRIGHT_VERIFY_EACH_PASS)."""
+    disabled_passes: tuple[str, ...]
+    """Passes to leave out, comma separated (TILEWRIGHT_DISABLE)."""
+    cpu_features_off: tuple[str, ...]
+    """CPU features to pretend are missing, comma separated, e.g. "amx-tile,avx512f" (TILEWRIGHT_CPU_FEATURES_OFF)."""
+    num_threads: int | None
+    """Threads of the CPU back end (TILEWRIGHT_NUM_THREADS, OMP_NUM_THREADS); None: all cores."""
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def current() -> Config:
+    """The settings as the environment has them now."""
+    cache_dir = _text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
+    threads = _text("TILEWRIGHT_NUM_THREADS", "OMP_NUM_THREADS")
+    tuning = _text("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")
+    return Config(
+        interpret=_flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"),
+        debug=_flag("TILEWRIGHT_DEBUG", "TRITON_DEBUG"),
+        cache_dir=Path(cache_dir) if cache_dir else None,
+        cache_limit_bytes=int(_text("TILEWRIGHT_CACHE_LIMIT_MB") or 1024) << 20,
+        always_compile=_flag("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"),
+        print_autotuning=_flag("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"),
+        cache_autotuning=tuning is None or tuning not in ("0", "false", "off"),
+        full_traceback=_flag("TILEWRIGHT_FULL_TRACEBACK"),
+        verify_each_pass=_flag("TILEWRIGHT_VERIFY_EACH_PASS"),
+        disabled_passes=_split(_text("TILEWRIGHT_DISABLE")),
+        cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
+        num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
+    )

@@ -1,0 +1,353 @@
+"""Scalar, pointer and tile types of the kernel language, and `constexpr`.
+
+One `dtype` object exists per scalar type; `pointer_type` and `block_type` wrap it. Signedness is a
+property of the language type only: the IR below is signless, and `semantics/` picks the signed or
+unsigned operation. Names and properties are Triton's, so that kernels which say
+`x_ptr.dtype.element_ty` or `tl.float32.primitive_bitwidth` work unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+_INTEGERS = {"int1": 1, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
+_FLOATS = {"fp8e4nv": 8, "fp8e5": 8, "fp16": 16, "bf16": 16, "fp32": 32, "fp64": 64}
+#: bits of the significand without the implicit one
+_MANTISSA = {"fp8e4nv": 3, "fp8e5": 2, "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
+#: the spelling used in signatures ("*fp32", "i32") and in cache keys
+_SHORT = {"int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+          "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64"}  # fmt: skip
+#: names by which arrays (NumPy, ml_dtypes, torch) call the same type
+_ARRAY_NAMES = {"int1": "bool", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2",
+                "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=True)
+class dtype:
+    """A scalar type, e.g. `float32`. Compare with `==`; `str()` gives the short name (`fp32`, `i8`)."""
+
+    name: str
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        """Width in bits; 1 for `int1`, which occupies a whole byte in memory."""
+        return _INTEGERS.get(self.name) or _UNSIGNED.get(self.name) or _FLOATS.get(self.name, 0)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element takes in memory."""
+        return max(1, self.primitive_bitwidth // 8)
+
+    @property
+    def fp_mantissa_width(self) -> int:
+        """Explicit significand bits of a floating type."""
+        return _MANTISSA[self.name]
+
+    @property
+    def scalar(self) -> dtype | pointer_type:
+        return self
+
+    @property
+    def element_ty(self) -> dtype:
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def array_name(self) -> str:
+        """The name NumPy, ml_dtypes and torch give this type (`bfloat16`, `float8_e4m3fn`, `bool`)."""
+        return _ARRAY_NAMES.get(self.name, self.name)
+
+    @property
+    def short_name(self) -> str:
+        """The spelling of signatures: `i32`, `u8`, `fp16`."""
+        return _SHORT.get(self.name, self.name)
+
+    def is_floating(self) -> bool:
+        return self.name in _FLOATS
+
+    def is_fp8(self) -> bool:
+        return self.name.startswith("fp8")
+
+    def is_fp16(self) -> bool:
+        return self.name == "fp16"
+
+    def is_bf16(self) -> bool:
+        return self.name == "bf16"
+
+    def is_fp32(self) -> bool:
+        return self.name == "fp32"
+
+    def is_fp64(self) -> bool:
+        return self.name == "fp64"
+
+    def is_standard_floating(self) -> bool:
+        return self.name in ("fp16", "bf16", "fp32", "fp64")
+
+    def is_int(self) -> bool:
+        return self.name in _INTEGERS or self.name in _UNSIGNED
+
+    def is_int_signed(self) -> bool:
+        return self.name in _INTEGERS and self.name != "int1"
+
+    def is_int_unsigned(self) -> bool:
+        return self.name in _UNSIGNED or self.name == "int1"
+
+    def is_bool(self) -> bool:
+        return self.name == "int1"
+
+    def is_int1(self) -> bool:
+        return self.name == "int1"
+
+    def is_int8(self) -> bool:
+        return self.name == "int8"
+
+    def is_int32(self) -> bool:
+        return self.name == "int32"
+
+    def is_int64(self) -> bool:
+        return self.name == "int64"
+
+    def is_ptr(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return self.name == "void"
+
+    def with_shape(self, shape: tuple[int, ...]) -> dtype | block_type:
+        """The tile of this type with `shape`, or the scalar itself for `()`."""
+        return block_type(self, tuple(shape)) if shape else self
+
+    def __str__(self) -> str:
+        return self.short_name
+
+    def __repr__(self) -> str:
+        return f"tilewright.language.{self.array_name if self.name in _ARRAY_NAMES else self.name}"
+
+
+@dataclass(frozen=True, eq=True)
+class pointer_type:
+    """Pointer to `element_ty` (a scalar `dtype`); `const` marks a `*k` parameter that is only read."""
+
+    element_ty: Any
+    const: bool = False
+
+    primitive_bitwidth = 64
+    itemsize = 8
+    shape = ()
+
+    @property
+    def name(self) -> str:
+        return f"pointer<{self.element_ty}>"
+
+    @property
+    def scalar(self) -> pointer_type:
+        return self
+
+    @property
+    def short_name(self) -> str:
+        return f"*{'k' if self.const else ''}{self.element_ty.short_name}"
+
+    def is_ptr(self) -> bool:
+        return True
+
+    def is_floating(self) -> bool:
+        return False
+
+    def is_int(self) -> bool:
+        return False
+
+    def is_bool(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return False
+
+    def with_shape(self, shape: tuple[int, ...]) -> pointer_type | block_type:
+        return block_type(self, tuple(shape)) if shape else self
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=True)
+class block_type:
+    """A tile: `scalar` elements (a `dtype` or `pointer_type`) in `shape` (a non-empty tuple of ints)."""
+
+    scalar: Any
+    shape: tuple[int, ...]
+
+    @property
+    def element_ty(self) -> Any:
+        return self.scalar
+
+    @property
+    def numel(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def name(self) -> str:
+        return f"<{'x'.join(map(str, self.shape))}x{self.scalar}>"
+
+    @property
+    def primitive_bitwidth(self) -> int:
+        return self.scalar.primitive_bitwidth
+
+    def is_block(self) -> bool:
+        return True
+
+    def is_ptr(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return False
+
+    def is_floating(self) -> bool:
+        return self.scalar.is_floating()
+
+    def is_int(self) -> bool:
+        return self.scalar.is_int()
+
+    def is_bool(self) -> bool:
+        return self.scalar.is_bool()
+
+    def with_shape(self, shape: tuple[int, ...]) -> Any:
+        return self.scalar.with_shape(shape)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+void = dtype("void")
+int1 = dtype("int1")
+int8 = dtype("int8")
+int16 = dtype("int16")
+int32 = dtype("int32")
+int64 = dtype("int64")
+uint8 = dtype("uint8")
+uint16 = dtype("uint16")
+uint32 = dtype("uint32")
+uint64 = dtype("uint64")
+float8e5 = dtype("fp8e5")
+float8e4nv = dtype("fp8e4nv")
+float16 = dtype("fp16")
+bfloat16 = dtype("bf16")
+float32 = dtype("fp32")
+float64 = dtype("fp64")
+pi32_t = pointer_type(int32)
+
+ALL_SCALARS: tuple[dtype, ...] = (
+    int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float8e5, float8e4nv, float16, bfloat16, float32, float64,
+)  # fmt: skip
+
+_BY_SHORT_NAME = {t.short_name: t for t in ALL_SCALARS} | {"u1": int1, "B": int1}
+_BY_ARRAY_NAME = {t.array_name: t for t in ALL_SCALARS}
+
+
+def from_short_name(text: str) -> dtype | pointer_type:
+    """Parse a signature type: `"fp32"`, `"i1"`, `"*fp16"`, `"*kfp16"`. Raises KeyError if unknown."""
+    if text.startswith("*"):
+        const = text.startswith("*k")
+        return pointer_type(_BY_SHORT_NAME[text[2:] if const else text[1:]], const)
+    return _BY_SHORT_NAME[text]
+
+
+def from_array_name(text: str) -> dtype:
+    """The type of an array whose dtype prints as `text` (`"float32"`, `"torch.bfloat16"`, `"bool"`).
+
+    Raises KeyError when kernels cannot hold that type (complex, strings).
+    """
+    return _BY_ARRAY_NAME[text.rpartition(".")[2]]
+
+
+class constexpr:
+    """A value known when the kernel is compiled. `.value` holds it; operators act on the values."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value.value if isinstance(value, constexpr) else value
+
+    def __repr__(self) -> str:
+        return f"constexpr[{self.value!r}]"
+
+    def __hash__(self) -> int:
+        return hash((constexpr, self.value))
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __index__(self) -> int:
+        return self.value.__index__()
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __eq__(self, other: object) -> Any:
+        return constexpr(self.value == unwrap_constexpr(other))
+
+    def __ne__(self, other: object) -> Any:
+        return constexpr(self.value != unwrap_constexpr(other))
+
+    def __getitem__(self, key: Any) -> Any:
+        return constexpr(self.value[unwrap_constexpr(key)])
+
+    def __iter__(self) -> Any:
+        return (constexpr(item) for item in self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
+
+
+def unwrap_constexpr(value: Any) -> Any:
+    """`value.value` for a constexpr, anything else unchanged."""
+    return value.value if isinstance(value, constexpr) else value
+
+
+def _install_constexpr_operators() -> None:
+    import operator
+
+    def binary(fn: Any, swapped: bool = False) -> Any:
+        def method(self: constexpr, other: Any) -> Any:
+            if not isinstance(other, (constexpr, int, float, bool, str, tuple, list, type(None))):
+                return NotImplemented
+            a, b = self.value, unwrap_constexpr(other)
+            return constexpr(fn(b, a) if swapped else fn(a, b))
+
+        return method
+
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"):
+        fn = getattr(operator, name)
+        setattr(constexpr, f"__{name}__", binary(fn))
+        setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
+    for name, fn in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
+        setattr(constexpr, f"__{name}__", binary(fn))
+        setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
+    for name in ("lt", "le", "gt", "ge"):
+        setattr(constexpr, f"__{name}__", binary(getattr(operator, name)))
+    for name in ("neg", "pos", "invert"):
+        fn = getattr(operator, name)
+        setattr(constexpr, f"__{name}__", lambda self, fn=fn: constexpr(fn(self.value)))
+
+
+_install_constexpr_operators()

@@ -1,0 +1,151 @@
+"""The errors a user can meet: one class a kind of fault, all below `TilewrightError`.
+
+    TilewrightError
+    ├── CompilationError          the kernel's source is wrong; carries a `SourceLocation`
+    │   ├── UnsupportedSyntax     a Python construct the language does not have
+    │   ├── KernelTypeError       dtypes or shapes do not fit
+    │   └── KernelNameError       a name is not defined, or not visible to kernels
+    ├── LaunchError               the call `kernel[grid](...)` is wrong
+    ├── KernelFault               a running kernel failed
+    │   ├── DeviceAssertError     a `device_assert` did not hold
+    │   └── OutOfBoundsError      an access outside its allocation (debugging interpreter)
+    ├── PassError                 the IR did not verify after a pass (a bug of ours, or an edited dump)
+    ├── OutOfResources            a configuration does not fit the target
+    └── UnsupportedTarget         the machine or target cannot run this
+
+A message says what was wrong with the actual types, shapes or values; `help` says what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from unicodedata import east_asian_width
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """A span of kernel source. `line` counts from 1, `column` and `end_column` from 0 (in characters)."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int | None = None
+    function: str = ""
+    caller: SourceLocation | None = None
+    """Where the function that contains this span was called from, when it was inlined."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+
+def _source_line(location: SourceLocation) -> str | None:
+    import linecache
+
+    line = linecache.getline(location.file, location.line)
+    if not line and Path(location.file).is_file():
+        linecache.checkcache(location.file)
+        line = linecache.getline(location.file, location.line)
+    return line.rstrip("\n") if line else None
+
+
+def _display_width(text: str) -> int:
+    return sum(2 if east_asian_width(ch) in "WF" else 1 for ch in text)
+
+
+def excerpt(location: SourceLocation) -> str:
+    """The source line of `location` with carets under its span, or "" when the source is gone."""
+    line = _source_line(location)
+    if line is None:
+        return ""
+    line = line.expandtabs(1)
+    end = location.end_column if location.end_column is not None else location.column + 1
+    end = max(location.column + 1, min(end, len(line)))
+    gutter = f"{location.line:>5} | "
+    pad = " " * (len(gutter) + _display_width(line[: location.column]))
+    return f"{gutter}{line}\n{pad}{'^' * max(1, _display_width(line[location.column : end]))}"
+
+
+class TilewrightError(Exception):
+    """Base of all errors raised on purpose. `help` is one sentence on what to do, or ""."""
+
+    def __init__(
+        self, message: str, *, help: str = "", location: SourceLocation | None = None
+    ) -> None:
+        self.message = message
+        self.help = help
+        self.location = location
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        parts = [f"{self.location}: {self.message}" if self.location else self.message]
+        if self.location:
+            text = excerpt(self.location)
+            if text:
+                parts.append(text)
+        if self.help:
+            parts.append(f"help: {self.help}")
+        caller = self.location.caller if self.location else None
+        while caller is not None:
+            where = f" in {caller.function}" if caller.function else ""
+            parts.append(f"called from {caller}{where}")
+            text = excerpt(caller)
+            if text:
+                parts.append(text)
+            caller = caller.caller
+        return "\n".join(parts)
+
+
+class CompilationError(TilewrightError):
+    """The kernel's source cannot be compiled."""
+
+
+class UnsupportedSyntax(CompilationError):
+    """A Python construct that the kernel language does not have."""
+
+
+class KernelTypeError(CompilationError, TypeError):
+    """Types or shapes in a kernel do not fit each other."""
+
+
+class KernelNameError(CompilationError, NameError):
+    """A name in a kernel is not defined or may not be used there."""
+
+
+class LaunchError(TilewrightError, TypeError):
+    """A kernel was called wrongly: arguments, grid or options."""
+
+
+class KernelFault(TilewrightError, RuntimeError):
+    """A kernel failed while it ran."""
+
+
+class DeviceAssertError(KernelFault):
+    """A `tl.device_assert` did not hold."""
+
+
+class OutOfBoundsError(KernelFault, IndexError):
+    """An access outside its allocation."""
+
+
+class InterpreterError(TilewrightError):
+    """The interpreter met IR or a Python construct that it cannot run."""
+
+
+class PassError(TilewrightError):
+    """The IR did not verify after a pass, or a pass met IR it cannot handle."""
+
+
+class OutOfResources(TilewrightError, RuntimeError):
+    """A configuration needs more of a resource than the target has."""
+
+    def __init__(self, required: int, limit: int, name: str) -> None:
+        self.required, self.limit, self.name = required, limit, name
+        super().__init__(
+            f"out of resource: {name}: required {required}, the target has {limit}",
+            help="use smaller blocks or fewer stages",
+        )
+
+
+class UnsupportedTarget(TilewrightError, RuntimeError):
+    """This machine, or the named target, cannot run the kernel."""

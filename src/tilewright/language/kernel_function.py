@@ -1,0 +1,112 @@
+"""`KernelFunction`: a Python function that is a kernel or a helper of one, and its parameters.
+
+The runtime's `JITFunction` derives from it; the front end recognises a callee by it; nothing here
+compiles anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+
+class KernelParam:
+    """One parameter of a kernel: position, name, default and what its annotation says."""
+
+    def __init__(self, index: int, parameter: inspect.Parameter, do_not_specialize: bool) -> None:
+        self.index = index
+        self.parameter = parameter
+        self.name = parameter.name
+        self.do_not_specialize = do_not_specialize
+
+    @functools.cached_property
+    def annotation(self) -> str:
+        """The annotation as text, "" without one."""
+        note = self.parameter.annotation
+        if note is inspect.Parameter.empty:
+            return ""
+        if isinstance(note, str):
+            return note
+        return getattr(note, "__name__", str(note))
+
+    @functools.cached_property
+    def is_constexpr(self) -> bool:
+        """Whether the parameter is annotated `tl.constexpr`."""
+        return "constexpr" in self.annotation
+
+    @property
+    def default(self) -> Any:
+        return self.parameter.default
+
+    @property
+    def has_default(self) -> bool:
+        return self.parameter.default is not inspect.Parameter.empty
+
+
+class KernelFunction:
+    """A Python function written in the kernel language.
+
+    `fn` is the plain function, `src` its source from the `def` line on (dedented), `file` and
+    `first_line` say where that line stands, `params` describes its parameters.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        do_not_specialize: tuple[str | int, ...] = (),
+        noinline: bool = False,
+    ) -> None:
+        self.fn = fn
+        self.noinline = noinline
+        self.do_not_specialize = tuple(do_not_specialize)
+        self.signature_of_fn = inspect.signature(fn)
+        self.params = [
+            KernelParam(i, p, i in self.do_not_specialize or p.name in self.do_not_specialize)
+            for i, p in enumerate(self.signature_of_fn.parameters.values())
+        ]
+        self.arg_names = [p.name for p in self.params]
+        functools.update_wrapper(self, fn)
+
+    @functools.cached_property
+    def _source(self) -> tuple[str, int, int]:
+        lines, start = inspect.getsourcelines(self.fn)
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        skip = next(i for i, line in enumerate(lines) if line.lstrip().startswith("def "))
+        return textwrap.dedent("".join(lines[skip:])), max(start, 1) + skip, indent
+
+    @property
+    def src(self) -> str:
+        """Source text from the `def` line on, dedented."""
+        return self._source[0]
+
+    @property
+    def first_line(self) -> int:
+        """Line number of the `def` line in `file`, counted from 1."""
+        return self._source[1]
+
+    @property
+    def column_offset(self) -> int:
+        """Columns that dedenting removed: add to AST columns to get columns in `file`."""
+        return self._source[2]
+
+    @property
+    def file(self) -> str:
+        return self.fn.__code__.co_filename
+
+    @functools.cached_property
+    def tree(self) -> ast.FunctionDef:
+        """The function's AST; line n of it is line `first_line + n - 1` of `file`."""
+        node = ast.parse(self.src).body[0]
+        if not isinstance(node, ast.FunctionDef):
+            raise TypeError(f"{self.fn.__qualname__} is not a plain function")
+        return node
+
+    @property
+    def globals(self) -> dict[str, Any]:
+        """Module globals and closure variables that the function's body can name."""
+        closure = inspect.getclosurevars(self.fn).nonlocals
+        return {**self.fn.__globals__, **closure} if closure else self.fn.__globals__
