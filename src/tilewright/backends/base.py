@@ -1,0 +1,118 @@
+"""What a back end is, and what a compiled kernel needs from its host (`LaunchPlan`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One runtime argument slot. `kind`: "pointer", "int", "uint" or "float"; `type` as in signatures."""
+
+    name: str
+    kind: str
+    type: str
+    written: bool = True
+    """Whether the kernel may write through this pointer (stores or atomics can reach it)."""
+
+
+@dataclass(frozen=True)
+class AssertSite:
+    """One `device_assert` of a kernel; a fault record names its index in `LaunchPlan.asserts`."""
+
+    message: str
+    file: str
+    line: int
+    column: int
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """What the host must know to launch a compiled kernel. Plain data: stored as JSON in the cache."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    scratch_bytes: int = 0
+    program_cost: float = 0.0
+    """Estimated nanoseconds of one program (0: unknown); small grids run inline."""
+    asserts: tuple[AssertSite, ...] = ()
+    prints: bool = False
+    """Whether the kernel calls back to print."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> LaunchPlan:
+        data = json.loads(text)
+        data["arguments"] = tuple(Argument(**a) for a in data["arguments"])
+        data["asserts"] = tuple(AssertSite(**a) for a in data["asserts"])
+        return LaunchPlan(**data)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled kernel: relocatable object code (or cubin), its entry symbol, its plan, its texts."""
+
+    entry: str
+    object_code: bytes
+    plan: LaunchPlan
+    asm: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Launch options that change code. Unknown vendor options never get here."""
+
+    num_warps: int = 4
+    num_stages: int = 3
+    num_ctas: int = 1
+    maxnreg: int | None = None
+    enable_fp_fusion: bool = True
+    debug: bool = False
+    disable: tuple[str, ...] = ()
+    """Names of passes to leave out."""
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """Facts about a machine that passes read."""
+
+    name: str
+    """"cpu" or "sm_90a"…"""
+    triple: str = ""
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    """CPU features present, e.g. "avx512f", without signs."""
+    vector_bits: int = 128
+    """Width of the vector registers used."""
+    vector_registers: int = 16
+    cores: int = 1
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+
+    def has(self, *features: str) -> bool:
+        return all(f in self.features for f in features)
+
+    @property
+    def key(self) -> str:
+        """Text for cache keys."""
+        return f"{self.name}:{self.triple}:{self.cpu}:{','.join(self.features)}:{self.vector_bits}"
+
+
+class Backend(Protocol):
+    """One target family. Implementations live in `backends/<name>/` and are found by `registry`."""
+
+    name: str
+
+    def target(self) -> TargetInfo:
+        """The machine at hand, or the default machine of this family."""
+        ...
+
+    def compile(self, module: Any, options: Options, target: TargetInfo) -> Artifact:
+        """Lower a tile IR module (consumed) to machine code."""
+        ...
