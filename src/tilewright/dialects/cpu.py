@@ -1,0 +1,332 @@
+"""The `cpu` dialect: tile groups, scratch buffers, and loop nests over vectors.
+
+Three levels share it, each made by one pass:
+
+1. `form-tile-groups`: `cpu.group` holds tile operations that will share one loop nest;
+2. `plan-scratch`: tiles that cross groups live in per-thread `cpu.scratch` buffers;
+3. `vectorize`: groups are `scf.for` nests over `vector<Wx…>` values, memory is reached by the
+   vector operations below. Codegen walks this level once.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects.tile import PtrType
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """`!cpu.buffer<tensor<128x64xf32>, "panel:32">`: a tile in per-thread scratch memory.
+
+    The layout text is that of `passes.cpu.dot_plan.BufferLayout`, "row" being row-major.
+    """
+
+    name = "cpu.buffer"
+    tile: Attribute
+    layout: StringAttr
+
+
+# ---- level 1: groups --------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class GroupOp(IRDLOperation):
+    """Tile operations over one iteration space, executed as one loop nest.
+
+    The region sees values defined above the group. Results are scalars (full reductions) or, until
+    `plan-scratch`, tiles. `width` is 0 until a pass fixes the lanes a chunk has.
+    """
+
+    name = "cpu.group"
+    space = prop_def(DenseArrayBase)
+    results_ = var_result_def()
+    body = region_def("single_block")
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(int(v) for v in self.space.get_values())
+
+
+@irdl_op_definition
+class GroupEndOp(IRDLOperation):
+    """Ends a group; its operands are the group's results."""
+
+    name = "cpu.group_end"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator())
+
+
+@irdl_op_definition
+class DotOp(IRDLOperation):
+    """`tile.dot` with a decided kernel: operands already have the packed element types.
+
+    `plan` is the text of a `passes.cpu.dot_plan.DotPlan`.
+    """
+
+    name = "cpu.dot"
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    acc = operand_def(TensorType)
+    plan = prop_def(StringAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+
+# ---- level 2: scratch -------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ScratchOp(IRDLOperation):
+    """A per-thread buffer; `offset` is its byte offset in the thread's scratch, -1 until planned."""
+
+    name = "cpu.scratch"
+    offset = prop_def(IntegerAttr)
+    result = result_def(BufferType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """The tile that a buffer holds now."""
+
+    name = "cpu.read"
+    buffer = operand_def(BufferType)
+    result = result_def(TensorType)
+
+
+@irdl_op_definition
+class WriteOp(IRDLOperation):
+    """Put a tile into a buffer."""
+
+    name = "cpu.write"
+    value = operand_def(TensorType)
+    buffer = operand_def(BufferType)
+
+
+@irdl_op_definition
+class DotBuffersOp(IRDLOperation):
+    """`acc += lhs @ rhs` on buffers, in place."""
+
+    name = "cpu.dot_buffers"
+    lhs = operand_def(BufferType)
+    rhs = operand_def(BufferType)
+    acc = operand_def(BufferType)
+    plan = prop_def(StringAttr)
+
+
+# ---- level 3: vectors -------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class ScratchAddressOp(IRDLOperation):
+    """Address of byte `offset` in the running thread's scratch; a multiple of 64."""
+
+    name = "cpu.scratch_address"
+    offset = prop_def(IntegerAttr)
+    result = result_def(PtrType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class SplatOp(IRDLOperation):
+    """A vector whose lanes are all the scalar."""
+
+    name = "cpu.splat"
+    source = operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class IotaOp(IRDLOperation):
+    """`base, base+1, …`: one lane each."""
+
+    name = "cpu.iota"
+    base = operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class LaneMaskOp(IRDLOperation):
+    """Lanes `0 … count-1` are true; a negative count gives none, a large one all."""
+
+    name = "cpu.lane_mask"
+    count = operand_def(i64)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class VectorLoadOp(IRDLOperation):
+    """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
+    `other` (a vector or scalar; 0 when absent). `alignment` is in bytes."""
+
+    name = "cpu.vector_load"
+    pointer = operand_def(PtrType)
+    offset = operand_def(i64)
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    alignment = prop_def(IntegerAttr)
+    result = result_def(VectorType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+
+@irdl_op_definition
+class VectorStoreOp(IRDLOperation):
+    """Contiguous lanes to `pointer + offset` (elements)."""
+
+    name = "cpu.vector_store"
+    pointer = operand_def(PtrType)
+    offset = operand_def(i64)
+    value = operand_def()
+    mask = opt_operand_def()
+    alignment = prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+
+
+@irdl_op_definition
+class GatherOp(IRDLOperation):
+    """Lane i from `pointers[i]`; `other` as in `cpu.vector_load`."""
+
+    name = "cpu.gather"
+    pointers = operand_def(VectorType)
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    result = result_def(VectorType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+
+@irdl_op_definition
+class ScatterOp(IRDLOperation):
+    """Lane i to `pointers[i]`, lower lanes first."""
+
+    name = "cpu.scatter"
+    pointers = operand_def(VectorType)
+    value = operand_def(VectorType)
+    mask = opt_operand_def()
+
+
+@irdl_op_definition
+class SliceOp(IRDLOperation):
+    """Lanes `start … start+n-1` of a vector; a scalar when the result type is one."""
+
+    name = "cpu.slice"
+    source = operand_def(VectorType)
+    start = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ConcatOp(IRDLOperation):
+    """Scalars as the lanes of a vector."""
+
+    name = "cpu.concat"
+    values = var_operand_def()
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class DotCallOp(IRDLOperation):
+    """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses.
+
+    `next_lhs`/`next_rhs` (with row strides in bytes) name the global rows of the following k step,
+    which the micro-kernel prefetches.
+    """
+
+    name = "cpu.dot_call"
+    lhs = operand_def(PtrType)
+    rhs = operand_def(PtrType)
+    acc = operand_def(PtrType)
+    next_lhs = opt_operand_def(PtrType)
+    next_lhs_stride = opt_operand_def(i64)
+    next_rhs = opt_operand_def(PtrType)
+    next_rhs_stride = opt_operand_def(i64)
+    plan = prop_def(StringAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+
+@irdl_op_definition
+class FaultIfOp(IRDLOperation):
+    """Record a fault of assertion `site` for this program when the scalar is true."""
+
+    name = "cpu.fault_if"
+    condition = operand_def(i1)
+    program = operand_def(i64)
+    site = prop_def(IntegerAttr)
+
+
+@irdl_op_definition
+class ArgumentOp(IRDLOperation):
+    """Slot `index` of the launch arguments (`docs/architecture.md`, native kernel ABI)."""
+
+    name = "cpu.argument"
+    index = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+
+
+def lanes_of(value: SSAValue | Attribute) -> int:
+    """Lanes of a vector value or type; 1 for a scalar."""
+    kind = value.type if isinstance(value, SSAValue) else value
+    return kind.get_shape()[0] if isinstance(kind, VectorType) else 1
+
+
+def scalar_of(value: SSAValue | Attribute) -> Attribute:
+    """Element type of a vector, or the scalar type itself."""
+    kind = value.type if isinstance(value, SSAValue) else value
+    return kind.element_type if isinstance(kind, VectorType) else kind
+
+
+def vector_of(element: Attribute, lanes: int) -> Attribute:
+    """`vector<lanes x element>`, or the element itself for one lane."""
+    return VectorType(element, [lanes]) if lanes > 1 else element
+
+
+Cpu = Dialect(
+    "cpu",
+    [
+        GroupOp, GroupEndOp, DotOp, ScratchOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
+        SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
+        ConcatOp, DotCallOp, FaultIfOp, ArgumentOp,
+    ],
+    [BufferType],
+)  # fmt: skip
+
+__all__ = [
+    "ArgumentOp", "BoolAttr", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
+    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
+    "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "VectorLoadOp", "VectorStoreOp",
+    "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",
+]  # fmt: skip
