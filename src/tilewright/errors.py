@@ -11,6 +11,7 @@
     │   └── OutOfBoundsError      an access outside its allocation (debugging interpreter)
     ├── PassError                 the IR did not verify after a pass (a bug of ours, or an edited dump)
     ├── OutOfResources            a configuration does not fit the target
+    ├── AutotuneError             no configuration of a list can be used
     └── UnsupportedTarget         the machine or target cannot run this
 
 A message says what was wrong with the actual types, shapes or values; `help` says what to do.
@@ -149,3 +150,7 @@ class OutOfResources(TilewrightError, RuntimeError):
 
 class UnsupportedTarget(TilewrightError, RuntimeError):
     """This machine, or the named target, cannot run the kernel."""
+
+
+class AutotuneError(TilewrightError, RuntimeError):
+    """`autotune` has no configuration that it can use."""

@@ -1,0 +1,313 @@
+"""`autotune`: time a kernel's configurations on the real arguments and keep the fastest.
+
+What Triton's users rely on is kept (decorator arguments, `Config`, the attributes of `Autotuner`);
+four things differ. Arrays that the kernel writes are put back after tuning without
+`reset_to_zero`/`restore_value`. Configurations that mean the same on the target are timed once.
+Of those within 2 % of the fastest the first in list order wins, so that noise does not choose.
+Timings are kept on disk one by one (`tuning_records`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from tilewright import config as settings
+from tilewright.errors import AutotuneError, LaunchError
+from tilewright.runtime.heuristics import innermost, parameter_defaults
+from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.tuning import Tuner, TuningTask
+from tilewright.runtime.tuning_config import Config, effective_options
+
+Hook = Callable[..., Any]
+
+__all__ = ["Autotuner", "Config", "autotune"]
+
+
+def _pruning(prune_configs_by: Mapping[str, Any] | None) -> tuple[Hook | None, Any, Hook | None]:
+    """`perf_model`, `top_k`, `early_config_prune` of a `prune_configs_by` dict."""
+    given = dict(prune_configs_by or {})
+    perf_model = given.pop("perf_model", None)
+    top_k = given.pop("top_k", 1.0)
+    early = given.pop("early_config_prune", None)
+    if given:
+        raise LaunchError(
+            f"autotune: prune_configs_by has no {', '.join(map(repr, given))}",
+            help="its keys are perf_model, top_k and early_config_prune",
+        )
+    if isinstance(top_k, bool) or not isinstance(top_k, (int, float)) or top_k <= 0:
+        raise LaunchError(
+            f"autotune: top_k={top_k!r}",
+            help="give a positive count, or a float up to 1.0 for a share of the list",
+        )
+    return perf_model, top_k, early
+
+
+class Autotuner(KernelInterface):
+    """A kernel that chooses its configuration by measuring (see `autotune`).
+
+    Attributes:
+        configs: the list given. `keys`: names whose values select a tuning result.
+        cache: tuning key → chosen Config. `best_config`: the one used by the latest launch.
+        configs_timings: Config → `[median, 20 %, 80 %]` ms of the latest tuning (inf: cannot run).
+        failures: Config → why it was left out, in the latest tuning.
+        bench_time: seconds the latest tuning took.
+        fn: the decorated kernel. `base_fn`: the plain function at the bottom. `arg_names`.
+    """
+
+    def __init__(
+        self,
+        fn: Any,
+        arg_names: Sequence[str],
+        configs: Sequence[Config] | None,
+        key: Sequence[str],
+        reset_to_zero: Sequence[str] | None = None,
+        restore_value: Sequence[str] | None = None,
+        pre_hook: Hook | None = None,
+        post_hook: Hook | None = None,
+        prune_configs_by: Mapping[str, Any] | None = None,
+        warmup: float | None = None,
+        rep: float | None = None,
+        use_cuda_graph: bool = False,
+        do_bench: Hook | None = None,
+        cache_results: bool = False,
+    ) -> None:
+        self.fn = fn
+        self.arg_names = list(arg_names)
+        self.configs = list(configs) if configs else [Config({})]
+        self.keys = list(key)
+        self.reset_to_zero = list(reset_to_zero or ())
+        self.restore_value = list(restore_value or ())
+        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.perf_model, self.configs_top_k, self.early_config_prune = _pruning(prune_configs_by)
+        self.num_warmups, self.num_reps = warmup, rep
+        self.use_cuda_graph = use_cuda_graph
+        self.do_bench = do_bench
+        self.cache_results = cache_results
+        self.cache: dict[tuple[Hashable, ...], Config] = {}
+        self.best_config: Config | None = None
+        self.configs_timings: dict[Config, Any] = {}
+        self.failures: dict[Config, str] = {}
+        self.bench_time = 0.0
+        self.nargs: dict[str, Any] | None = None
+        self._defaults = parameter_defaults(fn)
+        self._lock = threading.RLock()
+        self._check_names()
+
+    def _check_names(self) -> None:
+        for what, names in (
+            ("key", self.keys),
+            ("reset_to_zero", self.reset_to_zero),
+            ("restore_value", self.restore_value),
+        ):
+            unknown = [name for name in names if name not in self.arg_names]
+            if unknown:
+                raise LaunchError(
+                    f"autotune: {what} names {', '.join(map(repr, unknown))}, which the kernel "
+                    "does not have as a parameter",
+                    help=f"the kernel's parameters are {', '.join(self.arg_names)}",
+                )
+        for config in self.configs:
+            if not isinstance(config, Config):
+                raise LaunchError(
+                    f"autotune: configs holds {config!r}", help="make it a list of Config objects"
+                )
+
+    @property
+    def decorates(self) -> Any:
+        return self.fn
+
+    @property
+    def base_fn(self) -> Any:
+        """The plain Python function below all decorators."""
+        kernel = innermost(self)
+        return getattr(kernel, "fn", kernel)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)
+
+    # ---- launching -----------------------------------------------------------------------------
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch with the chosen configuration, tuning first when the key is new."""
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        if warmup:
+            return self._compile_all(args, grid, kwargs)
+        config = self._choose(args, grid, kwargs)
+        self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook({**self._named(args, kwargs), **config.all_kwargs()})
+        return self.fn.run(*args, grid=grid, warmup=False, **kwargs, **config.all_kwargs())
+
+    def _compile_all(self, args: Any, grid: Any, kwargs: dict[str, Any]) -> list[Any]:
+        return [
+            self.fn.run(*args, grid=grid, warmup=True, **kwargs, **config.all_kwargs())
+            for config in self.prune_configs(kwargs)
+        ]
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> list[Any]:
+        """Compile every configuration that pruning leaves; nothing is launched."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        return {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+
+    def tuning_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
+        """Values of the key arguments, then the dtypes of all arrays."""
+        named = self._named(args, kwargs)
+        values = [named[name] if name in named else self._defaults.get(name) for name in self.keys]
+        key = [str(v.dtype) if hasattr(v, "dtype") else getattr(v, "value", v) for v in values]
+        key += [str(named[n].dtype) for n in self.arg_names if hasattr(named.get(n), "dtype")]
+        return tuple(key)
+
+    def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> Config:
+        if len(self.configs) == 1:
+            self._reject_conflicts(self.configs, kwargs)
+            return self.configs[0]
+        key = self.tuning_key(args, kwargs)
+        config = self.cache.get(key)
+        if config is None:
+            with self._lock:
+                config = self.cache.get(key)
+                if config is None:
+                    config = self._tune(key, args, grid, kwargs)
+                    self.cache[key] = config
+        return config
+
+    def _reject_conflicts(self, configs: Sequence[Config], kwargs: Mapping[str, Any]) -> None:
+        for config in configs:
+            twice = kwargs.keys() & config.all_kwargs().keys()
+            if twice:
+                raise LaunchError(
+                    f"{', '.join(map(repr, sorted(twice)))} is given by the launch and by "
+                    f"the autotuned configuration {config}",
+                    help="leave it out of the call: autotune chooses it",
+                )
+
+    # ---- tuning --------------------------------------------------------------------------------
+
+    def prune_configs(self, kwargs: Mapping[str, Any]) -> list[Config]:
+        """The configurations to measure for the arguments in `self.nargs` and `kwargs`."""
+        configs = self.configs
+        named = self.nargs or {}
+        if self.early_config_prune is not None:
+            configs = list(self.early_config_prune(configs, named, **kwargs))
+            if not configs:
+                raise AutotuneError(
+                    "early_config_prune left no configuration",
+                    help="it must return at least one of those it is given",
+                )
+        if self.perf_model is not None:
+            share = isinstance(self.configs_top_k, float) and self.configs_top_k <= 1.0
+            top_k = self.configs_top_k * len(self.configs) if share else self.configs_top_k
+            top_k = max(1, int(top_k))
+            if len(configs) > top_k:
+                cost = {c: self.perf_model(**named, **kwargs, **c.all_kwargs()) for c in configs}
+                best = sorted(cost, key=lambda c: cost[c])[:top_k]
+                configs = [c for c in configs if c in best]
+        return configs
+
+    def _tune(
+        self, key: tuple[Hashable, ...], args: Sequence[Any], grid: Any, kwargs: dict[str, Any]
+    ) -> Config:
+        start = time.perf_counter()
+        configs = self.prune_configs(kwargs)
+        self._reject_conflicts(configs, kwargs)
+        task = TuningTask(
+            kernel=self.fn,
+            args=tuple(args),
+            named=self._named(args, kwargs),
+            grid=grid,
+            kwargs=kwargs,
+            key=key,
+            reset_to_zero=self.reset_to_zero,
+            restore_value=self.restore_value,
+            pre_hook=self.pre_hook,
+            post_hook=self.post_hook,
+            bench=self.do_bench,
+            warmup_ms=self.num_warmups,
+            rep_ms=self.num_reps,
+        )
+        tuner = Tuner(task, effective_options(innermost(self), args))
+        chosen = tuner.choose(configs)
+        self.configs_timings, self.failures = tuner.timings, tuner.failures
+        self.bench_time = time.perf_counter() - start
+        if settings.current().print_autotuning and tuner.measured:
+            name = getattr(self.base_fn, "__name__", "kernel")
+            print(
+                f"Triton autotuning for function {name},\nwith key as {key},\n"
+                f"finished after {self.bench_time:.2f}s,\nbest config selected: {chosen};"
+            )
+        return chosen
+
+    def get_best_config(self, *values: Any) -> Config:
+        """The configuration chosen for these values of the key arguments (in `key` order).
+
+        With fewer values than keys the rest match anything; of several results (other dtypes) the
+        latest counts. Without values: the configuration of the latest launch.
+
+        Raises:
+            AutotuneError: nothing was tuned for these values yet.
+        """
+        if len(self.configs) == 1:
+            return self.configs[0]
+        if not values and self.best_config is not None:
+            return self.best_config
+        found = [c for key, c in self.cache.items() if values and key[: len(values)] == values]
+        if len(values) > len(self.keys) or not found:
+            given = ", ".join(f"{n}={v!r}" for n, v in zip(self.keys, values, strict=False))
+            raise AutotuneError(
+                f"no configuration has been chosen for {given or 'any launch'}",
+                help="launch the kernel with such arguments first",
+            )
+        return found[-1]
+
+
+def autotune(
+    configs: Sequence[Config],
+    key: Sequence[str],
+    prune_configs_by: Mapping[str, Any] | None = None,
+    reset_to_zero: Sequence[str] | None = None,
+    restore_value: Sequence[str] | None = None,
+    pre_hook: Hook | None = None,
+    post_hook: Hook | None = None,
+    warmup: float | None = None,
+    rep: float | None = None,
+    use_cuda_graph: bool = False,
+    do_bench: Hook | None = None,
+    cache_results: bool = False,
+) -> Callable[[Any], Autotuner]:
+    """Decorate a kernel: choose among `configs` by measuring, once for each value of `key`.
+
+    Args:
+        configs: what to choose from. Those that fail to compile or need too much of a resource are
+            left out; if none remains the error lists each reason.
+        key: names of arguments; a new combination of their values (or of array dtypes) tunes anew.
+        prune_configs_by: `{"early_config_prune": f(configs, named_args, **kwargs) -> configs,
+            "perf_model": f(**arguments and configuration) -> estimated time, "top_k": how many}`.
+        reset_to_zero: arrays set to zero before every timed run.
+        restore_value: arrays put back before every timed run. All arrays that the kernel writes
+            are put back after tuning in any case.
+        pre_hook, post_hook: `pre_hook(args, reset_only=False)`, `post_hook(args, exception=None)`
+            around every timed run, outside the measured time.
+        warmup, rep: milliseconds of unmeasured and measured runs a configuration.
+        use_cuda_graph: accepted for Triton's sake.
+        do_bench: `f(call, quantiles=(0.5, 0.2, 0.8)) -> [median, low, high]` instead of ours.
+        cache_results: results are kept on disk in any case unless
+            TILEWRIGHT_CACHE_AUTOTUNING=0; accepted for Triton's sake.
+
+    Raises:
+        LaunchError: a name in `key`, `reset_to_zero` or `restore_value` is no parameter.
+    """
+
+    def decorate(fn: Any) -> Autotuner:
+        return Autotuner(
+            fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+            prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results,
+        )  # fmt: skip
+
+    return decorate

@@ -1,0 +1,23 @@
+"""`KernelInterface`: what jit functions, autotuners and heuristics have in common."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+class KernelInterface:
+    """Something that can be launched: `kernel[grid](*args, **options)` calls `run(grid=grid, …)`."""
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch over `grid`; with `warmup` compile only."""
+        raise NotImplementedError
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """Bind a grid: a tuple or list of one to three integers, or a callable of the arguments."""
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
+        """Compile for these arguments without launching."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)

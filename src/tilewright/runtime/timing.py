@@ -1,0 +1,144 @@
+"""Measure how long a call takes, in milliseconds (`testing.do_bench` is this function).
+
+Sources: the argument names and the meaning of the results are those of `triton.testing.do_bench`;
+the clock is `time.perf_counter_ns`, because a CPU kernel has finished when its launch returns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_RETURN_MODES = ("min", "max", "mean", "median", "all")
+_MAX_RUNS = 100_000
+_FLUSH_BYTES = 64 << 20
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Sequence[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    *,
+    setup: Callable[[], Any] | None = None,
+    teardown: Callable[[], Any] | None = None,
+    flush_cache: bool = False,
+    give_up_above: float | None = None,
+) -> Any:
+    """Time `fn()` and return milliseconds.
+
+    Args:
+        fn: what to time, called without arguments. On an accelerator torch's stream is waited for.
+        warmup: milliseconds of unmeasured calls, after a first one that compiles.
+        rep: milliseconds of measured calls; there is always at least one.
+        grad_to_none: torch tensors whose `.grad` is dropped before each call.
+        quantiles: e.g. `[0.5, 0.2, 0.8]`; the result is then a list of these quantiles (a single
+            number for one quantile) and `return_mode` is not used.
+        return_mode: "mean", "median", "min", "max", or "all" (a list of every measurement).
+        setup, teardown: called before and after every run, outside the measured time.
+        flush_cache: evict the CPU's caches before each measured run.
+        give_up_above: milliseconds; a first estimate above it is the result (autotuning's cut).
+
+    Raises:
+        ValueError: unknown `return_mode`, or a quantile outside 0 … 1.
+    """
+    if return_mode not in _RETURN_MODES:
+        raise ValueError(f"return_mode={return_mode!r}: choose one of {', '.join(_RETURN_MODES)}")
+    if quantiles is not None and not all(0 <= q <= 1 for q in quantiles):
+        raise ValueError(f"quantiles={list(quantiles)!r}: each must lie between 0 and 1")
+
+    measure = _measurer(fn, setup, teardown, grad_to_none, flush_cache)
+    measure()
+    estimate = measure()
+    if give_up_above is None or estimate <= give_up_above:
+        if estimate < 10:
+            estimate = min(estimate, *(measure() for _ in range(4)))
+        for _ in range(_runs(warmup, estimate) if warmup > estimate else 0):
+            measure()
+        times = [measure() for _ in range(_runs(rep, estimate))]
+    else:
+        times = [estimate]
+    return summarize(times, quantiles, return_mode)
+
+
+def _runs(budget_ms: float, estimate_ms: float) -> int:
+    return max(1, min(_MAX_RUNS, int(budget_ms / max(estimate_ms, 1e-6))))
+
+
+def _measurer(
+    fn: Callable[[], Any],
+    setup: Callable[[], Any] | None,
+    teardown: Callable[[], Any] | None,
+    grad_to_none: Sequence[Any] | None,
+    flush_cache: bool,
+) -> Callable[[], float]:
+    """A function that runs `fn` once and gives its milliseconds."""
+    clock = time.perf_counter_ns
+    wait = _device_wait()
+    flush = _cache_flusher() if flush_cache else None
+
+    def measure() -> float:
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        if setup is not None:
+            setup()
+        if flush is not None:
+            flush()
+        if wait is not None:
+            wait()
+        start = clock()
+        fn()
+        if wait is not None:
+            wait()
+        elapsed = (clock() - start) * 1e-6
+        if teardown is not None:
+            teardown()
+        return elapsed
+
+    return measure
+
+
+def _device_wait() -> Callable[[], Any] | None:
+    """torch's device synchronisation when the caller uses an accelerator through torch."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and hasattr(cuda, "is_initialized") and cuda.is_initialized():
+        return cuda.synchronize
+    return None
+
+
+def _cache_flusher() -> Callable[[], Any]:
+    import numpy as np
+
+    buffer = np.zeros(_FLUSH_BYTES // 8, dtype=np.int64)
+
+    def flush() -> None:
+        buffer[::8] += 1
+
+    return flush
+
+
+def quantile(sorted_values: Sequence[float], q: float) -> float:
+    """The `q`-quantile (0 … 1) of sorted values by linear interpolation."""
+    position = q * (len(sorted_values) - 1)
+    low = int(position)
+    high = min(low + 1, len(sorted_values) - 1)
+    part = position - low
+    return sorted_values[low] * (1 - part) + sorted_values[high] * part
+
+
+def summarize(times: list[float], quantiles: Sequence[float] | None, return_mode: str) -> Any:
+    """What `do_bench` returns for measurements `times` (milliseconds, not empty)."""
+    if quantiles is not None:
+        ordered = sorted(times)
+        result = [quantile(ordered, q) for q in quantiles]
+        return result[0] if len(result) == 1 else result
+    if return_mode == "all":
+        return times
+    summary = {"min": min, "max": max, "mean": statistics.fmean, "median": statistics.median}
+    return summary[return_mode](times)

@@ -1,0 +1,300 @@
+"""One tuning run: compile the configurations, time those that work, choose."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright import config as settings
+from tilewright.errors import (
+    AutotuneError,
+    CompilationError,
+    OutOfResources,
+    PassError,
+    UnsupportedTarget,
+)
+from tilewright.runtime.heuristics import innermost
+from tilewright.runtime.snapshot import Snapshot
+from tilewright.runtime.timing import do_bench
+from tilewright.runtime.tuning_config import Config, target_family
+from tilewright.runtime.tuning_records import TuningRecord
+
+QUANTILES = (0.5, 0.2, 0.8)
+#: configurations this close to the fastest count as equal; the first in the list wins
+TIE = 1.02
+#: a first estimate this many times the best so far is enough to drop a configuration
+HOPELESS = 3.0
+_DEFAULT_WARMUP_MS = 5.0
+_DEFAULT_REP_MS = 40.0
+#: snapshots up to this size are put back before every run, larger ones once a configuration
+_RESTORE_EACH_RUN_BYTES = 1 << 20
+_SKIPPED = (OutOfResources, CompilationError, PassError, UnsupportedTarget)
+
+
+@dataclass
+class TuningTask:
+    """A launch to be tuned: the kernel below the autotuner, its arguments, the user's wishes."""
+
+    kernel: Any
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+    grid: Any
+    kwargs: dict[str, Any]
+    key: tuple[Hashable, ...] = ()
+    reset_to_zero: Sequence[str] = ()
+    restore_value: Sequence[str] = ()
+    pre_hook: Callable[..., Any] | None = None
+    post_hook: Callable[..., Any] | None = None
+    bench: Callable[..., Any] | None = None
+    warmup_ms: float | None = None
+    rep_ms: float | None = None
+
+    def launch(self, config: Config, warmup: bool = False) -> Any:
+        """Run (or with `warmup` compile) the kernel with `config`."""
+        return self.kernel.run(
+            *self.args, grid=self.grid, warmup=warmup, **self.kwargs, **config.all_kwargs()
+        )
+
+
+@dataclass
+class Tuner:
+    """Chooses a configuration for a task. `effective(config)` is the part that changes code."""
+
+    task: TuningTask
+    effective: Callable[[Config], dict[str, Any]]
+    timings: dict[Config, Any] = field(default_factory=dict)
+    failures: dict[Config, str] = field(default_factory=dict)
+    measured: int = 0
+    """How many configurations were timed in this run (the others were known or equal)."""
+
+    def choose(self, configs: Sequence[Config]) -> Config:
+        """The configuration to use. Raises what all configurations raise, or AutotuneError."""
+        groups: dict[str, list[Config]] = {}
+        for config in configs:
+            groups.setdefault(self._text(config), []).append(config)
+        if len(groups) == 1:
+            return configs[0]
+        record = self._record()
+        known = record.load() if record is not None else {}
+        found: dict[str, Any] = {text: known[text] for text in groups if text in known}
+        missing = [group[0] for text, group in groups.items() if text not in found]
+        fresh = self._measure(missing, [times[0] for times in found.values()]) if missing else {}
+        found.update(fresh)
+        if record is not None and fresh:
+            record.update({k: v for k, v in fresh.items() if math.isfinite(v[0])})
+        for text, group in groups.items():
+            for config in group:
+                self.timings[config] = found.get(text, [math.inf] * len(QUANTILES))
+                if group[0] in self.failures:
+                    self.failures[config] = self.failures[group[0]]
+        return self._fastest(groups)
+
+    def _text(self, config: Config) -> str:
+        """What configurations that mean the same here have in common."""
+        text = json.dumps(self.effective(config), sort_keys=True, default=repr)
+        return text if config.pre_hook is None else f"{text} hook {id(config.pre_hook)}"
+
+    def _fastest(self, groups: Mapping[str, Sequence[Config]]) -> Config:
+        medians = {g[0]: self.timings[g[0]][0] for g in groups.values()}
+        best = min(medians.values())
+        if not math.isfinite(best):
+            self._raise_all_failed()
+        return next(config for config, median in medians.items() if median <= best * TIE)
+
+    def _raise_all_failed(self) -> None:
+        reasons = [f"  {config}\n    {why}" for config, why in self.failures.items()]
+        raise AutotuneError(
+            f"none of the {len(self.failures)} configurations works:\n" + "\n".join(reasons),
+            help="add smaller configurations, or see why the first does not compile",
+        )
+
+    # ---- measuring -----------------------------------------------------------------------------
+
+    def _measure(self, configs: Sequence[Config], known: Sequence[float]) -> dict[str, Any]:
+        """`[median, low, high]` ms by configuration text, inf where it does not run."""
+        result: dict[str, Any] = {}
+        with _progress(len(configs)) as advance:
+            working, written = self._compile(configs, advance)
+            snapshot = Snapshot([self.task.named[n] for n in written if n in self.task.named])
+            best = min(known, default=math.inf)
+            try:
+                for config in working:
+                    times = self._time(config, snapshot, best)
+                    result[self._text(config)] = times
+                    best = min(best, times[0])
+                    self.measured += 1
+                    advance()
+            finally:
+                snapshot.restore()
+        return result
+
+    def _compile(
+        self, configs: Sequence[Config], advance: Callable[[], None]
+    ) -> tuple[list[Config], list[str]]:
+        """The configurations that compile, and the arguments that any of them may write."""
+        working, written = [], dict.fromkeys([*self.task.reset_to_zero, *self.task.restore_value])
+        errors: list[Exception] = []
+        for config in configs:
+            try:
+                compiled = self.task.launch(config, warmup=True)
+            except _SKIPPED as error:
+                errors.append(error)
+                self.failures[config] = _first_line(error)
+                advance()
+                continue
+            working.append(config)
+            written.update(dict.fromkeys(self._written(compiled)))
+            advance()
+        if errors and not working and len({str(error) for error in errors}) == 1:
+            raise errors[0]
+        return working, list(written)
+
+    def _written(self, compiled: Any) -> list[str]:
+        """Names of pointer arguments that a compiled kernel may write (all when it cannot say)."""
+        plan = getattr(compiled, "plan", None)
+        if plan is None:
+            return list(self.task.named)
+        return [a.name for a in plan.arguments if a.kind == "pointer" and a.written]
+
+    def _time(self, config: Config, snapshot: Snapshot, best: float) -> list[float]:
+        task = self.task
+        full = {**task.named, **config.all_kwargs()}
+        snapshot.restore()
+
+        def before() -> None:
+            self._before_run(config, full, snapshot)
+
+        def call() -> None:
+            try:
+                task.launch(config)
+            except Exception as error:
+                if task.post_hook is not None:
+                    task.post_hook(full, exception=error)
+                raise
+
+        def after() -> None:
+            if task.post_hook is not None:
+                task.post_hook(full, exception=None)
+
+        def whole() -> None:
+            before()
+            call()
+            after()
+
+        try:
+            if task.bench is not None:
+                times = task.bench(whole, quantiles=QUANTILES)
+            else:
+                times = do_bench(
+                    call,
+                    warmup=_DEFAULT_WARMUP_MS if task.warmup_ms is None else task.warmup_ms,
+                    rep=_DEFAULT_REP_MS if task.rep_ms is None else task.rep_ms,
+                    quantiles=QUANTILES,
+                    setup=before,
+                    teardown=after,
+                    give_up_above=best * HOPELESS if math.isfinite(best) else None,
+                )
+        except _SKIPPED as error:
+            self.failures[config] = _first_line(error)
+            return [math.inf] * len(QUANTILES)
+        return list(times) if isinstance(times, (list, tuple)) else [float(times)] * len(QUANTILES)
+
+    def _before_run(self, config: Config, full: dict[str, Any], snapshot: Snapshot) -> None:
+        """Bring the arrays into the state in which every run starts."""
+        task = self.task
+        if task.restore_value or snapshot.nbytes <= _RESTORE_EACH_RUN_BYTES:
+            snapshot.restore()
+        for name in task.reset_to_zero:
+            _set_zero(task.named.get(name))
+        if task.pre_hook is not None:
+            task.pre_hook(full, reset_only=False)
+        if config.pre_hook is not None:
+            config.pre_hook(full)
+
+    # ---- what the result is kept under ------------------------------------------------------------
+
+    def _record(self) -> TuningRecord | None:
+        task, now = self.task, settings.current()
+        kernel = innermost(task.kernel)
+        own_measure = task.bench is not None or task.pre_hook is not None
+        if not now.cache_autotuning or now.interpret or own_measure:
+            return None
+        source = getattr(kernel, "cache_key", None)
+        if not source:
+            return None
+        return TuningRecord(
+            {
+                "kernel": str(source),
+                "target": target_text(task.args),
+                "threads": str(now.num_threads or "all"),
+                "disabled": ",".join(now.disabled_passes),
+                "key": repr(task.key),
+                "options": repr(sorted((k, repr(v)) for k, v in _plain(task).items())),
+            }
+        )
+
+
+def _plain(task: TuningTask) -> dict[str, Any]:
+    """Launch keywords that are not arrays: they may change the code."""
+    return {k: v for k, v in task.kwargs.items() if not hasattr(v, "dtype")}
+
+
+def target_text(args: Sequence[Any]) -> str:
+    """The target's cache key for launches with these arguments."""
+    family = target_family(args)
+    try:
+        from tilewright.backends import registry
+
+        return str(registry.get(family).target().key)
+    except (ImportError, AttributeError, LookupError):
+        import platform
+
+        return f"{family}:{platform.machine()}:{platform.processor()}"
+
+
+def _set_zero(value: Any) -> None:
+    if hasattr(value, "zero_"):
+        value.zero_()
+    elif hasattr(value, "dtype"):
+        value[...] = 0
+
+
+def _first_line(error: Exception) -> str:
+    text = getattr(error, "message", None) or str(error) or type(error).__name__
+    return f"{type(error).__name__}: {text.splitlines()[0]}"
+
+
+@contextmanager
+def _progress(steps: int) -> Iterator[Callable[[], None]]:
+    """A progress bar on a terminal once tuning has taken a second; `advance()` per half step."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    start, done = time.perf_counter(), 0
+    bar: Any = None
+    row: Any = None
+
+    def advance() -> None:
+        nonlocal bar, row, done
+        done += 1
+        if bar is None and time.perf_counter() - start > 1.0:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.start()
+            row = bar.add_task("autotuning", total=2 * steps)
+        if bar is not None:
+            bar.update(row, completed=done)
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.stop()
