@@ -1,1 +1,1 @@
-"""(see docs/architecture.md)"""
+"""The door to xDSL: context, types, locations, text. Importing a module here imports xDSL."""

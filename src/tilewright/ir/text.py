@@ -1,0 +1,58 @@
+"""IR as text: print, parse, verify."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tilewright.errors import PassError, SourceLocation
+from tilewright.ir.context import new_context
+from tilewright.ir.location import location_of
+
+
+def print_ir(op: Operation, *, locations: bool = False, generic: bool = False) -> str:
+    """`op` in MLIR's textual format, ending in a newline.
+
+    With `locations` every operation is followed by its `loc(…)`; `generic` prints the form that
+    needs no dialect-specific syntax.
+    """
+    stream = StringIO()
+    printer = Printer(stream, print_generic_format=generic, print_debuginfo=locations)
+    printer.print_op(op)
+    text = stream.getvalue()
+    return text if text.endswith("\n") else text + "\n"
+
+
+def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
+    """The module that `text` holds; `name` appears in messages. Raises `PassError` on bad text."""
+    try:
+        return Parser(new_context(), text, name).parse_module()
+    except ParseError as error:
+        raise PassError(f"{name} is not IR:\n{error}") from None
+    except VerifyException as error:
+        raise PassError(f"{name} does not verify: {error}") from None
+
+
+def verify_ir(op: Operation, after: str = "") -> None:
+    """Check every operation in `op`. Raises `PassError` naming `after`, the pass that ran last."""
+    try:
+        op.verify()
+    except VerifyException as error:
+        where = f" after {after}" if after else ""
+        text = str(error).strip()
+        raise PassError(f"the IR does not verify{where}: {text}", location=_place(op)) from None
+
+
+def _place(op: Operation) -> SourceLocation | None:
+    """Location of the innermost operation that does not verify by itself."""
+    for inner in op.walk():
+        try:
+            inner.verify(verify_nested_ops=False)
+        except VerifyException:
+            return location_of(inner)
+    return None

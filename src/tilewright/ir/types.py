@@ -1,0 +1,66 @@
+"""Language types to IR types and back. The IR is signless: `uint8` and `int8` both give `i8`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+from tilewright import dtypes
+from tilewright.ir.context import type_class
+
+_FLOATS: dict[str, AnyFloat] = {
+    "fp8e4nv": Float8E4M3FNType(),
+    "fp8e5": Float8E5M2Type(),
+    "fp16": Float16Type(),
+    "bf16": BFloat16Type(),
+    "fp32": Float32Type(),
+    "fp64": Float64Type(),
+}
+_FLOAT_NAMES = {attr: name for name, attr in _FLOATS.items()}
+
+
+@functools.lru_cache(maxsize=4096)
+def ir_type(language_type: Any) -> Attribute:
+    """The IR type of a `dtype`, `pointer_type` or `block_type`. Raises TypeError for anything else.
+
+    Equal language types give the identical attribute object.
+    """
+    if isinstance(language_type, dtypes.block_type):
+        return TensorType(ir_type(language_type.scalar), language_type.shape)
+    if isinstance(language_type, dtypes.pointer_type):
+        return type_class("tile.ptr")(ir_type(language_type.element_ty))
+    if isinstance(language_type, dtypes.dtype):
+        if language_type.is_floating():
+            return _FLOATS[language_type.name]
+        if language_type.is_int():
+            return IntegerType(language_type.primitive_bitwidth)
+    raise TypeError(f"{language_type!r} has no IR type")
+
+
+@functools.lru_cache(maxsize=4096)
+def language_type(attribute: Attribute) -> Any:
+    """The language type of an IR type; integers come back signed, i1 as `int1`. Raises TypeError."""
+    if isinstance(attribute, TensorType):
+        return dtypes.block_type(
+            language_type(attribute.element_type), tuple(attribute.get_shape())
+        )
+    if isinstance(attribute, IntegerType):
+        return dtypes.from_short_name(f"i{attribute.width.data}")
+    if attribute in _FLOAT_NAMES:
+        return dtypes.from_short_name(_FLOAT_NAMES[attribute])
+    if attribute.name == "tile.ptr":
+        return dtypes.pointer_type(language_type(attribute.pointee))  # pyright: ignore
+    raise TypeError(f"{attribute} has no language type")
