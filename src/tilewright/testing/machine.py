@@ -1,0 +1,37 @@
+"""Measured limits of the machine, for the axes of performance plots."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tilewright.runtime.timing import do_bench
+
+
+@functools.cache
+def get_dram_gbps(device: Any = None) -> float:
+    """GB/s that a copy of large arrays reads plus writes with NumPy on one thread of this CPU.
+
+    `device` is accepted for Triton's sake.
+    """
+    import numpy as np
+
+    source = np.ones(8 << 20, dtype=np.float64)
+    target = np.zeros_like(source)
+    ms = do_bench(lambda: np.copyto(target, source), warmup=0, rep=60, return_mode="min")
+    return 2 * source.nbytes * 1e-6 / ms
+
+
+@functools.cache
+def get_max_simd_tflops(dtype: Any = None, clock_rate: Any = None, device: Any = None) -> float:
+    """TFLOP/s of NumPy's own fp32 matrix product on this CPU, a practical upper bound.
+
+    The arguments are accepted for Triton's sake.
+    """
+    import numpy as np
+
+    n = 1024
+    a = np.ones((n, n), dtype=np.float32)
+    out = np.empty_like(a)
+    ms = do_bench(lambda: np.matmul(a, a, out=out), warmup=0, rep=60, return_mode="min")
+    return 2 * n**3 * 1e-9 / ms
