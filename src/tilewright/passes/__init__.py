@@ -1,1 +1,1 @@
-"""(see docs/architecture.md)"""
+"""Rewrites of the IR, one a file; `pipeline.py` holds the lists, `manager.py` runs them."""

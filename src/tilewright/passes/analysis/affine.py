@@ -1,0 +1,350 @@
+"""Tiles of integers and pointers as sums over dimensions.
+
+The form of a tile is
+
+    base + offset + Σ_d Σ_k coefficient_{d,k} * atom_{d,k}(i_d)
+
+with a scalar pointer `base` (pointer tiles only), an `offset` and coefficients that are polynomials in
+scalars, and atoms that depend on one lane index each: the index itself (`LANE`), the index wrapped
+around (`Wrapped`), or the entries of any tile that varies along that dimension only (`Entries`).
+
+Integers in forms are mathematical integers: the arithmetic that makes offsets and masks is taken not
+to wrap (the execution contract says so). Operations that are commonly used *because* they wrap or
+truncate (divisions, remainders of scaled lanes, shifts right, bit operations, truncations) end up in
+`Entries`, which are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import PtrType, element_of, shape_of
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.projection import Projector, unit_reshape
+from tilewright.passes.analysis.sign import nonnegative_sum
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The lane index itself."""
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """`(start + i) % size` with `start >= 0`."""
+
+    start: Polynomial
+    size: Polynomial
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entry of `value`, which varies along its dimension `dim` only."""
+
+    value: SSAValue
+    dim: int
+    signed: bool | None
+
+
+Atom = Lane | Wrapped | Entries
+LANE = Lane()
+
+
+@dataclass(frozen=True)
+class Form:
+    """See the module docstring. `terms[d]` maps atoms of dimension d to their coefficients."""
+
+    base: Leaf | None
+    offset: Polynomial
+    terms: dict[int, dict[Atom, Polynomial]]
+
+    @property
+    def is_uniform(self) -> bool:
+        return not self.terms
+
+    def __add__(self, other: Form) -> Form | None:
+        if self.base is not None and other.base is not None:
+            return None
+        terms = {d: dict(atoms) for d, atoms in self.terms.items()}
+        for d, atoms in other.terms.items():
+            mine = terms.setdefault(d, {})
+            for atom, coefficient in atoms.items():
+                mine[atom] = mine.get(atom, ZERO) + coefficient
+        return Form(self.base or other.base, self.offset + other.offset, _tidy(terms))
+
+    def scaled(self, factor: Polynomial) -> Form:
+        terms = {d: {a: c * factor for a, c in atoms.items()} for d, atoms in self.terms.items()}
+        return Form(self.base, self.offset * factor, _tidy(terms))
+
+    def moved(self, where: dict[int, int]) -> Form:
+        """The same sum with dimension d renamed `where[d]`."""
+        return replace(self, terms={where[d]: atoms for d, atoms in self.terms.items()})
+
+
+def _tidy(terms: dict[int, dict[Atom, Polynomial]]) -> dict[int, dict[Atom, Polynomial]]:
+    kept = {d: {a: c for a, c in atoms.items() if c.terms} for d, atoms in terms.items()}
+    return {d: atoms for d, atoms in kept.items() if atoms}
+
+
+class AffineAnalysis:
+    """Forms of the values of one function, found on demand and remembered."""
+
+    def __init__(self) -> None:
+        self.projector = Projector()
+        self._forms: dict[SSAValue, Form | None] = {}
+        self._leaves: dict[tuple[SSAValue, bool | None], Leaf] = {}
+
+    # ---- leaves ------------------------------------------------------------------------------------
+
+    def leaf(self, value: SSAValue, signed: bool | None) -> Leaf:
+        key = (value, signed)
+        if key not in self._leaves:
+            self._leaves[key] = Leaf(len(self._leaves), value, signed)
+        return self._leaves[key]
+
+    def scalar(self, value: SSAValue) -> Polynomial:
+        """A scalar, or a tile whose lanes are equal, as a polynomial."""
+        number = constant_int(value)
+        if number is not None:
+            return Polynomial.constant(number)
+        signed = True if element_of(value) == i64 else None
+        return Polynomial.leaf(self.leaf(value, signed))
+
+    def settle(self, form: Form, signed: bool) -> Form:
+        """`form` with the leaves and entries that nothing has widened yet taken as `signed`."""
+
+        def change(leaf: Leaf) -> Leaf:
+            return self.leaf(leaf.value, signed) if leaf.signed is None else leaf
+
+        def settled(p: Polynomial) -> Polynomial:
+            return p.map_leaves(change)
+
+        terms: dict[int, dict[Atom, Polynomial]] = {}
+        for d, atoms in form.terms.items():
+            mine = terms.setdefault(d, {})
+            for atom, coefficient in atoms.items():
+                new = atom
+                if isinstance(atom, Wrapped):
+                    new = Wrapped(settled(atom.start), settled(atom.size))
+                elif isinstance(atom, Entries) and atom.signed is None:
+                    new = replace(atom, signed=signed)
+                mine[new] = mine.get(new, ZERO) + settled(coefficient)
+        return Form(form.base, settled(form.offset), _tidy(terms))
+
+    # ---- forms -------------------------------------------------------------------------------------
+
+    def form(self, value: SSAValue) -> Form | None:
+        """The form of an integer or pointer tile (or scalar), or None."""
+        if value not in self._forms:
+            self._forms[value] = None  # a cycle through a loop's block argument ends here
+            self._forms[value] = self._find(value)
+        return self._forms[value]
+
+    def _find(self, value: SSAValue) -> Form | None:
+        element = element_of(value)
+        pointer = isinstance(element, PtrType)
+        if not pointer and (not isinstance(element, IntegerType) or element.width.data == 1):
+            return None
+        if not shape_of(value):
+            return self._uniform(value, pointer)
+        op = value.owner
+        # arithmetic narrower than 32 bits is on data (quantised, packed): there wrapping is likely
+        narrow = isinstance(element, IntegerType) and element.width.data < 32
+        handler = None if narrow else _HANDLERS.get(type(op))
+        found = handler(self, op) if handler is not None else None
+        return found if found is not None else self._opaque(value, pointer)
+
+    def _uniform(self, value: SSAValue, pointer: bool) -> Form:
+        if pointer:
+            return Form(self.leaf(value, None), ZERO, {})
+        return Form(None, self.scalar(value), {})
+
+    def _opaque(self, value: SSAValue, pointer: bool) -> Form | None:
+        """Anything that varies along at most one dimension."""
+        dims = self.projector.varies(value)
+        if not dims:
+            return self._uniform(value, pointer) if self.projector.can_project(value, None) else None
+        if pointer or len(dims) > 1:
+            return None
+        (dim,) = dims
+        if not self.projector.can_project(value, dim):
+            return None
+        signed = True if element_of(value) == i64 else None
+        return Form(None, ZERO, {dim: {Entries(value, dim, signed): ONE}})
+
+    def _splat(self, op: tile.SplatOp) -> Form | None:
+        return self.form(op.source)
+
+    def _arange(self, op: tile.ArangeOp) -> Form:
+        start, extent = op.start.value.data, shape_of(op.result)[0]
+        terms: dict[int, dict[Atom, Polynomial]] = {0: {LANE: ONE}} if extent > 1 else {}
+        return Form(None, Polynomial.constant(start), terms)
+
+    def _same(self, op: Operation) -> Form | None:
+        return self.form(op.operands[0])
+
+    def _expand_dims(self, op: tile.ExpandDimsOp) -> Form | None:
+        form, axis = self.form(op.source), op.axis.value.data
+        return form and form.moved({d: d + (d >= axis) for d in form.terms})
+
+    def _trans(self, op: tile.TransOp) -> Form | None:
+        form, order = self.form(op.source), op.permutation
+        return form and form.moved({d: order.index(d) for d in form.terms})
+
+    def _reshape(self, op: tile.ReshapeOp) -> Form | None:
+        form = self.form(op.source)
+        before, after = shape_of(op.source), shape_of(op.result)
+        moved = unit_reshape(before, after)
+        if form is None or (moved is None and form.terms):
+            return form and _split_lanes(form, before, after)
+        return form.moved(moved or {})
+
+    def _addi(self, op: arith.AddiOp) -> Form | None:
+        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+        return None if lhs is None or rhs is None else lhs + rhs
+
+    def _subi(self, op: arith.SubiOp) -> Form | None:
+        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+        return None if lhs is None or rhs is None else lhs + rhs.scaled(-ONE)
+
+    def _muli(self, op: arith.MuliOp) -> Form | None:
+        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+        if lhs is None or rhs is None:
+            return None
+        if rhs.is_uniform:
+            return lhs.scaled(rhs.offset)
+        return rhs.scaled(lhs.offset) if lhs.is_uniform else None
+
+    def _shli(self, op: arith.ShLIOp) -> Form | None:
+        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+        amount = rhs.offset.number if rhs is not None and rhs.is_uniform else None
+        if lhs is None or amount is None or not 0 <= amount < 63:
+            return None
+        return lhs.scaled(Polynomial.constant(1 << amount))
+
+    def _extsi(self, op: arith.ExtSIOp) -> Form | None:
+        form = self.form(op.operands[0])
+        if form is None or element_of(op.operands[0]) == IntegerType(1):
+            return None
+        return self.settle(form, True)
+
+    def _extui(self, op: arith.ExtUIOp) -> Form | None:
+        """Zero extension: of what is not negative, or of a single unknown."""
+        form = self.form(op.operands[0])
+        if form is None:
+            return None
+        if self._proved_nonnegative(form):
+            return self.settle(form, True)
+        single = form.offset.terms and len(form.offset.terms) == 1
+        if form.is_uniform and single:
+            monomial, coefficient = form.offset.terms[0]
+            if len(monomial) == 1 and coefficient == 1 and monomial[0].signed is None:
+                return self.settle(form, False)
+        return None
+
+    @staticmethod
+    def _proved_nonnegative(form: Form) -> bool:
+        plain = all(
+            isinstance(atom, (Lane, Wrapped)) and nonnegative_sum(c)
+            for atoms in form.terms.values()
+            for atom, c in atoms.items()
+        )
+        return plain and nonnegative_sum(form.offset)
+
+    def _rem(self, op: arith.RemSIOp | arith.RemUIOp) -> Form | None:
+        """`(start + lane) % size`; with a start that might be negative it is no wrapped lane."""
+        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+        if lhs is None or rhs is None or not rhs.is_uniform or len(lhs.terms) != 1:
+            return None
+        ((dim, atoms),) = lhs.terms.items()
+        if atoms != {LANE: ONE} or not nonnegative_sum(lhs.offset):
+            return None
+        signed = isinstance(op, arith.RemSIOp)
+        start = self.settle(Form(None, lhs.offset, {}), True).offset
+        size = self.settle(Form(None, rhs.offset, {}), signed).offset
+        if size.number is not None and size.number <= 0:
+            return None
+        return Form(None, ZERO, {dim: {Wrapped(start, size): ONE}})
+
+    def _addptr(self, op: tile.AddPtrOp) -> Form | None:
+        pointer, offset = self.form(op.pointer), self.form(op.offset)
+        if pointer is None or offset is None:
+            return None
+        return pointer + self.settle(offset, True)
+
+    # ---- emission ----------------------------------------------------------------------------------
+
+    def emit_leaf(self, leaf: Leaf, emitter: Emitter) -> SSAValue:
+        """A leaf as an i64 scalar."""
+        value = self.projector.project(leaf.value, None, emitter)
+        return emitter.resize(value, i64, leaf.signed is not False)
+
+    def emit(self, polynomial: Polynomial, emitter: Emitter) -> SSAValue:
+        return polynomial.emit(emitter, self.emit_leaf)
+
+    def emit_terms(
+        self, atoms: dict[Atom, Polynomial], extent: int, emitter: Emitter
+    ) -> SSAValue:
+        """`Σ coefficient * atom(i)` as `tensor<extent x i64>`."""
+        total: SSAValue | None = None
+        for atom, coefficient in atoms.items():
+            value = self._emit_atom(atom, extent, emitter)
+            if coefficient != ONE:
+                factor = emitter.splat(self.emit(coefficient, emitter), [extent])
+                value = emitter.binary(arith.MuliOp, value, factor)
+            total = value if total is None else emitter.binary(arith.AddiOp, total, value)
+        if total is None:
+            return emitter.splat(emitter.constant(0), [extent])
+        return total
+
+    def _emit_atom(self, atom: Atom, extent: int, emitter: Emitter) -> SSAValue:
+        if isinstance(atom, Entries):
+            value = self.projector.project(atom.value, atom.dim, emitter)
+            return emitter.resize(value, i64, atom.signed is not False)
+        lanes = emitter.resize(emitter.arange(extent), i64)
+        if isinstance(atom, Lane):
+            return lanes
+        start = emitter.splat(self.emit(atom.start, emitter), [extent])
+        size = emitter.splat(self.emit(atom.size, emitter), [extent])
+        shifted = emitter.binary(arith.AddiOp, lanes, start)
+        return emitter.binary(arith.RemSIOp, shifted, size)
+
+
+def _split_lanes(form: Form, before: tuple[int, ...], after: tuple[int, ...]) -> Form | None:
+    """A strided rank-1 tile in rows: lane `i*n + j` becomes dimension indices `(i, j)`."""
+    if len(before) != 1 or set(form.terms) != {0} or set(form.terms[0]) != {LANE}:
+        return None
+    coefficient = form.terms[0][LANE]
+    terms: dict[int, dict[Atom, Polynomial]] = {}
+    for dim in reversed(range(len(after))):
+        if after[dim] > 1:
+            terms[dim] = {LANE: coefficient}
+        coefficient = coefficient * Polynomial.constant(after[dim])
+    return Form(form.base, form.offset, dict(sorted(terms.items())))
+
+
+_HANDLERS: dict[type, Callable[..., Form | None]] = {
+    tile.SplatOp: AffineAnalysis._splat,
+    tile.ArangeOp: AffineAnalysis._arange,
+    tile.BroadcastOp: AffineAnalysis._same,
+    tile.HintOp: AffineAnalysis._same,
+    tile.ExpandDimsOp: AffineAnalysis._expand_dims,
+    tile.TransOp: AffineAnalysis._trans,
+    tile.ReshapeOp: AffineAnalysis._reshape,
+    arith.AddiOp: AffineAnalysis._addi,
+    arith.SubiOp: AffineAnalysis._subi,
+    arith.MuliOp: AffineAnalysis._muli,
+    arith.ShLIOp: AffineAnalysis._shli,
+    arith.ExtSIOp: AffineAnalysis._extsi,
+    arith.ExtUIOp: AffineAnalysis._extui,
+    arith.RemSIOp: AffineAnalysis._rem,
+    arith.RemUIOp: AffineAnalysis._rem,
+    tile.AddPtrOp: AffineAnalysis._addptr,
+}

@@ -1,0 +1,92 @@
+"""Which operations may be moved, repeated or dropped."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import IsTerminator, Pure
+
+from tilewright.dialects import tile
+
+_PURE_DIALECTS = ("arith.", "math.")
+#: tile ops that act lane by lane: the result at a lane needs the operands at that lane only
+_LANE_WISE = (
+    tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.RemFOp, tile.MulHiUOp, tile.FpCastOp,
+    tile.BitcastOp, tile.IntToPtrOp, tile.PtrToIntOp, tile.LibmOp, tile.AddPtrOp, tile.HintOp,
+)  # fmt: skip
+_REGION_OPS = ("scf.for", "scf.if", "scf.while")
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether `op` only computes its results: no memory, no fault, no output.
+
+    xDSL marks some `arith` operations (divisions, `extsi`) less than pure; here division by zero gives
+    an unspecified value and never traps, so all of `arith` and `math` may be executed speculatively.
+    """
+    return op.name.startswith(_PURE_DIALECTS) or op.has_trait(Pure)
+
+
+def is_lane_wise(op: Operation) -> bool:
+    """Whether `op` is a pure operation that acts lane by lane on operands of its result's shape."""
+    return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _LANE_WISE)
+
+
+def has_effect(op: Operation) -> bool:
+    """Whether executing `op` (with its regions) can be noticed other than through its results.
+
+    Loads have no effect in this sense: one whose result is unused may go. Volatile ones may not. An
+    `scf.while` may run for ever, and waiting is what spin locks do, so it always has an effect.
+    """
+    if op.name == "scf.while":
+        return True
+    if op.name in _REGION_OPS:
+        return any(has_effect(inner) for region in op.regions for inner in _ops(region))
+    if isinstance(op, tile.LoadOp):
+        return op.volatile is not None and bool(op.volatile.value.data)
+    if isinstance(op, tile.LoadViewOp) or op.has_trait(IsTerminator):
+        return False
+    return not is_pure(op)
+
+
+def _ops(region: object) -> list[Operation]:
+    return [op for block in region.blocks for op in block.ops]  # type: ignore[attr-defined]
+
+
+def erase_dead(block: Block) -> int:
+    """Erase, last to first, operations in `block` and below whose results nothing uses. Returns how many."""
+    erased = 0
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
+        dead = not op.has_trait(IsTerminator) and not any(r.first_use for r in op.results)
+        if dead and (op.results or op.name in _REGION_OPS) and not has_effect(op):
+            block.erase_op(op)
+            erased += 1
+        else:
+            for region in op.regions:
+                for inner in region.blocks:
+                    erased += erase_dead(inner)
+        op = before
+    return erased
+
+
+def loop_depth(value: SSAValue) -> int:
+    """How many `scf.for`/`scf.while` bodies `value` is defined in."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    depth = 0
+    while block is not None and (parent := block.parent_op()) is not None:
+        depth += parent.name in ("scf.for", "scf.while")
+        block = parent.parent
+    return depth
+
+
+def defined_inside(value: SSAValue, op: Operation) -> bool:
+    """Whether `value` is a result or block argument inside one of the regions of `op`."""
+    owner = value.owner
+    block = owner if isinstance(value, BlockArgument) or isinstance(owner, Block) else owner.parent
+    while block is not None:
+        parent = block.parent_op()
+        if parent is op:
+            return True
+        block = parent.parent if parent is not None else None
+    return False

@@ -1,0 +1,181 @@
+"""Writing operations in front of another one, with the obvious foldings done on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    StringAttr,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+
+
+def constant_int(value: SSAValue) -> int | None:
+    """The number an `arith.constant` of integer type holds (signed; i1 as 0 or 1), or None."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        number = owner.value.value.data
+        return number & 1 if value.type == IntegerType(1) else number
+    return None
+
+
+def constant_float(value: SSAValue) -> float | None:
+    """The number an `arith.constant` of floating type holds, or None."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
+        return owner.value.value.data
+    return None
+
+
+class Emitter:
+    """Inserts operations before `anchor` (or at the start of a block) at the location of `anchor`."""
+
+    def __init__(self, anchor: Operation, location: LocationAttr | None = None) -> None:
+        self.anchor = anchor
+        self.location = location or anchor.location
+
+    @staticmethod
+    def at_start(block: Block, location: LocationAttr) -> Emitter:
+        first = block.first_op
+        if first is None:
+            raise ValueError("a block without terminator")
+        return Emitter(first, location)
+
+    def insert(self, op: Operation) -> SSAValue:
+        """Put `op` before the anchor; its first result (ops without results: use `insert_op`)."""
+        return self.insert_op(op).results[0]
+
+    def insert_op(self, op: Operation) -> Operation:
+        op.location = self.location
+        block = self.anchor.parent
+        if block is None:
+            raise ValueError("the anchor is in no block")
+        block.insert_op_before(op, self.anchor)
+        return op
+
+    # ---- scalars and tiles ---------------------------------------------------------------------
+
+    def constant(self, number: int, kind: Attribute = i64) -> SSAValue:
+        if not isinstance(kind, IntegerType):
+            raise TypeError(f"integer type expected, got {kind}")
+        return self.insert(arith.ConstantOp(IntegerAttr(number, kind, truncate_bits=True)))
+
+    def float_constant(self, number: float, kind: AnyFloat) -> SSAValue:
+        return self.insert(arith.ConstantOp(FloatAttr(number, kind)))
+
+    def splat(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        result = tile.with_shape(value.type, tuple(shape))
+        return self.insert(tile.SplatOp(operands=[value], result_types=[result])) if shape else value
+
+    def arange(self, extent: int) -> SSAValue:
+        """`0 … extent-1` as `tensor<extent x i32>`."""
+        bounds = {"start": IntegerAttr(0, i32), "end": IntegerAttr(extent, i32)}
+        return self.insert(
+            tile.ArangeOp(result_types=[TensorType(i32, [extent])], properties=bounds)
+        )
+
+    def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """`kind` (an `arith` binary integer operation) of two values of one type."""
+        return self.insert(kind(lhs, rhs))  # type: ignore[call-arg]
+
+    def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is not None and b is not None:
+            return self.constant(a + b, lhs.type)
+        if a == 0:
+            return rhs
+        return lhs if b == 0 else self.binary(arith.AddiOp, lhs, rhs)
+
+    def sub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is not None and b is not None:
+            return self.constant(a - b, lhs.type)
+        return lhs if b == 0 else self.binary(arith.SubiOp, lhs, rhs)
+
+    def mul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is not None and b is not None:
+            return self.constant(a * b, lhs.type)
+        if a == 0 or b == 1:
+            return lhs
+        return rhs if a == 1 or b == 0 else self.binary(arith.MuliOp, lhs, rhs)
+
+    def minimum(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """The smaller of two signed integers."""
+        if lhs is rhs:
+            return lhs
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is not None and b is not None:
+            return self.constant(min(a, b), lhs.type)
+        return self.binary(arith.MinSIOp, lhs, rhs)
+
+    def maximum(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """The larger of two signed integers."""
+        a, b = constant_int(lhs), constant_int(rhs)
+        if a is not None and b is not None:
+            return self.constant(max(a, b), lhs.type)
+        return self.binary(arith.MaxSIOp, lhs, rhs)
+
+    def select(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.insert(
+            tile.SelectOp(operands=[condition, lhs, rhs], result_types=[lhs.type])
+        )
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """`tile.cmpi` of two values of one type."""
+        result = tile.with_shape(IntegerType(1), tile.shape_of(lhs))
+        return self.insert(
+            tile.CmpIOp(
+                operands=[lhs, rhs],
+                result_types=[result],
+                properties={"predicate": StringAttr(predicate)},
+            )
+        )
+
+    def resize(self, value: SSAValue, kind: IntegerType, signed: bool = True) -> SSAValue:
+        """An integer (or integer tile) as elements of type `kind`: extended, truncated or itself."""
+        have = tile.element_of(value)
+        if not isinstance(have, IntegerType) or have == kind:
+            return value
+        number = constant_int(value)
+        if number is not None:
+            if not signed:
+                number %= 1 << have.width.data
+            return self.constant(number, kind)
+        result = tile.with_shape(kind, tile.shape_of(value))
+        if have.width.data > kind.width.data:
+            return self.insert(arith.TruncIOp(value, result))
+        return self.insert(
+            (arith.ExtSIOp if signed else arith.ExtUIOp)(value, result)  # type: ignore[arg-type]
+        )
+
+    def advance(self, pointer: SSAValue, offset: SSAValue) -> SSAValue:
+        """`tile.addptr`: both scalars or tiles of one shape."""
+        if constant_int(offset) == 0:
+            return pointer
+        return self.insert(
+            tile.AddPtrOp(operands=[pointer, offset], result_types=[pointer.type])
+        )
+
+    def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if tile.shape_of(value) == tuple(shape):
+            return value
+        result = TensorType(tile.element_of(value), list(shape))
+        return self.insert(tile.BroadcastOp(operands=[value], result_types=[result]))
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        if tile.shape_of(value) == tuple(shape):
+            return value
+        result = TensorType(tile.element_of(value), list(shape))
+        return self.insert(tile.ReshapeOp(operands=[value], result_types=[result]))

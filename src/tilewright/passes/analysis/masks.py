@@ -1,0 +1,175 @@
+"""Masks as lane limits: `(offs_m[:, None] < M) & (offs_n[None, :] < N)` allows lane (i, j) iff
+`i < M - start_m` and `j < N - start_n`.
+
+A mask is taken apart into conjuncts. Each is a `Limit` on one dimension, a `Condition` on the whole
+tile, or a `Residue` that stays a mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Form
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.polynomial import ONE, Polynomial
+from tilewright.passes.analysis.projection import unit_reshape
+from tilewright.passes.analysis.sign import nonnegative_sum
+
+_SWAPPED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Lane index of dimension `dim` < ceil(bound / divisor)."""
+
+    dim: int
+    bound: Polynomial
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`value`, an i1 scalar or an i1 tile whose lanes are equal."""
+
+    value: SSAValue
+
+
+@dataclass(frozen=True)
+class Residue:
+    """`value`, an i1 tile, seen through `wrappers` (shape operations, innermost first)."""
+
+    value: SSAValue
+    wrappers: tuple[Operation, ...] = ()
+
+
+Conjunct = Limit | Condition | Residue
+
+
+class MaskAnalysis:
+    """Takes masks of one function apart."""
+
+    def __init__(self, affine: AffineAnalysis) -> None:
+        self.affine = affine
+
+    def conjuncts(self, mask: SSAValue) -> list[Conjunct]:
+        """Conditions that together are equivalent to `mask`."""
+        op = mask.owner
+        if isinstance(op, arith.AndIOp):
+            return [*self.conjuncts(op.lhs), *self.conjuncts(op.rhs)]
+        if not shape_of(mask):
+            return [] if constant_int(mask) == 1 else [Condition(mask)]
+        if isinstance(op, tile.SplatOp):
+            return self.conjuncts(op.source)
+        if isinstance(op, (tile.HintOp,)):
+            return self.conjuncts(op.source)
+        where = _dimension_map(op) if isinstance(op, Operation) else None
+        if isinstance(op, Operation) and where is not None:
+            return [_outer(c, op, where) for c in self.conjuncts(op.operands[0])]
+        if isinstance(op, tile.CmpIOp):
+            found = self._comparison(op)
+            if found is not None:
+                return [found]
+        projector = self.affine.projector
+        if not projector.varies(mask) and projector.can_project(mask, None):
+            return [Condition(mask)]
+        return [Residue(mask)]
+
+    def _comparison(self, op: tile.CmpIOp) -> Limit | None:
+        """`lane < bound` hidden in a comparison of affine tiles, else None."""
+        predicate, lhs, rhs = op.predicate.data, op.lhs, op.rhs
+        if predicate in _SWAPPED:
+            predicate, lhs, rhs = _SWAPPED[predicate], rhs, lhs
+        if predicate not in ("slt", "sle", "ult", "ule"):
+            return None
+        left, right = self.affine.form(lhs), self.affine.form(rhs)
+        if left is None or right is None or left.base is not None or right.base is not None:
+            return None
+        if predicate.startswith("u"):
+            if not (_countable(left) and _countable(right)):
+                return None
+        left, right = self.affine.settle(left, True), self.affine.settle(right, True)
+        difference = left + right.scaled(-ONE)  # the comparison says: difference < 0, or <= 0
+        if difference is None or len(difference.terms) != 1:
+            return None
+        ((dim, atoms),) = difference.terms.items()
+        step = atoms[LANE].number if set(atoms) == {LANE} else None
+        if step is None or step <= 0:
+            return None
+        bound = -difference.offset + (ONE if predicate.endswith("le") else Polynomial())
+        return Limit(dim, bound, step)
+
+    # ---- emission ----------------------------------------------------------------------------------
+
+    def emit_limit(self, limit: Limit, emitter: Emitter) -> SSAValue:
+        """The first lane not allowed, an i64 scalar (any value; negative allows none)."""
+        bound = limit.bound
+        if limit.divisor == 1:
+            return self.affine.emit(bound, emitter)
+        # Truncating division rounds up for bounds <= 0, where any result <= 0 will do.
+        rounded = self.affine.emit(bound + Polynomial.constant(limit.divisor - 1), emitter)
+        return emitter.binary(arith.DivSIOp, rounded, emitter.constant(limit.divisor, i64))
+
+    def emit_condition(self, condition: Condition, emitter: Emitter) -> SSAValue:
+        return self.affine.projector.project(condition.value, None, emitter)
+
+    def emit_residue(
+        self, residue: Residue, shape: tuple[int, ...], emitter: Emitter
+    ) -> SSAValue:
+        """The residue as a mask of the access's shape."""
+        value = self.affine.projector.current(residue.value)
+        for op in residue.wrappers:
+            value = emitter.insert(
+                type(op).create(
+                    operands=[value], result_types=op.result_types, properties=op.properties
+                )
+            )
+        if shape_of(value) != shape:
+            raise ValueError(f"mask {shape_of(value)} for a tile {shape}")
+        return value
+
+
+def _countable(form: Form) -> bool:
+    """Whether unsigned comparison of such tiles is that of their mathematical values."""
+    lanes_only = all(
+        set(atoms) == {LANE} and nonnegative_sum(atoms[LANE]) for atoms in form.terms.values()
+    )
+    return lanes_only and nonnegative_sum(form.offset)
+
+
+def _dimension_map(op: Operation) -> dict[int, int] | None:
+    """Source dimension -> result dimension, if `op` only moves dimensions about."""
+    if isinstance(op, tile.BroadcastOp):
+        return {d: d for d in range(len(shape_of(op.source)))}
+    if isinstance(op, tile.ExpandDimsOp):
+        axis = op.axis.value.data
+        return {d: d + (d >= axis) for d in range(len(shape_of(op.source)))}
+    if isinstance(op, tile.TransOp):
+        return {source: d for d, source in enumerate(op.permutation)}
+    if isinstance(op, tile.ReshapeOp):
+        return unit_reshape(shape_of(op.source), shape_of(op.result))
+    return None
+
+
+def _outer(conjunct: Conjunct, op: Operation, where: dict[int, int]) -> Conjunct:
+    """A conjunct of the source of shape operation `op` as one of its result."""
+    if isinstance(conjunct, Limit):
+        return replace(conjunct, dim=where[conjunct.dim])
+    if isinstance(conjunct, Residue):
+        return replace(conjunct, wrappers=(*conjunct.wrappers, op))
+    return conjunct
+
+
+def conjunction(values: list[SSAValue], emitter: Emitter) -> SSAValue | None:
+    """The `and` of i1 tiles of one shape; None for none."""
+    total: SSAValue | None = None
+    for value in values:
+        total = value if total is None else emitter.binary(arith.AndIOp, total, value)
+    return total
+
+

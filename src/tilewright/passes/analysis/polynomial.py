@@ -1,0 +1,121 @@
+"""Sums of products of scalars, the currency of the affine analysis.
+
+A `Polynomial` stands for an i64 scalar that has not been computed yet: `3 + 4*pid*stride`. Its
+unknowns are `Leaf`s: scalar integers of the IR, or tiles whose lanes are all equal. Nothing is
+emitted until `emit` is called, so an access that turns out not to be affine leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from tilewright.passes.analysis.effects import loop_depth
+from tilewright.passes.analysis.emit import Emitter
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An unknown. `order` numbers leaves as they were met (it makes emitted code reproducible)."""
+
+    order: int
+    value: SSAValue
+    signed: bool | None
+    """How it widens to i64: sign bit or zero; None while an enclosing operation has yet to say."""
+
+
+Monomial = tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """`Σ coefficient * Π leaves`, in one canonical order; no coefficient is 0."""
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    @staticmethod
+    def of(terms: dict[Monomial, int]) -> Polynomial:
+        kept = [(m, c) for m, c in terms.items() if c]
+        kept.sort(key=lambda item: tuple(leaf.order for leaf in item[0]))
+        return Polynomial(tuple(kept))
+
+    @staticmethod
+    def constant(number: int) -> Polynomial:
+        return Polynomial((((), number),)) if number else ZERO
+
+    @staticmethod
+    def leaf(leaf: Leaf) -> Polynomial:
+        return Polynomial((((leaf,), 1),))
+
+    @property
+    def number(self) -> int | None:
+        """Its value if it has no unknowns."""
+        if not self.terms:
+            return 0
+        (monomial, coefficient), *rest = self.terms
+        return coefficient if not rest and not monomial else None
+
+    def leaves(self) -> list[Leaf]:
+        return [leaf for monomial, _ in self.terms for leaf in monomial]
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        total = dict(self.terms)
+        for monomial, coefficient in other.terms:
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return Polynomial.of(total)
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + -other
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        total: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in other.terms:
+                m = tuple(sorted(m1 + m2, key=lambda leaf: leaf.order))
+                total[m] = total.get(m, 0) + c1 * c2
+        return Polynomial.of(total)
+
+    def map_leaves(self, change: Callable[[Leaf], Leaf]) -> Polynomial:
+        total: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            m = tuple(sorted((change(leaf) for leaf in monomial), key=lambda leaf: leaf.order))
+            total[m] = total.get(m, 0) + coefficient
+        return Polynomial.of(total)
+
+    def emit(self, emitter: Emitter, scalar: Callable[[Leaf, Emitter], SSAValue]) -> SSAValue:
+        """The value as an i64 scalar. `scalar` gives a leaf as i64.
+
+        Factors and summands from outer loops come first, so that loop-invariant code motion finds
+        the longest invariant prefix.
+        """
+        total: SSAValue | None = None
+        for monomial, coefficient in sorted(self.terms, key=lambda item: (_depth(item[0]), item[1] < 0)):
+            product: SSAValue | None = None
+            for leaf in sorted(monomial, key=lambda leaf: (loop_depth(leaf.value), leaf.order)):
+                factor = scalar(leaf, emitter)
+                product = factor if product is None else emitter.mul(product, factor)
+            subtract = coefficient < 0 and total is not None and product is not None
+            size = -coefficient if subtract else coefficient
+            if product is None:
+                product = emitter.constant(size, i64)
+            elif size != 1:
+                product = emitter.mul(product, emitter.constant(size, i64))
+            if total is None:
+                total = product
+            else:
+                total = (emitter.sub if subtract else emitter.add)(total, product)
+        return emitter.constant(0, i64) if total is None else total
+
+
+def _depth(monomial: Monomial) -> int:
+    return max((loop_depth(leaf.value) for leaf in monomial), default=0)
+
+
+ZERO = Polynomial()
+ONE = Polynomial.constant(1)

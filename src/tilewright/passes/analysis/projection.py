@@ -1,0 +1,166 @@
+"""Which dimensions a tile varies along, and its restriction to one of them.
+
+`offs[:, None] // 2` is a tile `64x1` that varies along dimension 0 only; its projection to that
+dimension is `offs // 2`, a tile of 64. A tile that varies along no dimension projects to a scalar.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.emit import Emitter
+
+
+class Projector:
+    """Answers for one function; `replaced` maps results of operations that a pass has rewritten."""
+
+    def __init__(self) -> None:
+        self.replaced: dict[SSAValue, SSAValue] = {}
+        self._varies: dict[SSAValue, frozenset[int]] = {}
+
+    def current(self, value: SSAValue) -> SSAValue:
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
+
+    def varies(self, value: SSAValue) -> frozenset[int]:
+        """Dimensions along which the lanes of `value` may differ (a superset)."""
+        if value not in self._varies:
+            self._varies[value] = self._find_varies(value)
+        return self._varies[value]
+
+    def _find_varies(self, value: SSAValue) -> frozenset[int]:
+        shape = shape_of(value)
+        wide = frozenset(d for d, extent in enumerate(shape) if extent > 1)
+        op = value.owner
+        if not isinstance(op, Operation) or not shape:
+            return wide
+        if isinstance(op, tile.SplatOp):
+            return frozenset()
+        if isinstance(op, tile.BroadcastOp):
+            return self.varies(op.source)
+        if isinstance(op, tile.ExpandDimsOp):
+            axis = op.axis.value.data
+            return frozenset(d + (d >= axis) for d in self.varies(op.source))
+        if isinstance(op, tile.TransOp):
+            inner = self.varies(op.source)
+            return frozenset(d for d, source in enumerate(op.permutation) if source in inner)
+        if isinstance(op, tile.ReshapeOp):
+            moved = unit_reshape(shape_of(op.source), shape)
+            if moved is None:
+                return wide if self.varies(op.source) else frozenset()
+            return frozenset(moved[d] for d in self.varies(op.source))
+        if is_lane_wise(op) and op.operands and not isinstance(op, arith.ConstantOp):
+            return frozenset().union(*(self.varies(v) for v in op.operands)) & wide
+        return wide
+
+    def can_project(self, value: SSAValue, dim: int | None) -> bool:
+        """Whether `project` succeeds; `value` must not vary along other dimensions than `dim`."""
+        shape = shape_of(value)
+        op = value.owner
+        if not shape or (dim is not None and len(shape) == 1):
+            return True
+        if not isinstance(op, Operation):
+            return self._by_reshape(shape, dim)
+        if isinstance(op, tile.SplatOp):
+            return True
+        if isinstance(op, tile.ArangeOp):
+            return dim is not None or shape == (1,)
+        if isinstance(op, tile.BroadcastOp):
+            inner = dim if dim is not None and shape_of(op.source)[dim] > 1 else None
+            return self.can_project(op.source, inner)
+        if isinstance(op, (tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)):
+            found, inner = _source_dim(op, dim)
+            if found:
+                return self.can_project(op.source, inner)
+            return self._by_reshape(shape, dim)
+        if is_lane_wise(op) and op.operands and len(op.results) == 1:
+            if all(self._projects_at(v, dim) for v in op.operands):
+                return True
+        return self._by_reshape(shape, dim)
+
+    def _projects_at(self, value: SSAValue, dim: int | None) -> bool:
+        if dim is not None and dim not in self.varies(value) and self.varies(value):
+            return False
+        return self.can_project(value, dim if dim in self.varies(value) else None)
+
+    @staticmethod
+    def _by_reshape(shape: tuple[int, ...], dim: int | None) -> bool:
+        return dim is not None and all(e == 1 for d, e in enumerate(shape) if d != dim)
+
+    def project(self, value: SSAValue, dim: int | None, emitter: Emitter) -> SSAValue:
+        """`value` along `dim` as a rank-1 tile, or as a scalar for None; see `can_project`."""
+        value = self.current(value)
+        shape = shape_of(value)
+        if not shape or (dim is not None and len(shape) == 1):
+            return value
+        extent = [] if dim is None else [shape[dim]]
+        if dim is not None and not self.varies(value):
+            return emitter.splat(self.project(value, None, emitter), extent)
+        op = value.owner
+        if isinstance(op, tile.SplatOp):
+            return emitter.splat(op.source, extent)
+        if isinstance(op, tile.ArangeOp) and dim is None:
+            return emitter.constant(op.start.value.data, tile.element_of(value))
+        if isinstance(op, tile.BroadcastOp):
+            return self.project(op.source, dim, emitter)
+        if isinstance(op, (tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)):
+            found, inner = _source_dim(op, dim)
+            if found:
+                return self.project(op.source, inner, emitter)
+        if isinstance(op, Operation) and is_lane_wise(op) and op.operands and len(op.results) == 1:
+            if all(self._projects_at(v, dim) for v in op.operands):
+                return self._rebuild(op, dim, extent, emitter)
+        if dim is None:
+            raise ValueError(f"{value} does not project to a scalar")
+        return emitter.reshape(value, extent)
+
+    def _rebuild(
+        self, op: Operation, dim: int | None, extent: list[int], emitter: Emitter
+    ) -> SSAValue:
+        """Lane-wise `op` on the projections of its operands."""
+        operands = []
+        for value in op.operands:
+            if dim is not None and not self.varies(value):
+                scalar = self.project(value, None, emitter)
+                operands.append(emitter.splat(scalar, extent) if shape_of(value) else scalar)
+            else:
+                operands.append(self.project(value, dim, emitter))
+        result = tile.with_shape(tile.element_of(op.results[0]), extent)
+        return emitter.insert(
+            type(op).create(
+                operands=operands,
+                result_types=[result],
+                properties=op.properties,
+                attributes=op.attributes,
+            )
+        )
+
+
+def unit_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int] | None:
+    """Old dimension -> new one when a reshape only inserts or removes extents of 1, else None."""
+    old = [d for d, extent in enumerate(before) if extent != 1]
+    new = [d for d, extent in enumerate(after) if extent != 1]
+    if [before[d] for d in old] != [after[d] for d in new]:
+        return None
+    return dict(zip(old, new, strict=True))
+
+
+def _source_dim(op: Operation, dim: int | None) -> tuple[bool, int | None]:
+    """Whether dimension `dim` of a shape operation's result is one of its source's, and which."""
+    if dim is None:
+        return True, None
+    if isinstance(op, tile.ExpandDimsOp):
+        axis = op.axis.value.data
+        return (False, None) if dim == axis else (True, dim - (dim > axis))
+    if isinstance(op, tile.TransOp):
+        return True, op.permutation[dim]
+    moved = unit_reshape(shape_of(op.operands[0]), shape_of(op.results[0])) or {}
+    inverse = {new: old for old, new in moved.items()}
+    return (True, inverse[dim]) if dim in inverse else (False, None)
+
+

@@ -1,0 +1,113 @@
+"""Running a list of passes over a module: switches, verification, observation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.errors import PassError, TilewrightError
+from tilewright.passes.base import Pass
+
+Observer = Callable[[str, float, bool, ModuleOp], None]
+"""Called after each pass with its name, its seconds, whether the text of the IR changed, and the module."""
+
+
+@dataclass(frozen=True)
+class PipelineResult:
+    """What `run_pipeline` did: the passes it ran, and those it left out (switched off, or dependent)."""
+
+    ran: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def without_disabled(
+    passes: Sequence[Pass], disabled: Collection[str]
+) -> tuple[tuple[Pass, ...], tuple[str, ...]]:
+    """`passes` less those named in `disabled` and those that (transitively) require one of them.
+
+    Returns what is left, and the names of what was dropped. A name that no pass has is an error.
+    """
+    names = {p.name for p in passes}
+    for name in disabled:
+        if name not in names:
+            from tilewright.passes.registry import lookup
+
+            lookup(name)
+    off = set(disabled)
+    while True:
+        more = {p.name for p in passes if p.name not in off and off.intersection(p.requires)}
+        if not more:
+            break
+        off |= more
+    dropped = tuple(dict.fromkeys(p.name for p in passes if p.name in off))
+    return tuple(p for p in passes if p.name not in off), dropped
+
+
+def run_pipeline(
+    module: ModuleOp,
+    passes: Sequence[Pass],
+    target: Any,
+    *,
+    disabled: Collection[str] = (),
+    verify: Literal["level", "each", "off"] = "level",
+    observer: Observer | None = None,
+    stop_after: str | None = None,
+) -> PipelineResult:
+    """Run `passes` on `module` in place.
+
+    `verify`: "level" checks the IR once at the end, "each" after every pass, "off" never; IR that does
+    not verify raises PassError naming the pass. `stop_after` is a pass name, or `name:n` for its n-th
+    run in the pipeline (counted from 1).
+    """
+    chosen, dropped = without_disabled(passes, disabled)
+    chosen = _until(chosen, stop_after, dropped)
+    text = str(module) if observer is not None else ""
+    for current in chosen:
+        start = time.perf_counter()
+        try:
+            current.apply(module, target)
+        except TilewrightError:
+            raise
+        except Exception as error:
+            raise PassError(f"pass {current.name} failed: {type(error).__name__}: {error}") from error
+        seconds = time.perf_counter() - start
+        if observer is not None:
+            before, text = text, str(module)
+            observer(current.name, seconds, before != text, module)
+        if verify == "each":
+            _verify(module, f"after pass {current.name}")
+    if verify == "level":
+        _verify(module, f"after {', '.join(p.name for p in chosen) or 'no pass'}")
+    return PipelineResult(tuple(p.name for p in chosen), dropped)
+
+
+def _until(
+    passes: tuple[Pass, ...], stop_after: str | None, dropped: tuple[str, ...]
+) -> tuple[Pass, ...]:
+    """The beginning of `passes` up to and with the one that `stop_after` names."""
+    if stop_after is None:
+        return passes
+    name, _, count = stop_after.partition(":")
+    wanted = int(count) if count.isdigit() else 1
+    for position, current in enumerate(passes):
+        wanted -= current.name == name
+        if wanted == 0:
+            return passes[: position + 1]
+    if name in dropped:
+        raise PassError(f"cannot stop after {stop_after}: the pass is switched off")
+    raise PassError(
+        f"cannot stop after {stop_after}: the pipeline does not have it",
+        help=f"passes in order: {', '.join(p.name for p in passes)}",
+    )
+
+
+def _verify(module: ModuleOp, when: str) -> None:
+    try:
+        module.verify()
+    except VerifyException as error:
+        raise PassError(f"the IR does not verify {when}: {error}") from error

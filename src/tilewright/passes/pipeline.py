@@ -1,0 +1,14 @@
+"""The passes that every target runs first, in order."""
+
+from __future__ import annotations
+
+from tilewright.passes.base import Pass
+
+
+def shared_passes() -> tuple[Pass, ...]:
+    """Tile IR as the front end writes it -> tile IR with structured accesses."""
+    from tilewright.passes.raise_access import RaiseAccess
+
+    return (
+        RaiseAccess(),
+    )

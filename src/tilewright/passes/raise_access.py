@@ -1,0 +1,264 @@
+"""`raise-access`: loads and stores through pointer tiles become structured accesses.
+
+A kernel computes a tile of addresses and a tile of mask bits, `base + offs_m[:, None]*stride +
+offs_k[None, :]` under `offs_m[:, None] < M`. Lane by lane that is a gather. This pass recovers what the
+author meant: a base, a stride a dimension, and a limit a dimension, so that back ends can emit vector
+loads, skip masks in full tiles, or copy whole boxes.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
+          %offs = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+          %ns = tile.splat %n : i32 to tensor<64xi32>
+          %m = tile.cmpi "slt", %offs, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+          %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+          %a = tile.addptr %ps, %offs : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+          %x = tile.load %a mask %m : tensor<64xi1> : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+          %qs = tile.splat %q : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+          tile.store %qs, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
+          %one = arith.constant 1 : i64
+          %limit = arith.extsi %n : i32 to i64
+          %x = "tile.load_view"(%p, %one, %limit) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+          %zero = arith.constant 0 : i64
+          "tile.store_view"(%q, %zero, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          func.return
+        }
+
+Relies on: loop-carried pointer and offset tiles having been split by `carry-offsets` (otherwise those
+accesses stay as they are); the contract that offset arithmetic does not wrap.
+
+Guarantees: an access is raised only when every lane's address and mask bit are the same as before.
+Dimensions are `strided` (any stride, also 0 and negative), `wrapped` (`(start + lane) % size`, the
+start proved not negative) or `indexed` (whatever depends on that dimension only: loaded indices,
+clamps, `where`). Comparisons that bound a lane from above become limits, conditions on the whole tile
+become a limit of 0 or everything, the rest stays a residual mask. Index arithmetic is i64. Volatile
+loads, scalar accesses and pointer tiles that vary along one dimension without a form stay.
+
+Tried: limits from below (`offs >= 0`) as a second operand. No seed kernel needs them, and every
+consumer would have to; they stay in the residual mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Form, Wrapped
+from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.masks import (
+    Condition,
+    Conjunct,
+    Limit,
+    MaskAnalysis,
+    Residue,
+    conjunction,
+)
+from tilewright.passes.analysis.polynomial import Polynomial
+from tilewright.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class RaiseAccess(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "raise-access"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for op in module.body.block.ops:
+            if isinstance(op, FuncOp) and op.body.blocks:
+                _Raiser().run(op)
+
+
+@dataclass(frozen=True)
+class _Address:
+    """Operands of a view that say where, in the order of the dialect."""
+
+    base: SSAValue
+    strides: list[SSAValue]
+    starts: list[SSAValue]
+    sizes: list[SSAValue]
+    indices: list[SSAValue]
+    kinds: list[str]
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """Operands of a view that say which lanes."""
+
+    limits: list[SSAValue]
+    limited: list[int]
+    mask: SSAValue | None
+
+
+class _Raiser:
+    """Raises the accesses of one function, in program order."""
+
+    def __init__(self) -> None:
+        self.affine = AffineAnalysis()
+        self.masks = MaskAnalysis(self.affine)
+
+    def run(self, function: FuncOp) -> None:
+        raised = 0
+        for op in list(_accesses(function)):
+            raised += self._raise(op)
+        if raised:
+            for block in function.body.blocks:
+                erase_dead(block)
+
+    def _raise(self, op: tile.LoadOp | tile.StoreOp) -> bool:
+        if not shape_of(op.pointer):
+            return False
+        if isinstance(op, tile.LoadOp) and op.volatile is not None and op.volatile.value.data:
+            return False
+        form = self.affine.form(op.pointer)
+        if form is None or form.base is None:
+            return False
+        emitter = Emitter(op)
+        address = self._address(form, shape_of(op.pointer), emitter)
+        extent = self._extent(op, emitter)
+        if isinstance(op, tile.LoadOp):
+            self._replace_load(op, address, extent, emitter)
+        else:
+            self._replace_store(op, address, extent, emitter)
+        return True
+
+    # ---- where -------------------------------------------------------------------------------------
+
+    def _address(self, form: Form, shape: tuple[int, ...], emitter: Emitter) -> _Address:
+        if form.base is None:
+            raise ValueError("a form without base")
+        form = self.affine.settle(form, True)
+        pointer = self.affine.projector.project(form.base.value, None, emitter)
+        base = emitter.advance(pointer, self.affine.emit(form.offset, emitter))
+        address = _Address(base, [], [], [], [], [])
+        for dim, extent in enumerate(shape):
+            self._dimension(form.terms.get(dim, {}), extent, address, emitter)
+        return address
+
+    def _dimension(
+        self, atoms: dict[Atom, Polynomial], extent: int, address: _Address, emitter: Emitter
+    ) -> None:
+        """Append one dimension's operands to `address`."""
+        (atom, stride), *more = atoms.items() or [(LANE, Polynomial())]
+        if not more and atom == LANE:
+            address.kinds.append("strided")
+        elif not more and isinstance(atom, Wrapped):
+            address.kinds.append("wrapped")
+            address.starts.append(self.affine.emit(atom.start, emitter))
+            address.sizes.append(self.affine.emit(atom.size, emitter))
+        else:
+            address.kinds.append("indexed")
+            address.indices.append(self.affine.emit_terms(atoms, extent, emitter))
+            stride = Polynomial()
+        address.strides.append(self.affine.emit(stride, emitter))
+
+    # ---- which lanes -------------------------------------------------------------------------------
+
+    def _extent(self, op: tile.LoadOp | tile.StoreOp, emitter: Emitter) -> _Extent:
+        if op.mask is None:
+            return _Extent([], [], None)
+        shape = shape_of(op.pointer)
+        parts = list(dict.fromkeys(self.masks.conjuncts(op.mask)))
+        limits: dict[int, SSAValue] = {}
+        for part in parts:
+            if isinstance(part, Limit):
+                bound = self.masks.emit_limit(part, emitter)
+                have = limits.get(part.dim)
+                limits[part.dim] = bound if have is None else emitter.minimum(have, bound)
+        self._apply_conditions(parts, limits, shape, emitter)
+        residues = [
+            self.masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)
+        ]
+        order = sorted(limits)
+        return _Extent([limits[d] for d in order], order, conjunction(residues, emitter))
+
+    def _apply_conditions(
+        self,
+        parts: list[Conjunct],
+        limits: dict[int, SSAValue],
+        shape: tuple[int, ...],
+        emitter: Emitter,
+    ) -> None:
+        """Conditions on the whole tile: a limit of 0 on one dimension where they do not hold."""
+        conditions = [
+            self.masks.emit_condition(p, emitter) for p in parts if isinstance(p, Condition)
+        ]
+        together = conjunction(conditions, emitter)
+        if together is not None:
+            dim = min(limits, default=0)
+            whole = limits[dim] if dim in limits else emitter.constant(shape[dim], i64)
+            limits[dim] = emitter.select(together, whole, emitter.constant(0, i64))
+
+    # ---- new operations ----------------------------------------------------------------------------
+
+    def _replace_load(
+        self, op: tile.LoadOp, address: _Address, extent: _Extent, emitter: Emitter
+    ) -> None:
+        other = op.other if op.mask is not None else None
+        scalar = None
+        if other is not None:
+            projector = self.affine.projector
+            if not projector.varies(other) and projector.can_project(other, None):
+                scalar = projector.project(other, None, emitter)
+        view = tile.LoadViewOp.build(
+            operands=[
+                address.base, address.strides, address.starts, address.sizes, address.indices,
+                extent.limits, _optional(extent.mask), _optional(scalar),
+            ],
+            properties=_properties(op, address, extent),
+            result_types=[op.result.type],
+        )  # fmt: skip
+        result = emitter.insert(view)
+        result.name_hint = op.result.name_hint
+        if other is not None and scalar is None and op.mask is not None:
+            result = emitter.select(op.mask, result, other)
+        self.affine.projector.replaced[op.result] = result
+        op.result.replace_all_uses_with(result)
+        if op.parent is not None:
+            op.parent.erase_op(op)
+
+    def _replace_store(
+        self, op: tile.StoreOp, address: _Address, extent: _Extent, emitter: Emitter
+    ) -> None:
+        view = tile.StoreViewOp.build(
+            operands=[
+                address.base, address.strides, address.starts, address.sizes, address.indices,
+                extent.limits, _optional(extent.mask), op.value,
+            ],
+            properties=_properties(op, address, extent),
+        )  # fmt: skip
+        emitter.insert_op(view)
+        if op.parent is not None:
+            op.parent.erase_op(op)
+
+
+def _accesses(function: FuncOp) -> Iterator[tile.LoadOp | tile.StoreOp]:
+    for op in function.walk():
+        if isinstance(op, (tile.LoadOp, tile.StoreOp)):
+            yield op
+
+
+def _optional(value: SSAValue | None) -> list[SSAValue]:
+    return [] if value is None else [value]
+
+
+def _properties(
+    op: tile.LoadOp | tile.StoreOp, address: _Address, extent: _Extent
+) -> dict[str, Attribute | None]:
+    return {
+        "kinds": ArrayAttr([StringAttr(kind) for kind in address.kinds]),
+        "limited": DenseArrayBase.from_list(i64, extent.limited),
+        "cache": op.cache,
+        "eviction": op.eviction,
+    }
