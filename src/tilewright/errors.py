@@ -12,6 +12,7 @@
     ├── PassError                 the IR did not verify after a pass (a bug of ours, or an edited dump)
     ├── OutOfResources            a configuration does not fit the target
     ├── AutotuneError             no configuration of a list can be used
+    ├── IntegrationError          another library cannot be joined
     └── UnsupportedTarget         the machine or target cannot run this
 
 A message says what was wrong with the actual types, shapes or values; `help` says what to do.
@@ -154,3 +155,7 @@ class UnsupportedTarget(TilewrightError, RuntimeError):
 
 class AutotuneError(TilewrightError, RuntimeError):
     """`autotune` has no configuration that it can use."""
+
+
+class IntegrationError(TilewrightError, ImportError):
+    """Another library is in a state in which it cannot be joined with tilewright."""

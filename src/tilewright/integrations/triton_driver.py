@@ -1,0 +1,123 @@
+"""`triton.runtime.driver`: what programs ask about the machine they run on."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GPUTarget:
+    """What code is made for: `backend` ("cpu", "cuda"), `arch` (a CPU name, 90), `warp_size`."""
+
+    backend: str
+    arch: Any
+    warp_size: int
+
+
+@functools.cache
+def _host() -> Any:
+    """TargetInfo of this machine, None where no back end can say."""
+    try:
+        from tilewright.backends import registry
+
+        return registry.get("cpu").target()
+    except (ImportError, AttributeError, LookupError):
+        return None
+
+
+class DeviceUtils:
+    """`driver.active.utils`."""
+
+    def get_device_properties(self, device: int = 0) -> dict[str, int]:
+        """Sizes that occupancy formulas read: cores count as multiprocessors, L2 as shared memory."""
+        host = _host()
+        return {
+            "multiprocessor_count": getattr(host, "cores", None) or os.cpu_count() or 1,
+            "max_shared_mem": getattr(host, "l2_bytes", 1 << 20),
+            "max_num_regs": getattr(host, "vector_registers", 32),
+            "warpSize": 1,
+            "sm_clock_rate": 0,
+            "mem_clock_rate": 0,
+            "mem_bus_width": 0,
+        }
+
+
+class ActiveDriver:
+    """`driver.active` on the CPU."""
+
+    def __init__(self) -> None:
+        self.utils = DeviceUtils()
+
+    def get_current_target(self) -> GPUTarget:
+        """`GPUTarget("cpu", <CPU name>, 1)`."""
+        return GPUTarget("cpu", getattr(_host(), "cpu", "") or platform.machine(), 1)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: Any = None) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        """`torch.device("cpu")`, or the text "cpu" in a process without torch."""
+        torch = sys.modules.get("torch")
+        return torch.device("cpu") if hasattr(torch, "device") else "cpu"
+
+    def get_device_interface(self) -> Any:
+        """`torch.cpu`. Raises RuntimeError in a process without torch."""
+        torch = sys.modules.get("torch")
+        if not hasattr(torch, "cpu"):
+            raise RuntimeError("get_device_interface() needs torch, which is not imported")
+        return torch.cpu
+
+    def get_benchmarker(self) -> Any:
+        """`do_bench`."""
+        from tilewright.runtime.timing import do_bench
+
+        return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """A buffer larger than the caches, for `clear_cache`."""
+        import numpy as np
+
+        return np.zeros(32 << 20, dtype=np.int64)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Write the buffer, which evicts everything else from the caches."""
+        cache[...] = 0
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """C's name of a signature type."""
+        names = {
+            "i1": "int8_t", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+            "u1": "uint8_t", "u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t",
+            "u64": "uint64_t", "fp16": "double", "bf16": "double", "fp32": "double",
+            "fp64": "double",
+        }  # fmt: skip
+        return "void*" if ty.startswith("*") else names[ty]
+
+    @staticmethod
+    def is_active() -> bool:
+        return True
+
+
+class DriverConfig:
+    """`triton.runtime.driver`: holds the active driver."""
+
+    def __init__(self, chosen: ActiveDriver) -> None:
+        self.default = self.active = chosen
+
+    def set_active(self, driver: Any) -> None:
+        self.active = driver
+
+    def reset_active(self) -> None:
+        self.active = self.default
+
+
+active = ActiveDriver()
+driver = DriverConfig(active)

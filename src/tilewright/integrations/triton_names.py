@@ -1,0 +1,176 @@
+"""Which of tilewright's objects answers to which of Triton's names.
+
+A name below `triton` is either an alias (our module itself, so that `tl` is the one language module
+the front end knows) or a table: attribute -> "module:object" of tilewright, looked up when asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any
+
+#: what `install()` imports at once
+EAGER = ("triton", "triton.language", "triton.testing", "triton.runtime", "triton.errors")
+
+#: the surface that these names follow
+VERSION = "3.9.0+tilewright"
+
+_ALIASES = {
+    "triton.language": "tilewright.language",
+    "triton.testing": "tilewright.testing",
+}
+
+_TUNING = {
+    name: f"tilewright.runtime.autotune:{name}" for name in ("Autotuner", "Config", "autotune")
+}
+_HEURISTICS = {
+    name: f"tilewright.runtime.heuristics:{name}" for name in ("Heuristics", "heuristics")
+}
+_JIT = {
+    "JITFunction": "tilewright.runtime.jit:JITFunction",
+    "jit": "tilewright.runtime.jit:jit",
+    "KernelInterface": "tilewright.runtime.interface:KernelInterface",
+}
+_ERRORS = {
+    "TritonError": "tilewright.errors:TilewrightError",
+    "OutOfResources": "tilewright.errors:OutOfResources",
+    "AutotunerError": "tilewright.errors:AutotuneError",
+    "InterpreterError": "tilewright.errors:InterpreterError",
+    "CompilationError": "tilewright.errors:CompilationError",
+    "CompileTimeAssertionFailure": "tilewright.errors:CompilationError",
+    "UnsupportedLanguageConstruct": "tilewright.errors:UnsupportedSyntax",
+    "PTXASError": "tilewright.errors:PassError",
+}
+_DRIVER = {
+    "driver": "tilewright.integrations.triton_driver:driver",
+    "active": "tilewright.integrations.triton_driver:active",
+    "GPUTarget": "tilewright.integrations.triton_driver:GPUTarget",
+}
+
+
+def _some(table: dict[str, str], *names: str) -> dict[str, str]:
+    return {name: table[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The attributes of one stand-in module."""
+
+    module: str
+    objects: dict[str, str] = field(default_factory=dict)
+    submodules: tuple[str, ...] = ()
+    forward: str | None = None
+    """A module of tilewright that is asked for everything else."""
+
+    def names(self) -> list[str]:
+        """Attributes known beforehand."""
+        return [*self.objects, *self.submodules]
+
+    def lookup(self, attribute: str) -> Any:
+        """The object for `attribute`. Raises AttributeError."""
+        if attribute == "__version__" and self.module == "triton":
+            return VERSION
+        where = self.objects.get(attribute)
+        if where is not None:
+            module, _, name = where.partition(":")
+            return getattr(importlib.import_module(module), name)
+        if attribute in self.submodules:
+            return importlib.import_module(f"{self.module}.{attribute}")
+        if self.forward is not None:
+            found = importlib.import_module(self.forward)
+            if hasattr(found, attribute):
+                return getattr(found, attribute)
+        raise AttributeError(
+            f"{self.module}.{attribute}: tilewright stands in for triton here and does not have it"
+        )
+
+
+_TABLES = {
+    table.module: table
+    for table in (
+        Names(
+            "triton",
+            {**_TUNING, **_HEURISTICS, **_JIT, **_some(_ERRORS, "OutOfResources", "TritonError")},
+            ("language", "testing", "runtime", "compiler", "errors"),
+            forward="tilewright",
+        ),
+        Names(
+            "triton.runtime",
+            {**_TUNING, **_HEURISTICS, **_JIT, **_DRIVER}
+            | _some(_ERRORS, "OutOfResources", "InterpreterError"),
+            ("autotuner", "jit", "errors"),
+        ),
+        Names(
+            "triton.runtime.autotuner",
+            {**_TUNING, **_HEURISTICS, **_JIT}
+            | _some(_ERRORS, "OutOfResources", "PTXASError", "AutotunerError")
+            | {"driver": _DRIVER["driver"]},
+        ),
+        Names("triton.runtime.jit", {**_JIT}, forward="tilewright.runtime.jit"),
+        Names("triton.runtime.driver", {**_DRIVER}),
+        Names("triton.runtime.errors", dict(_ERRORS)),
+        Names("triton.errors", dict(_ERRORS), forward="tilewright.errors"),
+        Names(
+            "triton.compiler",
+            {
+                "CompiledKernel": "tilewright.runtime.jit:CompiledKernel",
+                "GPUTarget": _DRIVER["GPUTarget"],
+            }
+            | _some(_ERRORS, "CompilationError", "UnsupportedLanguageConstruct"),
+            ("compiler", "errors"),
+        ),
+        Names(
+            "triton.compiler.compiler",
+            {"CompiledKernel": "tilewright.runtime.jit:CompiledKernel"}
+            | {"GPUTarget": _DRIVER["GPUTarget"]},
+        ),
+        Names("triton.compiler.errors", dict(_ERRORS)),
+    )
+}
+
+#: submodules of the language that programs import; they forward to `tl` where we have none
+_LANGUAGE = {
+    "triton.language.core": (),
+    "triton.language.math": (),
+    "triton.language.standard": (),
+    "triton.language.random": (),
+    "triton.language.semantic": (),
+    "triton.language.extra": ("libdevice", "cuda", "hip"),
+    "triton.language.extra.libdevice": (),
+    "triton.language.extra.cuda": ("libdevice",),
+    "triton.language.extra.cuda.libdevice": (),
+    "triton.language.extra.hip": ("libdevice",),
+    "triton.language.extra.hip.libdevice": (),
+}
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False
+
+
+def alias_of(name: str) -> str | None:
+    """Our module that stands at `name`, if one does."""
+    if name in _ALIASES:
+        return _ALIASES[name]
+    if name not in _LANGUAGE:
+        return None
+    ours = "tilewright" + name.removeprefix("triton")
+    if _exists(ours):
+        return ours
+    if name.endswith(".libdevice") and _exists("tilewright.language.extra.libdevice"):
+        return "tilewright.language.extra.libdevice"
+    return None
+
+
+def table_of(name: str) -> Names | None:
+    """The stand-in module for `name`, if there is one."""
+    if name in _TABLES:
+        return _TABLES[name]
+    if name in _LANGUAGE:
+        return Names(name, submodules=_LANGUAGE[name], forward="tilewright.language")
+    return None

@@ -1,0 +1,199 @@
+"""The drop-in: what `import triton` gives, and that torch does not notice.
+
+Each test runs in its own process, because what is imported first is what is tested.
+"""
+
+import importlib.util
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+
+
+def run(code, **env):
+    import os
+
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=250, env={**os.environ, **env},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_names_are_ours():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        module = drop_in.install()
+        import triton, triton.language as tl, triton.testing, triton.runtime
+        import tilewright.language, tilewright.testing, tilewright.errors
+        assert module is triton and tl is tilewright.language
+        assert triton.language is tl and triton.testing is tilewright.testing
+        assert tl.__name__ == "tilewright.language" == tl.__spec__.name
+        from triton.runtime import Autotuner, Heuristics, KernelInterface, OutOfResources
+        from triton.runtime.autotuner import Autotuner as again, Config
+        from triton.runtime.errors import OutOfResources as error
+        from triton.errors import TritonError
+        from triton.compiler.errors import CompilationError
+        assert Autotuner is again and triton.Config is Config and error is OutOfResources
+        assert issubclass(CompilationError, TritonError)
+        assert issubclass(Autotuner, KernelInterface)
+        assert triton.autotune and triton.heuristics
+        from triton.testing import do_bench, perf_report, Benchmark
+        """
+    )
+
+
+def test_driver():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import triton
+        active = triton.runtime.driver.active
+        assert active.get_current_target().backend == "cpu"
+        assert active.utils.get_device_properties(0)["multiprocessor_count"] >= 1
+        assert active.get_active_torch_device() == "cpu"
+        assert active.get_current_device() == 0
+        assert active.get_benchmarker() is triton.testing.do_bench
+        from triton.runtime.driver import driver
+        assert driver.active is active
+        import triton.runtime.driver
+        assert triton.runtime.driver.active is active
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice",
+        "triton.language.math", "triton.language.core", "triton.language.standard",
+    ],
+)  # fmt: skip
+def test_language_submodules(module):
+    run(
+        f"""
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import importlib, sys, triton.language as tl
+        found = importlib.import_module("{module}")
+        assert sys.modules["{module}"] is found
+        twice = [m for m in sys.modules.values() if getattr(m, "__file__", None) == tl.__file__]
+        assert len({{id(m) for m in twice}}) == 1
+        """
+    )
+
+
+def test_installing_twice_and_taking_back():
+    run(
+        """
+        import builtins, importlib.util, sys
+        import_before, find_before = builtins.__import__, importlib.util.find_spec
+        from tilewright.integrations import triton as drop_in
+        assert drop_in.install() is drop_in.install()
+        assert len([f for f in sys.meta_path if type(f).__name__ == "_Finder"]) == 1
+        drop_in.uninstall()
+        drop_in.uninstall()
+        assert not drop_in.is_installed()
+        assert builtins.__import__ is import_before and importlib.util.find_spec is find_before
+        assert not [n for n in sys.modules if n.split(".")[0] == "triton"]
+        import tilewright.language
+        assert drop_in.install() and drop_in.is_installed()
+        import triton.language
+        assert triton.language is tilewright.language
+        """
+    )
+
+
+def test_the_real_triton_is_left_alone():
+    run(
+        """
+        import sys, types
+        sys.modules["triton"] = real = types.ModuleType("triton")
+        real.__file__ = "/site-packages/triton/__init__.py"
+        from tilewright.integrations import triton as drop_in
+        try:
+            drop_in.install()
+        except ImportError as error:
+            assert "/site-packages/triton/__init__.py" in str(error) and "before" in str(error)
+        else:
+            raise SystemExit("no error")
+        assert sys.modules["triton"] is real
+        drop_in.uninstall()
+        assert sys.modules["triton"] is real
+        """
+    )
+
+
+def test_what_we_do_not_have_is_said():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import triton
+        try:
+            import triton.backends
+        except ModuleNotFoundError as error:
+            assert "tilewright stands in for triton" in str(error) and error.name == "triton.backends"
+        else:
+            raise SystemExit("no error")
+        try:
+            triton.no_such_thing
+        except AttributeError as error:
+            assert "tilewright" in str(error)
+        try:
+            from triton import no_such_thing
+        except ImportError:
+            pass
+        assert not hasattr(triton.runtime, "nothing")
+        """
+    )
+
+
+def test_import_is_light():
+    run(
+        """
+        import sys
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import triton
+        heavy = {"torch", "xdsl", "llvmlite", "matplotlib", "pandas"} & sys.modules.keys()
+        assert not heavy, heavy
+        """
+    )
+
+
+TORCH_IS_UNAWARE = """
+from torch.utils._triton import has_triton, has_triton_package
+assert not has_triton_package() and not has_triton()
+import torch._inductor.runtime.triton_compat as compat
+assert compat.triton is None
+import triton, triton.language as tl
+assert tl.__name__ == "tilewright.language"
+import importlib.util
+assert importlib.util.find_spec("triton") is not None
+exec("import importlib.util\\nfound = importlib.util.find_spec('triton')", torch_like := {"__name__": "torch.x"})
+assert torch_like["found"] is None
+compiled = torch.compile(lambda x: torch.softmax(x * 2 + 1, -1), backend="inductor")
+x = torch.randn(4, 7)
+assert torch.allclose(compiled(x), torch.softmax(x * 2 + 1, -1))
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("order", ["torch first", "torch later", "compiled before"])
+def test_torch_does_not_take_it_for_inductors_triton(order, tmp_path):
+    torch = "import torch\n"
+    install = "from tilewright.integrations import triton as drop_in; drop_in.install()\n"
+    early = torch + "torch.compile(lambda x: x + 1)(torch.ones(3))\n"
+    start = {
+        "torch first": torch + install,
+        "torch later": install + torch,
+        "compiled before": early + install,
+    }
+    run(start[order] + TORCH_IS_UNAWARE, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
