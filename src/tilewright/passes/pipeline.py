@@ -7,8 +7,10 @@ from tilewright.passes.base import Pass
 
 def shared_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tile IR with structured accesses."""
+    from tilewright.passes.carry_offsets import CarryOffsets
     from tilewright.passes.raise_access import RaiseAccess
 
     return (
+        CarryOffsets(),  # before raise-access: pointers advanced in loops become affine
         RaiseAccess(),
     )

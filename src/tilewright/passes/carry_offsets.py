@@ -1,0 +1,289 @@
+"""`carry-offsets`: tiles that control flow moves by a scalar become a fixed tile plus a carried scalar.
+
+Kernels advance whole tiles of pointers or offsets in their loops, `a_ptrs += BLOCK_K * stride`. All
+lanes move by the same amount, so the loop need only carry that amount; the tile is rebuilt from its
+value before the loop. The rebuilt tile is affine in the carried scalar, which is what `raise-access`
+understands, and a tile of 4096 pointers is no longer live around the loop.
+
+    Before:
+        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %x: tensor<64xf32>, %n: i32) {
+          %zero = arith.constant 0 : i32
+          %one = arith.constant 1 : i32
+          %step = arith.constant 64 : i32
+          %r = scf.for %i = %zero to %n step %one iter_args(%q = %p) -> (tensor<64x!tile.ptr<f32>>) : i32 {
+            tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+            %steps = tile.splat %step : i32 to tensor<64xi32>
+            %next = tile.addptr %q, %steps : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+            scf.yield %next : tensor<64x!tile.ptr<f32>>
+          }
+          func.return
+        }
+    After:
+        func.func @k(%p: tensor<64x!tile.ptr<f32>>, %x: tensor<64xf32>, %n: i32) {
+          %zero = arith.constant 0 : i32
+          %one = arith.constant 1 : i32
+          %step = arith.constant 64 : i32
+          %start = arith.constant 0 : i64
+          %r = scf.for %i = %zero to %n step %one iter_args(%c = %start) -> (i64) : i32 {
+            %moved = tile.splat %c : i64 to tensor<64xi64>
+            %q = tile.addptr %p, %moved : tensor<64x!tile.ptr<f32>>, tensor<64xi64> to tensor<64x!tile.ptr<f32>>
+            tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+            %wide = arith.constant 64 : i64
+            %next = arith.addi %c, %wide : i64
+            scf.yield %next : i64
+          }
+          func.return
+        }
+
+Relies on: nothing. Works from the inside out, through nested `scf.for`, `scf.while` that hand their
+values through unchanged, and `scf.if` whose branches start from one tile.
+
+Guarantees: results are bitwise the same, wrapping included, because the carried i64 is truncated to
+the tile's width before it is added. Tiles moved by a tile (not a scalar) stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerType, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import PtrType, element_of, shape_of
+from tilewright.passes.analysis.effects import defined_inside, erase_dead
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.projection import Projector
+from tilewright.passes.analysis.regions import (
+    drop_block_args,
+    kept_results,
+    post_order,
+    rebuild_for,
+    replace,
+    terminator,
+    without,
+)
+from tilewright.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class CarryOffsets(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "carry-offsets"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            changed = False
+            for op in post_order(function):
+                if isinstance(op, scf.ForOp):
+                    changed |= _split_for(op)
+                elif isinstance(op, scf.WhileOp):
+                    changed |= _split_while(op)
+                elif isinstance(op, scf.IfOp):
+                    changed |= _split_if(op)
+            if changed:
+                erase_dead(function.body.block)
+
+
+# ---- recognising --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Move:
+    """One step of a tile: `amount` (equal lanes) added to it, or subtracted."""
+
+    amount: SSAValue
+    negative: bool
+
+
+def _carries_offsets(value: SSAValue) -> bool:
+    """Whether `value` is a tile of pointers or of integers wider than a bit."""
+    element = element_of(value)
+    whole = isinstance(element, IntegerType) and element.width.data > 1
+    return bool(shape_of(value)) and (whole or isinstance(element, PtrType))
+
+
+def _uniform(value: SSAValue) -> bool:
+    projector = Projector()
+    return not projector.varies(value) and projector.can_project(value, None)
+
+
+def _step(value: SSAValue) -> tuple[SSAValue, list[_Move]] | None:
+    """The tile that `value` is one move away from, if it is."""
+    op = value.owner
+    if isinstance(op, tile.HintOp):
+        return op.source, []
+    if isinstance(op, tile.AddPtrOp) and _uniform(op.offset):
+        return op.pointer, [_Move(op.offset, False)]
+    if isinstance(op, arith.AddiOp) and _uniform(op.rhs):
+        return op.lhs, [_Move(op.rhs, False)]
+    if isinstance(op, arith.AddiOp) and _uniform(op.lhs):
+        return op.rhs, [_Move(op.lhs, False)]
+    if isinstance(op, arith.SubiOp) and _uniform(op.rhs):
+        return op.lhs, [_Move(op.rhs, True)]
+    return None
+
+
+def _chain(value: SSAValue) -> list[tuple[SSAValue, list[_Move]]]:
+    """`value` and the tiles it comes from by moves, each with the moves from there to `value`."""
+    chain: list[tuple[SSAValue, list[_Move]]] = [(value, [])]
+    while (previous := _step(chain[-1][0])) is not None:
+        chain.append((previous[0], [*previous[1], *chain[-1][1]]))
+    return chain
+
+
+def _moves(value: SSAValue, origin: SSAValue) -> list[_Move] | None:
+    """The moves that lead from `origin` to `value`, or None."""
+    return next((moves for root, moves in _chain(value) if root is origin), None)
+
+
+# ---- rewriting ----------------------------------------------------------------------------------
+
+
+def _total(moves: Sequence[_Move], emitter: Emitter, start: SSAValue | None = None) -> SSAValue:
+    """The sum of `moves` as an i64 scalar, on top of `start`."""
+    total = emitter.constant(0) if start is None and not moves else start
+    projector = Projector()
+    for move in moves:
+        amount = emitter.resize(projector.project(move.amount, None, emitter), i64)
+        if total is None:
+            total = emitter.sub(emitter.constant(0), amount) if move.negative else amount
+        else:
+            total = (emitter.sub if move.negative else emitter.add)(total, amount)
+    if total is None:
+        raise ValueError("no total")
+    return total
+
+
+def _moved(origin: SSAValue, amount: SSAValue, emitter: Emitter) -> SSAValue:
+    """`origin` with the i64 scalar `amount` added to every lane."""
+    element = element_of(origin)
+    if isinstance(element, PtrType):
+        return emitter.advance(origin, emitter.splat(amount, shape_of(origin)))
+    if not isinstance(element, IntegerType):
+        raise TypeError(f"{element} cannot be moved")
+    narrow = emitter.resize(amount, element)
+    return emitter.binary(arith.AddiOp, origin, emitter.splat(narrow, shape_of(origin)))
+
+
+def _split_for(loop: scf.ForOp) -> bool:
+    last = terminator(loop.body)
+    block = loop.body.block
+    found: dict[int, list[_Move]] = {}
+    for position, init in enumerate(loop.iter_args):
+        if _carries_offsets(init):
+            moves = _moves(last.operands[position], block.args[position + 1])
+            if moves is not None:
+                found[position] = moves
+    if not found:
+        return False
+    inits = list(loop.iter_args)
+    places = list(found)
+    nexts = []
+    for position, moves in found.items():
+        carried = block.insert_arg(i64, len(block.args))
+        emitter = Emitter(last)
+        nexts.append(_total(moves, emitter, carried))
+        start = Emitter.at_start(block, loop.location)
+        old = block.args[position + 1]
+        carried.name_hint = old.name_hint
+        old.replace_all_uses_with(_moved(inits[position], carried, start))
+    last.operands = [*without(last.operands, places), *nexts]
+    drop_block_args(block, [p + 1 for p in places])
+    zero = Emitter(loop).constant(0)
+    new = rebuild_for(loop, [*without(inits, places), *[zero] * len(places)])
+    _finish(loop, new, {p: inits[p] for p in places})
+    return True
+
+
+def _split_while(loop: scf.WhileOp) -> bool:
+    before, after = loop.before_region.block, loop.after_region.block
+    condition, last = terminator(loop.before_region), terminator(loop.after_region)
+    passed = condition.operands[1:]
+    if len(passed) != len(loop.arguments):
+        return False
+    found: dict[int, list[_Move]] = {}
+    for position, init in enumerate(loop.arguments):
+        if _carries_offsets(init) and passed[position] is before.args[position]:
+            moves = _moves(last.operands[position], after.args[position])
+            if moves is not None:
+                found[position] = moves
+    if not found:
+        return False
+    inits, places = list(loop.arguments), list(found)
+    nexts, sent = [], []
+    for position, moves in found.items():
+        sent.append(before.insert_arg(i64, len(before.args)))
+        carried = after.insert_arg(i64, len(after.args))
+        nexts.append(_total(moves, Emitter(last), carried))
+        for block, amount in ((before, sent[-1]), (after, carried)):
+            start = Emitter.at_start(block, loop.location)
+            tile_there = _moved(inits[position], amount, start)
+            block.args[position].replace_all_uses_with(tile_there)
+    kept = without(list(condition.operands)[1:], places)  # read again: uses have been replaced
+    condition.operands = [condition.operands[0], *kept, *sent]
+    last.operands = [*without(last.operands, places), *nexts]
+    drop_block_args(before, places)
+    drop_block_args(after, places)
+    zero = Emitter(loop).constant(0)
+    arguments = [*without(inits, places), *[zero] * len(places)]
+    regions = [loop.detach_region(0), loop.detach_region(0)]
+    new = scf.WhileOp(arguments, [v.type for v in arguments], *regions)
+    _finish(loop, new, {p: inits[p] for p in places})
+    return True
+
+
+def _split_if(op: scf.IfOp) -> bool:
+    if not op.results or not op.false_region.blocks:
+        return False
+    ends = [terminator(op.true_region), terminator(op.false_region)]
+    found: dict[int, tuple[SSAValue, list[_Move], list[_Move]]] = {}
+    for position, result in enumerate(op.results):
+        if _carries_offsets(result):
+            common = _common_origin(*(end.operands[position] for end in ends), op)
+            if common is not None:
+                found[position] = common
+    if not found:
+        return False
+    places = list(found)
+    for side, end in enumerate(ends):
+        amounts = [_total(found[p][1 + side], Emitter(end)) for p in places]
+        end.operands = [*without(end.operands, places), *amounts]
+    types = without(op.results, places)
+    regions = [op.detach_region(0), op.detach_region(0)]
+    new = scf.IfOp(op.cond, [*(v.type for v in types), *[i64] * len(places)], *regions)
+    _finish(op, new, {p: found[p][0] for p in places})
+    return True
+
+
+def _common_origin(
+    lhs: SSAValue, rhs: SSAValue, op: scf.IfOp
+) -> tuple[SSAValue, list[_Move], list[_Move]] | None:
+    """The tile outside `op` that both values are moved from, and the moves of each."""
+    for origin, moves in _chain(lhs):
+        other = _moves(rhs, origin)
+        if other is not None and not defined_inside(origin, op):
+            return origin, moves, other
+    return None
+
+
+def _finish(old: Operation, new: Operation, origins: dict[int, SSAValue]) -> None:
+    """Swap `old` for `new`, whose last results are the amounts that `origins` are moved by."""
+    kept = len(new.results) - len(origins)
+    results = kept_results(len(old.results), list(origins), list(new.results[:kept]))
+    block = old.parent
+    if block is None:
+        raise ValueError("the operation is in no block")
+    block.insert_op_before(new, old)
+    amounts = new.results[kept:]
+    for (position, origin), amount in zip(origins.items(), amounts, strict=True):
+        if old.results[position].first_use is not None:
+            results[position] = _moved(origin, amount, Emitter(old))
+    replace(old, new, results)
