@@ -236,6 +236,7 @@ def _split_while(loop: scf.WhileOp) -> bool:
     arguments = [*without(inits, places), *[zero] * len(places)]
     regions = [loop.detach_region(0), loop.detach_region(0)]
     new = scf.WhileOp(arguments, [v.type for v in arguments], *regions)
+    new.attributes.update(loop.attributes)
     _finish(loop, new, {p: inits[p] for p in places})
     return True
 
@@ -259,6 +260,7 @@ def _split_if(op: scf.IfOp) -> bool:
     types = without(op.results, places)
     regions = [op.detach_region(0), op.detach_region(0)]
     new = scf.IfOp(op.cond, [*(v.type for v in types), *[i64] * len(places)], *regions)
+    new.attributes.update(op.attributes)
     _finish(op, new, {p: found[p][0] for p in places})
     return True
 

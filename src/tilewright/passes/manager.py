@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import VerifyException
 
 from tilewright.errors import PassError, TilewrightError
+from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
 
 Observer = Callable[[str, float, bool, ModuleOp], None]
@@ -80,9 +80,9 @@ def run_pipeline(
             before, text = text, str(module)
             observer(current.name, seconds, before != text, module)
         if verify == "each":
-            _verify(module, f"after pass {current.name}")
+            verify_ir(module, current.name)
     if verify == "level":
-        _verify(module, f"after {', '.join(p.name for p in chosen) or 'no pass'}")
+        verify_ir(module, ", ".join(p.name for p in chosen))
     return PipelineResult(tuple(p.name for p in chosen), dropped)
 
 
@@ -104,10 +104,3 @@ def _until(
         f"cannot stop after {stop_after}: the pipeline does not have it",
         help=f"passes in order: {', '.join(p.name for p in passes)}",
     )
-
-
-def _verify(module: ModuleOp, when: str) -> None:
-    try:
-        module.verify()
-    except VerifyException as error:
-        raise PassError(f"the IR does not verify {when}: {error}") from error

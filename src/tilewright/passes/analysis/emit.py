@@ -21,6 +21,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tilewright.dialects import tile
 
 
+_SPREADING = (
+    tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp,
+)  # fmt: skip
+
+
 def constant_int(value: SSAValue) -> int | None:
     """The number an `arith.constant` of integer type holds (signed; i1 as 0 or 1), or None."""
     owner = value.owner
@@ -36,6 +41,14 @@ def constant_float(value: SSAValue) -> float | None:
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
         return owner.value.value.data
     return None
+
+
+def uniform_constant(value: SSAValue) -> int | float | None:
+    """The number that a scalar constant, or every lane of a tile made from one, holds; or None."""
+    while isinstance(value.owner, _SPREADING):
+        value = value.owner.operands[0]
+    number = constant_int(value)
+    return constant_float(value) if number is None else number
 
 
 class Emitter:

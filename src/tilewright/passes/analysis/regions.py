@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from tilewright.passes.analysis.effects import has_effect
 
 
 def terminator(region: Region) -> Operation:
@@ -59,7 +61,9 @@ def rebuild_for(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
     The caller has already made the block arguments and the yield fit.
     """
     body = loop.detach_region(0)
-    return scf.ForOp(loop.lb, loop.ub, loop.step, list(inits), body)
+    new = scf.ForOp(loop.lb, loop.ub, loop.step, list(inits), body)
+    new.attributes.update(loop.attributes)
+    return new
 
 
 def without(values: Sequence[SSAValue], positions: Sequence[int]) -> list[SSAValue]:
@@ -72,3 +76,47 @@ def kept_results(
     """`new` spread over `count` places, None at `positions`."""
     rest = iter(new)
     return [None if i in positions else next(rest) for i in range(count)]
+
+
+def remove_carried(loop: scf.ForOp, values: dict[int, SSAValue]) -> scf.ForOp:
+    """`loop` without the carried values at the positions in `values`.
+
+    Inside and after the loop they are replaced by `values[position]`, which is defined before it.
+    """
+    block, last = loop.body.block, terminator(loop.body)
+    places = list(values)
+    for position, value in values.items():
+        block.args[position + 1].replace_all_uses_with(value)
+        loop.results[position].replace_all_uses_with(value)
+    last.operands = without(list(last.operands), places)
+    drop_block_args(block, [p + 1 for p in places])
+    new = rebuild_for(loop, without(list(loop.iter_args), places))
+    replace(loop, new, kept_results(len(loop.results), places, list(new.results)))
+    return new
+
+
+def unused_carried(loop: scf.ForOp) -> list[int]:
+    """Positions of carried values that only serve to compute themselves."""
+    block, last = loop.body.block, terminator(loop.body)
+    dead = {p for p, result in enumerate(loop.results) if result.first_use is None}
+    if not dead:
+        return []
+    live: set[Operation] = set()
+    work: list[Operation] = [op for op in block.ops if has_effect(op)]
+    values = [v for p, v in enumerate(last.operands) if p not in dead]
+    while work or values:
+        while values:
+            value = values.pop()
+            if isinstance(value, BlockArgument) and value.block is block:
+                position = value.index - 1
+                if position in dead:
+                    dead.discard(position)
+                    values.append(last.operands[position])
+            elif isinstance(value.owner, Operation):
+                work.append(value.owner)
+        if work:
+            op = work.pop()
+            if op not in live:
+                live.add(op)
+                values += [v for inner in op.walk() for v in inner.operands]
+    return sorted(dead)

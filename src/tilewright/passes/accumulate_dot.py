@@ -1,0 +1,90 @@
+"""`accumulate-dot`: a product that is only added to something accumulates there.
+
+    Before:
+        func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
+          %z = arith.constant 0.0 : f32
+          %zeros = tile.splat %z : f32 to tensor<16x16xf32>
+          %d = tile.dot %a, %b, %zeros, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+          %r = arith.addf %acc, %d : tensor<16x16xf32>
+          tile.store %p, %r : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
+          func.return
+        }
+    After:
+        func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {
+          %d = tile.dot %a, %b, %acc, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+          tile.store %p, %d : tensor<16x16x!tile.ptr<f32>>, tensor<16x16xf32>
+          func.return
+        }
+
+Back ends keep the accumulator in registers across the loop and never write the product anywhere.
+
+Relies on: dots having no fixed order of summation, so that the sum may start from the accumulator.
+
+Guarantees: applies to `arith.addf` and `arith.addi` with the product on either side, when nothing else
+uses the product and the product's own accumulator is the constant 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class AccumulateDot(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "accumulate-dot"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        changed = False
+        for op in list(module.walk()):
+            if isinstance(op, (arith.AddfOp, arith.AddiOp)):
+                changed |= _accumulate(op)
+        if changed:
+            for function in module.body.block.ops:
+                for region in function.regions:
+                    for block in region.blocks:
+                        erase_dead(block)
+
+
+def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
+    for product, accumulator in ((op.rhs, op.lhs), (op.lhs, op.rhs)):
+        dot = _plain_dot(product)
+        if dot is None or op.parent is None:
+            continue
+        # The new dot stands where the addition was: the accumulator may be computed after the old one.
+        new = tile.DotOp.create(
+            operands=[dot.lhs, dot.rhs, accumulator],
+            result_types=[op.result.type],
+            properties=dot.properties,
+            attributes=dot.attributes,
+            location=dot.location,
+        )
+        op.parent.insert_op_before(new, op)
+        new.result.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(new.result)
+        op.parent.erase_op(op)
+        if dot.parent is not None:
+            dot.parent.erase_op(dot)
+        return True
+    return False
+
+
+def _plain_dot(value: SSAValue) -> tile.DotOp | None:
+    """The dot that computes `value` for one user only, onto zeros."""
+    op = value.owner
+    if not isinstance(op, tile.DotOp) or not value.has_one_use():
+        return None
+    return op if uniform_constant(op.acc) == 0 else None
+
+

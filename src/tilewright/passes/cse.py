@@ -1,0 +1,96 @@
+"""`cse`: the same pure operation on the same operands is computed once.
+
+    Before:
+        func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
+          %a = arith.addi %x, %x : i32
+          tile.store %p, %a : !tile.ptr<i32>, i32
+          scf.if %c {
+            %b = arith.addi %x, %x : i32
+            tile.store %p, %b : !tile.ptr<i32>, i32
+          }
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
+          %a = arith.addi %x, %x : i32
+          tile.store %p, %a : !tile.ptr<i32>, i32
+          scf.if %c {
+            tile.store %p, %a : !tile.ptr<i32>, i32
+          }
+          func.return
+        }
+
+Relies on: nothing.
+
+Guarantees: an operation is replaced only by one that dominates it; reductions and scans count as
+equal when their regions are. Commutative operations match in either order of operands. Loads are
+left alone: whether memory changed in between is not looked at. Floating constants are compared by
+bits, so 0.0 and -0.0 stay apart and NaN meets itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.ir import Block, Operation
+from xdsl.traits import Commutative, IsTerminator
+
+from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.base import Pass
+
+Table = dict[Hashable, list[Operation]]
+
+
+@dataclass(frozen=True)
+class Cse(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "cse"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            for region in function.regions:
+                for block in region.blocks:
+                    _block(block, {})
+
+
+def _key(op: Operation) -> Hashable:
+    """Equal for operations that compute the same, apart from their regions."""
+    operands = [id(v) for v in op.operands]
+    if len(operands) == 2 and op.has_trait(Commutative):
+        operands.sort()
+    value: Hashable = frozenset(op.properties.items())
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
+        value = struct.pack("d", op.value.value.data)
+    attributes = frozenset(op.attributes.items())
+    return op.name, tuple(operands), value, attributes, op.result_types
+
+
+def _block(block: Block, known: Table) -> None:
+    """Visit `block` with what enclosing blocks have computed; `known` itself stays as it is."""
+    scope = dict(known)
+    for op in list(block.ops):
+        if not is_pure(op) or op.has_trait(IsTerminator):
+            for region in op.regions:
+                for inner in region.blocks:
+                    _block(inner, scope)
+            continue
+        key = _key(op)
+        same = next((other for other in scope.get(key, ()) if _regions_equal(op, other)), None)
+        if same is None:
+            scope[key] = [*scope.get(key, ()), op]
+            continue
+        for old, new in zip(op.results, same.results, strict=True):
+            old.replace_all_uses_with(new)
+        block.erase_op(op)
+
+
+def _regions_equal(lhs: Operation, rhs: Operation) -> bool:
+    return all(
+        a.is_structurally_equivalent(b) for a, b in zip(lhs.regions, rhs.regions, strict=True)
+    )
