@@ -1,0 +1,170 @@
+"""`TensorValue`: a scalar, pointer or tile of a kernel, and its Python operators.
+
+The operators dispatch to the `Semantics` that made the value, which is what lets eager mode run a
+kernel's Python as it stands. The front end calls `Semantics` itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.errors import KernelTypeError
+
+
+def type_text(kind: Any) -> str:
+    """A language type as messages show it: `fp32`, `pointer<fp16>`, `fp32[16, 32]`."""
+    if isinstance(kind, dtypes.block_type):
+        return f"{kind.scalar}[{', '.join(map(str, kind.shape))}]"
+    return str(kind)
+
+
+def describe(value: Any) -> str:
+    """What `value` is, for messages: its type, or the constant itself."""
+    value = dtypes.unwrap_constexpr(value)
+    if isinstance(value, TensorValue):
+        return type_text(value.type)
+    if isinstance(value, bool | int | float):
+        return f"the constant {value!r}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} ({', '.join(describe(item) for item in value)})"
+    return f"{value!r} (a {type(value).__name__})"
+
+
+class TensorValue:
+    """`handle` (opaque; belongs to a builder) of language type `type`.
+
+    `semantics` is who made it, or None when operators are not needed.
+    """
+
+    __slots__ = ("handle", "semantics", "type")
+    __tl_tensor__ = True
+    __hash__ = object.__hash__
+
+    def __init__(self, handle: Any, type: Any, semantics: Any = None) -> None:
+        self.handle = handle
+        self.type = type
+        self.semantics = semantics
+
+    @property
+    def dtype(self) -> Any:
+        """Element type: a `dtype` or a `pointer_type`."""
+        return self.type.scalar
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; `()` for a scalar."""
+        return self.type.shape
+
+    @property
+    def numel(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        count = 1
+        for extent in self.type.shape:
+            count *= extent
+        return count
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.type.shape)
+
+    @property
+    def T(self) -> Any:
+        """The transpose of a two-dimensional tile."""
+        return self._semantics().trans(self)
+
+    def _semantics(self) -> Any:
+        if self.semantics is None:
+            raise KernelTypeError(
+                f"a value of type {type_text(self.type)} was used outside the kernel that made it"
+            )
+        return self.semantics
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in TensorValue.__slots__:
+            raise AttributeError(name)
+        return self._semantics().attribute(self, name)
+
+    def __repr__(self) -> str:
+        concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
+        if concrete is None:
+            return f"<{type_text(self.type)}>"
+        return f"<{type_text(self.type)} {concrete(self.handle)!r}>"
+
+    def _concrete(self, what: str) -> Any:
+        concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
+        if concrete is None:
+            raise KernelTypeError(
+                f"{what} needs a value known at compile time, but this {type_text(self.type)} is"
+                " known only when the kernel runs",
+                help="make it a tl.constexpr parameter",
+            )
+        if self.shape:
+            raise KernelTypeError(
+                f"{what} needs a scalar, but this is {type_text(self.type)}",
+                help="reduce it first, e.g. tl.max(x)",
+            )
+        return concrete(self.handle)
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("a truth test"))
+
+    def __int__(self) -> int:
+        return int(self._concrete("int()"))
+
+    def __float__(self) -> float:
+        return float(self._concrete("float()"))
+
+    def __index__(self) -> int:
+        if not self.type.is_int():
+            raise TypeError(f"{type_text(self.type)} cannot be an index or a loop bound")
+        return int(self._concrete("an index or loop bound"))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._semantics().subscript(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise KernelTypeError(
+            f"elements of a tile cannot be assigned ({type_text(self.type)})",
+            help="build a new tile: x = tl.where(index == i, value, x)",
+        )
+
+    def __neg__(self) -> Any:
+        return self._semantics().unary("-", self)
+
+    def __pos__(self) -> Any:
+        return self._semantics().unary("+", self)
+
+    def __invert__(self) -> Any:
+        return self._semantics().unary("~", self)
+
+    def __abs__(self) -> Any:
+        return self._semantics().abs(self)
+
+    def __eq__(self, other: object) -> Any:
+        return self._semantics().binary("==", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._semantics().binary("!=", self, other)
+
+
+def _install_operators() -> None:
+    def forward(symbol: str) -> Any:
+        return lambda self, other: self._semantics().binary(symbol, self, other)
+
+    def reflected(symbol: str) -> Any:
+        return lambda self, other: self._semantics().binary(symbol, other, self)
+
+    arithmetic = {
+        "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+        "pow": "**", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
+    }  # fmt: skip
+    for name, symbol in arithmetic.items():
+        setattr(TensorValue, f"__{name}__", forward(symbol))
+        setattr(TensorValue, f"__r{name}__", reflected(symbol))
+    for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+        setattr(TensorValue, f"__{name}__", forward(symbol))
+
+
+_install_operators()
