@@ -1,0 +1,75 @@
+"""Prefetching the next step's global rows from inside a dot kernel, a few lines at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.lower.dot_loops import I32, I64, POINTER, VOID, at, declare, i64
+
+_LINE = 64
+#: the hint of `llvm.prefetch` that becomes prefetcht1: into the second-level cache
+_SECOND_LEVEL = 2
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """One tile to fetch: `lines` cache lines, `per_row` of them a row, `share` for each register tile."""
+
+    base: ir.Value
+    stride: ir.Value
+    lines: int
+    per_row: int
+    share: int
+
+
+class Fetcher:
+    """Spreads the cache lines of the next tiles evenly over the register tiles of this step."""
+
+    def __init__(
+        self,
+        b: ir.IRBuilder,
+        tiles: int,
+        sources: list[tuple[ir.Value, ir.Value, tuple[int, int]]],
+        fallback: ir.Value,
+    ) -> None:
+        """`sources`: (address or null, row stride, (rows, bytes a row)); `fallback`: any warm address.
+
+        A null address is replaced by `fallback`: fetching what is cached costs next to nothing, and
+        the kernel needs no second version.
+        """
+        self._b = b
+        self._streams: list[_Stream] = []
+        for address, stride, (rows, row_bytes) in sources:
+            if not rows or not row_bytes:
+                continue
+            none = b.icmp_unsigned("==", address, ir.Constant(POINTER, None))
+            base = b.select(none, fallback, address)
+            step = b.select(none, i64(0), stride)
+            per_row = -(-row_bytes // _LINE)
+            lines = rows * per_row
+            self._streams.append(_Stream(base, step, lines, per_row, -(-lines // tiles)))
+
+    def emit(self, tile: ir.Value, trip: ir.Value, trips: int) -> None:
+        """Fetch the part of register tile number `tile` that falls on `trip` of `trips`."""
+        b = self._b
+        prefetch = declare(b.module, "llvm.prefetch.p0", VOID, POINTER, I32, I32, I32)
+        for stream in self._streams:
+            portion = -(-stream.share // trips)
+            first = b.add(b.mul(tile, i64(stream.share)), b.mul(trip, i64(portion)))
+            for n in range(portion):
+                index = b.add(first, i64(n))
+                row = b.udiv(index, i64(stream.per_row))
+                column = b.mul(b.urem(index, i64(stream.per_row)), i64(_LINE))
+                address = at(b, stream.base, b.add(b.mul(row, stream.stride), column))
+                hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
+                b.call(prefetch, [address, *hint])
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to fetch."""
+        return not self._streams
+
+
+__all__ = ["I64", "Fetcher"]

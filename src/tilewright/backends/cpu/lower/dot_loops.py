@@ -1,0 +1,116 @@
+"""Small helpers over `llvmlite.ir.IRBuilder` for hand-written kernels: addresses, loops, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+BYTE = ir.IntType(8)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+POINTER = ir.PointerType()
+VOID = ir.VoidType()
+
+_TYPES: dict[str, ir.Type] = {
+    "f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType(), "bf16": ir.IntType(16),
+    "i8": ir.IntType(8), "i16": ir.IntType(16), "i32": I32, "i64": I64,
+}  # fmt: skip
+
+
+def element_type(name: str) -> ir.Type:
+    """The LLVM type of a buffer's elements; bf16 is carried as i16."""
+    return _TYPES[name]
+
+
+def i64(value: int) -> ir.Constant:
+    return ir.Constant(I64, value)
+
+
+def declare(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Function:
+    """The function or intrinsic of that name, declared once a module."""
+    found = module.globals.get(name)
+    return found or ir.Function(module, ir.FunctionType(result, arguments), name)
+
+
+def at(b: ir.IRBuilder, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
+    """The address `offset` bytes after `pointer`."""
+    if isinstance(offset, int):
+        if offset == 0:
+            return pointer
+        offset = i64(offset)
+    return b.gep(pointer, [offset], source_etype=BYTE)
+
+
+def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, align: int) -> ir.Value:
+    return b.load(pointer, align=align, typ=kind)
+
+
+def splat(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    """A vector with `scalar` in every lane."""
+    kind = ir.VectorType(scalar.type, lanes)
+    first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
+    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+
+def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    """Lanes of the concatenation of two vectors."""
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+
+def keep_rolled(module: ir.Module) -> ir.values.MDValue:
+    """Loop metadata that stops LLVM's unroller: unrolling a register tile spills it."""
+    disable = module.add_metadata(["llvm.loop.unroll.disable"])
+    node = module.add_metadata([disable, disable])
+    node.operands = (node, disable)  # a loop id names itself first
+    return node
+
+
+def loop(
+    b: ir.IRBuilder,
+    start: ir.Value | int,
+    stop: ir.Value | int,
+    step: int,
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value] | None],
+    carried: Sequence[ir.Value] = (),
+) -> list[ir.Value]:
+    """`for i in range(start, stop, step)` over i64, run at least once; `carried` values go round.
+
+    `body(i, values)` returns the values of the next trip. Returns those after the last trip and
+    leaves the builder behind the loop.
+    """
+    first = i64(start) if isinstance(start, int) else start
+    last = i64(stop) if isinstance(stop, int) else stop
+    before = b.block
+    head = b.append_basic_block("loop")
+    b.branch(head)
+    b.position_at_end(head)
+    index = b.phi(I64)
+    index.add_incoming(first, before)
+    values = []
+    for value in carried:
+        phi = b.phi(value.type)
+        phi.add_incoming(value, before)
+        values.append(phi)
+    after_values = list(body(index, list(values)) or ())
+    following = b.add(index, i64(step), flags=("nuw", "nsw"))
+    again = b.icmp_unsigned("<", following, last)
+    after = b.append_basic_block("done")
+    branch = b.cbranch(again, head, after)
+    branch.set_metadata("llvm.loop", keep_rolled(b.module))
+    index.add_incoming(following, b.block)
+    for phi, value in zip(values, after_values, strict=True):
+        phi.add_incoming(value, b.block)
+    b.position_at_end(after)
+    return after_values
+
+
+def repeat(
+    b: ir.IRBuilder, count: int, body: Callable[[ir.Value], None], base: int = 0
+) -> None:
+    """`body(i)` for `count` values of i from `base`: nothing, once, or a loop."""
+    if count == 1:
+        body(i64(base))
+    elif count > 1:
+        loop(b, base, base + count, 1, lambda i, _: body(i))

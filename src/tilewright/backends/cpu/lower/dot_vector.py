@@ -1,0 +1,252 @@
+"""The vector kernels: floating multiply-add, plain integers, and 16-bit integers in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from tilewright.backends.base import TargetInfo
+from tilewright.backends.cpu.lower.dot_fetch import Fetcher
+from tilewright.backends.cpu.lower.dot_loops import (
+    I32,
+    at,
+    declare,
+    element_type,
+    i64,
+    load,
+    loop,
+    repeat,
+    shuffle,
+    splat,
+)
+from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
+
+#: (accumulator, broadcast of a, vector of b) → accumulator
+Product = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Sizes in bytes that the loops step by. A step takes `group` rows of b and columns of a."""
+
+    group: int
+    a_element: int
+    a_row: int
+    b_element: int
+    b_row: int
+    """Bytes of one step of a panel."""
+    panel: int
+    """Bytes of a whole panel of b."""
+    acc_row: int
+    acc_vector: int
+
+    @staticmethod
+    def of(plan: DotPlan) -> _Shape:
+        group, width = GROUP[plan.kind], plan.micro.columns
+        a_element, b_element = ELEMENT_BITS[plan.a_type] // 8, ELEMENT_BITS[plan.b_type] // 8
+        acc_element = ELEMENT_BITS[plan.acc_type] // 8
+        depth = -(-plan.k // group)
+        return _Shape(
+            group, a_element, plan.a_layout.width * a_element, b_element,
+            group * width * b_element, depth * group * width * b_element,
+            width * acc_element, plan.micro.lanes * acc_element,
+        )  # fmt: skip
+
+
+def emit_vector_body(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> None:
+    """The body of a vector dot function: loops over panels and row blocks around register tiles."""
+    _VectorKernel(b, plan, target).emit()
+
+
+class _VectorKernel:
+    def __init__(self, b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> None:
+        self.b, self.plan, self.target = b, plan, target
+        self.shape = _Shape.of(plan)
+        a, panels, acc, next_a, next_lda, next_b, next_ldb = b.function.args
+        self.a, self.panels, self.acc = a, panels, acc
+        self.count = -(-plan.n // plan.micro.columns)
+        self.blocks = -(-plan.m // plan.micro.rows)
+        self.fetcher = Fetcher(
+            b, self.count * self.blocks,
+            [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
+        )  # fmt: skip
+        self.product = _product(b, plan, target)
+
+    def emit(self) -> None:
+        b, plan, shape = self.b, self.plan, self.shape
+        if shape.group > 1:
+            self.panels = _interleave(b, plan)
+        full, rest = divmod(plan.m, plan.micro.rows)
+
+        def panel(j: ir.Value) -> None:
+            b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
+            acc_panel = at(b, self.acc, b.mul(j, i64(plan.m * shape.acc_row)))
+            first = b.mul(j, i64(self.blocks))
+
+            def block(i: ir.Value, rows: int) -> None:
+                skip = b.mul(i, i64(plan.micro.rows))
+                self.register_tile(
+                    rows,
+                    at(b, self.a, b.mul(skip, i64(shape.a_row))),
+                    b_panel,
+                    at(b, acc_panel, b.mul(skip, i64(shape.acc_row))),
+                    b.add(first, i),
+                )
+
+            repeat(b, full, lambda i: block(i, plan.micro.rows))
+            if rest:
+                block(i64(full), rest)
+
+        repeat(b, self.count, panel)
+
+    def register_tile(
+        self, rows: int, a: ir.Value, panel: ir.Value, acc: ir.Value, number: ir.Value
+    ) -> None:
+        """Load `rows` rows of accumulators, add the products of the whole depth, store them."""
+        b, plan, shape = self.b, self.plan, self.shape
+        vector = ir.VectorType(element_type(plan.acc_type), plan.micro.lanes)
+        places = [
+            at(b, acc, r * shape.acc_row + v * shape.acc_vector)
+            for r in range(rows)
+            for v in range(plan.micro.vectors)
+        ]
+        sums = [load(b, p, vector, shape.acc_vector) for p in places]
+        steps = plan.k // shape.group
+        unroll = min(plan.micro.unroll, steps) or 1
+        trips = steps // unroll
+        if trips > 1:
+
+            def trip(t: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+                a_now, b_now, *values = state
+                self.fetcher.emit(number, t, trips)
+                for u in range(unroll):
+                    values = self.step(rows, a_now, b_now, u, values)
+                return [
+                    at(b, a_now, unroll * shape.group * shape.a_element),
+                    at(b, b_now, unroll * shape.b_row),
+                    *values,
+                ]
+
+            a, panel, *sums = loop(b, 0, trips, 1, trip, [a, panel, *sums])
+        else:
+            trips = 0
+            self.fetcher.emit(number, i64(0), 1)
+        for u in range(steps - trips * unroll):
+            sums = self.step(rows, a, panel, u, sums)
+        if plan.k % shape.group:
+            sums = self.step(rows, a, panel, steps - trips * unroll, sums, partial=True)
+        for place, value in zip(places, sums, strict=True):
+            b.store(value, place, align=shape.acc_vector)
+
+    def step(
+        self, rows: int, a: ir.Value, panel: ir.Value, u: int, sums: list[ir.Value],
+        partial: bool = False,
+    ) -> list[ir.Value]:  # fmt: skip
+        """Add the products of step `u` after the given addresses. `partial`: only half a pair is left."""
+        b, plan, shape = self.b, self.plan, self.shape
+        lanes = plan.micro.lanes * shape.group
+        vector = ir.VectorType(element_type(plan.b_type), lanes)
+        size = lanes * shape.b_element
+        width = [
+            load(b, at(b, panel, u * shape.b_row + v * size), vector, size)
+            for v in range(plan.micro.vectors)
+        ]
+        if plan.b_type != plan.acc_type and shape.group == 1:
+            wide = ir.VectorType(element_type(plan.acc_type), lanes)
+            width = [b.sext(v, wide) for v in width]
+        result = []
+        for r in range(rows):
+            place = at(b, a, r * shape.a_row + u * shape.group * shape.a_element)
+            factor = self.factor(place, partial)
+            result += [
+                self.product(sums[r * plan.micro.vectors + v], factor, width[v])
+                for v in range(plan.micro.vectors)
+            ]
+        return result
+
+    def factor(self, place: ir.Value, partial: bool) -> ir.Value:
+        """The element (or pair) of a at `place` in every lane."""
+        b, plan, shape = self.b, self.plan, self.shape
+        lanes = plan.micro.lanes
+        if shape.group == 2:
+            # Half a pair: its upper half is zero, so it does not matter what the panel holds there.
+            pair = (
+                b.zext(load(b, place, ir.IntType(16), 2), I32)
+                if partial
+                else load(b, place, I32, 2)
+            )
+            return b.bitcast(splat(b, pair, lanes), ir.VectorType(ir.IntType(16), 2 * lanes))
+        scalar = load(b, place, element_type(plan.a_type), shape.a_element)
+        if plan.a_type != plan.acc_type:
+            scalar = b.sext(scalar, element_type(plan.acc_type))
+        return splat(b, scalar, lanes)
+
+
+def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
+    """How one vector of products is added on this target."""
+    lanes, acc = plan.micro.lanes, element_type(plan.acc_type)
+    vector = ir.VectorType(acc, lanes)
+    if plan.kind == "fma":
+        if not has_fma(target):
+            # llvm.fma would become a library call for each lane
+            return lambda c, x, y: b.fadd(c, b.fmul(x, y))
+        suffix = f"v{lanes}f{32 if plan.acc_type == 'f32' else 64}" if lanes > 1 else "f64"
+        fma = declare(b.module, f"llvm.fma.{suffix}", vector, vector, vector, vector)
+        return lambda c, x, y: b.call(fma, [x, y, c])
+    if plan.kind == "int":
+        return lambda c, x, y: b.add(c, b.mul(x, y))
+    pairs = ir.VectorType(ir.IntType(16), 2 * lanes)
+    bits = 32 * lanes
+    fused = target.has("avx512vnni") and (bits == 512 or target.has("avx512vl"))
+    if fused or (target.has("avxvnni") and bits <= 256):
+        name = f"llvm.x86.avx512.vpdpwssd.{bits}"
+        fused_product = declare(b.module, name, vector, vector, pairs, pairs)
+        return lambda c, x, y: b.call(fused_product, [c, x, y])
+    name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
+    multiply = declare(b.module, f"llvm.x86.{name}", vector, pairs, pairs)
+    return lambda c, x, y: b.add(c, b.call(multiply, [x, y]))
+
+
+def has_fma(target: TargetInfo) -> bool:
+    """Whether vectors multiply and add in one instruction."""
+    if target.triple.startswith("x86_64"):
+        return target.has("fma") or target.has("avx512f")
+    return True
+
+
+def _interleave(b: ir.IRBuilder, plan: DotPlan) -> ir.Value:
+    """Copy the panels of b with rows 2p and 2p+1 interleaved by column; the copy's address.
+
+    An odd last row is paired with itself: the kernel multiplies the second half by zero.
+    """
+    width, element = plan.micro.columns, ELEMENT_BITS[plan.b_type] // 8
+    half = plan.micro.lanes
+    vector = ir.VectorType(element_type(plan.b_type), half)
+    row = width * element
+    start = -(-plan.b_layout.matrix_size * element // 64) * 64
+    copy = at(b, b.function.args[1], start)
+    source_panel, copy_panel = plan.k * row, (plan.k + plan.k % 2) * row
+    order = [lane for n in range(half) for lane in (n, half + n)]
+
+    def pair(source: ir.Value, second: int, out: ir.Value) -> None:
+        for v in range(plan.micro.vectors):
+            x = load(b, at(b, source, v * half * element), vector, half * element)
+            y = load(b, at(b, source, second + v * half * element), vector, half * element)
+            b.store(shuffle(b, x, y, order), at(b, out, 2 * v * half * element), align=half * element)
+
+    def panel(j: ir.Value) -> None:
+        source = at(b, b.function.args[1], b.mul(j, i64(source_panel)))
+        out = at(b, copy, b.mul(j, i64(copy_panel)))
+
+        def rows(p: ir.Value) -> None:
+            skip = b.mul(p, i64(2 * row))
+            pair(at(b, source, skip), row, at(b, out, skip))
+
+        repeat(b, plan.k // 2, rows)
+        if plan.k % 2:
+            pair(at(b, source, (plan.k - 1) * row), 0, at(b, out, (plan.k - 1) * row))
+
+    repeat(b, -(-plan.n // width), panel)
+    return copy

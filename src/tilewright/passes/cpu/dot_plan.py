@@ -1,0 +1,255 @@
+"""How a `dot` runs on a CPU: which kernel, which element types and layouts, which register tile.
+
+Operands of a dot live in 64-byte-aligned per-thread scratch buffers. The left operand is row-major,
+the right operand and the accumulator are *panels*: columns cut in groups of `width`, each group
+stored row after row, so that one row of a register tile is a run of aligned vectors. Whoever fills a
+buffer needs only `BufferLayout.offset`; other arrangements (interleaved pairs for integer and AMX
+kernels, the two halves of a half-precision number) are made inside the dot function, in the `extra`
+elements behind a buffer's matrix.
+
+A plan is plain data and converts into text and back without loss, so it can sit in an IR attribute.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.errors import PassError
+from tilewright.passes.cpu.dot_shapes import MicroTile, amx_tile, choose_micro_tile
+
+#: bits of the element types that buffers hold, by their IR names
+ELEMENT_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32,
+                "f64": 64, "f8E4M3FN": 8, "f8E5M2": 8, "i1": 8}  # fmt: skip
+
+#: rows of the right operand that a step of the inner loop consumes together
+GROUP = {"fma": 1, "int": 1, "int_pairs": 2, "amx_bf16": 2, "amx_fp16": 2, "amx_int8": 4}
+
+
+class DotTarget(Protocol):
+    """What of `backends.base.TargetInfo` a plan depends on."""
+
+    @property
+    def triple(self) -> str: ...
+    @property
+    def vector_bits(self) -> int: ...
+    @property
+    def vector_registers(self) -> int: ...
+    def has(self, *features: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class BufferLayout:
+    """Where element (i, j) of a `rows` × `columns` matrix is in a buffer, in elements.
+
+    kind "row":   i·width + j, `width` being the leading dimension;
+    kind "panel": (j // width)·rows·width + i·width + j % width.
+
+    The last panel is padded to `width` columns; what the padding holds never matters. `extra`
+    elements behind the matrix are the dot function's own working space.
+    """
+
+    kind: str
+    rows: int
+    columns: int
+    width: int
+    extra: int = 0
+
+    @staticmethod
+    def row(rows: int, columns: int, width: int | None = None, extra: int = 0) -> BufferLayout:
+        """Row-major; `width` (default `columns`) elements from one row to the next."""
+        return BufferLayout("row", rows, columns, columns if width is None else width, extra)
+
+    @staticmethod
+    def panel(rows: int, columns: int, width: int, extra: int = 0) -> BufferLayout:
+        """Panels of `width` columns."""
+        return BufferLayout("panel", rows, columns, width, extra)
+
+    def offset(self, i: int, j: int) -> int:
+        """Elements from the start of the buffer to element (i, j)."""
+        if self.kind == "row":
+            return i * self.width + j
+        return (j // self.width * self.rows + i) * self.width + j % self.width
+
+    @property
+    def run(self) -> int:
+        """How many consecutive columns are consecutive in memory, starting at multiples of it."""
+        return min(self.width, self.columns)
+
+    @property
+    def matrix_size(self) -> int:
+        """Elements of the matrix with its padding, without `extra`."""
+        if self.kind == "row":
+            return self.rows * self.width
+        return -(-self.columns // self.width) * self.width * self.rows
+
+    @property
+    def size(self) -> int:
+        """Elements of the whole buffer."""
+        return self.matrix_size + self.extra
+
+    def __str__(self) -> str:
+        text = f"{self.kind}:{self.width}[{self.rows}x{self.columns}]"
+        return f"{text}+{self.extra}" if self.extra else text
+
+    @staticmethod
+    def parse(text: str) -> BufferLayout:
+        """The layout that `str` printed. Raises `PassError` for other text."""
+        found = re.fullmatch(r"(row|panel):(\d+)\[(\d+)x(\d+)\](?:\+(\d+))?", text)
+        if found is None:
+            raise PassError(f"not a buffer layout: {text!r}")
+        width, rows, columns, extra = (int(g or 0) for g in found.groups()[1:])
+        return BufferLayout(found[1], rows, columns, width, extra)
+
+
+@dataclass(frozen=True)
+class DotPlan:
+    """One `acc[m, n] += a[m, k] @ b[k, n]` on buffers.
+
+    `a_type`, `b_type`, `acc_type` are the element types of the buffers (IR names): whoever fills
+    them converts. `fetch_a`/`fetch_b` are (rows, bytes a row) of the global tiles of the *next*
+    step, which the kernel prefetches when it is given their addresses; (0, 0) never.
+    """
+
+    kind: str
+    """"fma", "int", "int_pairs", "amx_bf16", "amx_fp16" or "amx_int8"."""
+    m: int
+    n: int
+    k: int
+    a_type: str
+    b_type: str
+    acc_type: str
+    micro: MicroTile
+    a_layout: BufferLayout
+    b_layout: BufferLayout
+    acc_layout: BufferLayout
+    fetch_a: tuple[int, int] = (0, 0)
+    fetch_b: tuple[int, int] = (0, 0)
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def uses_amx(self) -> bool:
+        return self.kind.startswith("amx")
+
+    def __str__(self) -> str:
+        t = self.micro
+        fields = [
+            self.kind, f"{self.m}x{self.n}x{self.k}", f"{self.a_type},{self.b_type},{self.acc_type}",
+            f"{t.rows}x{t.vectors}x{t.lanes}u{t.unroll}", str(self.a_layout), str(self.b_layout),
+            str(self.acc_layout), *(f"{r}x{b}" for r, b in (self.fetch_a, self.fetch_b)),
+        ]  # fmt: skip
+        return " ".join(fields)
+
+    @staticmethod
+    def parse(text: str) -> DotPlan:
+        """The plan that `str` printed. Raises `PassError` for other text."""
+        parts = text.split(" ")
+        micro = re.fullmatch(r"(\d+)x(\d+)x(\d+)u(\d+)", parts[3]) if len(parts) == 9 else None
+        if micro is None or parts[0] not in GROUP:
+            raise PassError(f"not a dot plan: {text!r}")
+        m, n, k = (int(v) for v in parts[1].split("x"))
+        a_type, b_type, acc_type = parts[2].split(",")
+        layouts = [BufferLayout.parse(p) for p in parts[4:7]]
+        fetch = [(int(p.split("x")[0]), int(p.split("x")[1])) for p in parts[7:9]]
+        tile = MicroTile(*(int(g) for g in micro.groups()))
+        return DotPlan(
+            parts[0], m, n, k, a_type, b_type, acc_type, tile, *layouts, fetch_a=fetch[0], fetch_b=fetch[1]
+        )
+
+
+def plan_dot(
+    m: int, n: int, k: int, a_type: str, b_type: str, acc_type: str, target: DotTarget,
+    prefetch: bool = True,
+) -> DotPlan:  # fmt: skip
+    """Choose kernel, conversions, layouts and register tile for a dot of these extents (each ≥ 1).
+
+    Types are IR names as in the tile IR; integers are signed. Floating products are exact in the
+    type they are summed in or wider than `acc_type`; integer sums wrap. Raises `PassError` for
+    extents below 1 and types that have no product.
+    """
+    if min(m, n, k) < 1:
+        raise PassError(f"dot of extents {m}x{n}x{k}")
+    kind, element, acc = _kernel(m, n, k, a_type, b_type, acc_type, target)
+    if kind.startswith("amx"):
+        plan = _amx_plan(kind, m, n, k, element, acc)
+    else:
+        plan = _vector_plan(kind, m, n, k, element, acc, target)
+    if not prefetch:
+        return plan
+    a_bytes, b_bytes = (ELEMENT_BITS[t] // 8 for t in (a_type, b_type))
+    return _replace(plan, fetch_a=(m, k * a_bytes), fetch_b=(k, n * b_bytes))
+
+
+def _replace(plan: DotPlan, **changes: object) -> DotPlan:
+    from dataclasses import replace
+
+    return replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def _kernel(
+    m: int, n: int, k: int, a: str, b: str, acc: str, target: DotTarget
+) -> tuple[str, str, str]:
+    """(kind, element type of both operand buffers, element type of the accumulator)."""
+    unknown = [t for t in (a, b, acc) if t not in ELEMENT_BITS]
+    if unknown or (a[0] == "i") != (b[0] == "i"):
+        raise PassError(f"no dot of {a} and {b} into {acc}")
+    if a[0] == "i":
+        return _integer_kernel(m, n, k, a, b, acc, target)
+    if "f64" in (a, b, acc):
+        return "fma", "f64", "f64"
+    # bf16 holds both 8-bit formats exactly, and all that it holds has exact products in f32
+    narrow = {"bf16", "f8E4M3FN", "f8E5M2"}
+    if {a, b} <= narrow and target.has("amx-tile", "amx-bf16") and amx_tile(m, n, k, 2):
+        return "amx_bf16", "bf16", "f32"
+    halves = {"f16", "f8E4M3FN", "f8E5M2"}
+    if {a, b} <= halves and target.has("amx-tile", "amx-bf16") and amx_tile(m, n, k, 2):
+        return "amx_fp16", "f16", "f32"
+    return "fma", "f32", "f32"
+
+
+def _integer_kernel(
+    m: int, n: int, k: int, a: str, b: str, acc: str, target: DotTarget
+) -> tuple[str, str, str]:
+    bits = max(ELEMENT_BITS[a], ELEMENT_BITS[b])
+    if acc == "i64" or bits == 64:
+        return "int", "i64", "i64"
+    if bits == 8 and target.has("amx-tile", "amx-int8") and amx_tile(m, n, k, 4):
+        return "amx_int8", "i8", "i32"
+    if bits <= 16 and target.triple.startswith("x86_64"):
+        return "int_pairs", "i16", "i32"
+    return ("int", "i16", "i32") if bits <= 16 else ("int", "i32", "i32")
+
+
+def _vector_plan(
+    kind: str, m: int, n: int, k: int, element: str, acc: str, target: DotTarget
+) -> DotPlan:
+    tile = choose_micro_tile(m, n, k, ELEMENT_BITS[acc], target.vector_bits, target.vector_registers)
+    width = tile.columns
+    b_layout = BufferLayout.panel(k, n, width)
+    if GROUP[kind] > 1:
+        # the interleaved copy: all panels, with an even number of rows
+        b_layout = BufferLayout.panel(k, n, width, -(-n // width) * width * (k + k % 2) + 64)
+    return DotPlan(
+        kind, m, n, k, element, element, acc, tile,
+        BufferLayout.row(m, k), b_layout, BufferLayout.panel(m, n, width),
+    )  # fmt: skip
+
+
+def _amx_plan(kind: str, m: int, n: int, k: int, element: str, acc: str) -> DotPlan:
+    group = GROUP[kind]
+    found = amx_tile(m, n, k, group)
+    if found is None:
+        raise PassError(f"no AMX tile for {m}x{n}x{k}")
+    # 64 elements of slack let the copies start on a cache line
+    copies = 2 if kind == "amx_fp16" else 1
+    a_extra = copies * m * k + 64 if copies == 2 else 0
+    return DotPlan(
+        kind, m, n, k, element, element, acc, found,
+        BufferLayout.row(m, k, extra=a_extra),
+        BufferLayout.panel(k, n, found.lanes, copies * k * n + 64),
+        BufferLayout.panel(m, n, found.lanes),
+    )  # fmt: skip

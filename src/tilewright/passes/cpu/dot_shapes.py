@@ -1,0 +1,95 @@
+"""Register tiles of dot kernels: how many rows, vectors and lanes one pass of the inner loop keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MicroTile:
+    """`rows` × (`vectors`·`lanes`) accumulators; `unroll` steps of the inner loop a trip.
+
+    For AMX kernels `rows` and `lanes` are the extents of one hardware tile, `vectors` is how many
+    of them stand side by side, and `unroll` is the depth of one tile product in elements.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    unroll: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of one panel."""
+        return self.vectors * self.lanes
+
+
+def choose_micro_tile(m: int, n: int, k: int, bits: int, vector_bits: int, registers: int) -> MicroTile:
+    """The register tile for accumulators of `bits` bits.
+
+    Among the widths whose accumulators, one row of the right operand and a broadcast fit in
+    `registers` without spilling, the one with the least padding of columns and then the fewest
+    loads per product.
+    """
+    lanes = vector_bits // bits
+    # Narrow matrices: shorter vectors rather than padding, down to 128 bits (or a single 64-bit pair).
+    while lanes > 128 // bits and lanes // 2 >= n:
+        lanes //= 2
+    limit = max(4, (registers - 2) * 3 // 5) if registers >= 32 else max(2, registers - 4)
+    best: tuple[float, MicroTile] | None = None
+    for vectors in (1, 2, 3, 4):
+        if vectors > 1 and (vectors - 1) * lanes >= n:
+            break
+        rows = min(8, max(1, limit // vectors), m)
+        rows = -(-m // -(-m // rows))  # equal blocks rather than full ones and a small rest
+        if rows * vectors + vectors + 1 > registers:
+            continue
+        cost = _cost(m, n, rows, vectors, lanes)
+        if best is None or cost < best[0] * 0.999:
+            best = cost, MicroTile(rows, vectors, lanes, 1)
+    assert best is not None
+    tile = best[1]
+    return MicroTile(tile.rows, tile.vectors, tile.lanes, choose_unroll(k, tile.rows * tile.vectors))
+
+
+def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
+    """Cycles of one step over the whole tile, two products or two loads a cycle, latency four."""
+    panels = -(-n // (vectors * lanes))
+
+    def block(r: int) -> float:
+        return max(r * vectors / 2, (r + vectors) / 2, 4.0) + 0.05 * (r + vectors)
+
+    full, rest = divmod(m, rows)
+    return panels * (full * block(rows) + (block(rest) if rest else 0.0))
+
+
+def choose_unroll(k: int, accumulators: int) -> int:
+    """Steps of the inner loop in one trip: a divisor of `k` up to 8 where there is a good one."""
+    if k <= 4:
+        return k
+    for unroll in (4, 8, 6, 7, 5, 3):
+        if k % unroll == 0:
+            return unroll
+    return 4
+
+
+def amx_tile(m: int, n: int, k: int, group: int) -> MicroTile | None:
+    """The hardware tile that cuts the extents without remainder, or None where AMX does not pay.
+
+    `group` rows of the right operand share a 32-bit lane: 2 for 16-bit elements, 4 for 8-bit ones.
+    """
+    rows = _divisor(m, 16, 1)
+    columns = _divisor(n, 16, 1)
+    depth = _divisor(k, 16 * group, group)
+    # below half of the unit's capacity the fp32 kernel is as good and needs no set-up
+    if rows * columns * depth * 2 < 16 * 16 * 16 * group or not depth:
+        return None
+    return MicroTile(rows, 2 if n % (2 * columns) == 0 else 1, columns, depth)
+
+
+def _divisor(extent: int, most: int, step: int) -> int:
+    """The largest divisor of `extent` that is a multiple of `step` and at most `most`; 0 if none."""
+    for value in range(most, 0, -step):
+        if value % step == 0 and extent % value == 0:
+            return value
+    return 0
