@@ -56,14 +56,9 @@ from xdsl.ir import SSAValue
 
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.regions import (
-    post_order,
-    remove_carried,
-    replace,
-    terminator,
-    unused_carried,
-)
+from tilewright.passes.analysis.regions import post_order, replace
 from tilewright.passes.base import Pass
+from tilewright.passes.folding.control import prune_carried
 
 
 @dataclass(frozen=True)
@@ -78,23 +73,8 @@ class NormalizeLoops(Pass):
                 continue
             for op in post_order(function):
                 if isinstance(op, scf.ForOp):
-                    _normalize(_drop_carried(op))
+                    _normalize(prune_carried(op))
             erase_dead(function.body.block)
-
-
-def _drop_carried(loop: scf.ForOp) -> scf.ForOp:
-    """`loop` without carried values that stay what they were, or that nothing needs."""
-    last = terminator(loop.body)
-    fixed: dict[int, SSAValue] = {}
-    for position, init in enumerate(loop.iter_args):
-        if last.operands[position] in (loop.body.block.args[position + 1], init):
-            fixed[position] = init
-    if fixed:
-        loop = remove_carried(loop, fixed)
-    unused = unused_carried(loop)
-    if unused:
-        loop = remove_carried(loop, {p: loop.iter_args[p] for p in unused})
-    return loop
 
 
 def _normalize(loop: scf.ForOp) -> None:

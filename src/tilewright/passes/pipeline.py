@@ -13,14 +13,17 @@ def shared_passes() -> tuple[Pass, ...]:
     from tilewright.passes.licm import Licm
     from tilewright.passes.normalize_loops import NormalizeLoops
     from tilewright.passes.raise_access import RaiseAccess
+    from tilewright.passes.simplify import Simplify
 
     return (
         NormalizeLoops(),  # first: nothing else knows lower bounds and steps
+        Simplify(),
         Cse(),
         AccumulateDot(),
         CarryOffsets(),  # before raise-access: pointers advanced in loops become affine
         RaiseAccess(),
-        Cse(),
+        Simplify(),  # the address arithmetic that raise-access wrote
+        Cse(),  # before licm: fewer operations to move
         Licm(),
-        Cse(),
+        Cse(),  # moved operations meet their twins from other loops
     )

@@ -1,0 +1,1 @@
+"""The rules of `simplify`: one operation in, an equal and simpler value out."""

@@ -1,0 +1,79 @@
+"""Compositions of operations that only spread or rearrange lanes."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile import shape_of
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.folding.arithmetic import Rule
+
+
+def spread(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """Any rearrangement of equal lanes is a splat; one that changes nothing is its source."""
+    source, result = op.operands[0], op.results[0]
+    inner = source.owner
+    if isinstance(inner, tile.SplatOp):
+        return emitter.splat(inner.source, shape_of(result))
+    if source.type == result.type and not isinstance(op, tile.TransOp):
+        return source
+    same = isinstance(op, (tile.BroadcastOp, tile.ReshapeOp)) and isinstance(inner, type(op))
+    if same and isinstance(op, tile.BroadcastOp):
+        return emitter.broadcast(inner.operands[0], shape_of(result))  # type: ignore[union-attr]
+    if isinstance(op, tile.ReshapeOp) and isinstance(inner, (tile.ReshapeOp, tile.ExpandDimsOp)):
+        return emitter.reshape(inner.operands[0], shape_of(result))
+    return None
+
+
+def transposition(op: Operation, emitter: Emitter) -> SSAValue | None:
+    if not isinstance(op, tile.TransOp):
+        return None
+    order = op.permutation
+    if list(order) == list(range(len(order))):
+        return op.source
+    inner = op.source.owner
+    if isinstance(inner, tile.TransOp):
+        both = [inner.permutation[d] for d in order]
+        return emitter.insert(
+            tile.TransOp(
+                operands=[inner.source],
+                result_types=[op.result.type],
+                properties={"order": DenseArrayBase.from_list(i64, both)},
+            )
+        )
+    return spread(op, emitter)
+
+
+def equal_lanes(op: Operation, emitter: Emitter) -> SSAValue | None:
+    """Lane-wise arithmetic on splats, done once on the scalars."""
+    if len(op.results) != 1 or not op.operands or not is_lane_wise(op):
+        return None
+    scalars = []
+    for value in op.operands:
+        owner = value.owner
+        if shape_of(value) and not isinstance(owner, tile.SplatOp):
+            return None
+        scalars.append(owner.source if isinstance(owner, tile.SplatOp) else value)
+    result = op.results[0]
+    if not shape_of(result):
+        return None
+    if isinstance(op, tile.HintOp):
+        return None
+    scalar = type(op).create(
+        operands=scalars,
+        result_types=[tile.element_of(result)],
+        properties=op.properties,
+        attributes=op.attributes,
+    )
+    return emitter.splat(emitter.insert(scalar), shape_of(result))
+
+
+RULES: dict[type[Operation], Rule] = {
+    tile.BroadcastOp: spread,
+    tile.ExpandDimsOp: spread,
+    tile.ReshapeOp: spread,
+    tile.TransOp: transposition,
+}
