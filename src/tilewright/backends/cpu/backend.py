@@ -1,0 +1,141 @@
+"""`CpuBackend`: tile IR in, native object code and a launch plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tilewright import config
+from tilewright.backends.base import (
+    Argument,
+    Artifact,
+    AssertSite,
+    LaunchPlan,
+    Options,
+    TargetInfo,
+)
+from tilewright.backends.cpu.codegen import emit_module
+from tilewright.backends.cpu.cost import program_cost
+from tilewright.backends.cpu.pipeline import cpu_passes
+from tilewright.backends.cpu.target import current_target, machine
+from tilewright.dialects import tile
+from tilewright.passes.base import Pass
+from tilewright.passes.manager import run_pipeline
+
+
+class CpuBackend:
+    """The CPU back end (`backends.base.Backend`)."""
+
+    name = "cpu"
+
+    def target(self) -> TargetInfo:
+        return current_target()
+
+    def passes(self) -> tuple[Pass, ...]:
+        """The pipeline, as a list."""
+        return cpu_passes()
+
+    def compile(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> Artifact:
+        """Lower a tile IR module (consumed) to an object file for `target`."""
+        arguments = launch_arguments(module)
+        cost = program_cost(module)
+        settings = config.current()
+        run_pipeline(
+            module,
+            self.passes(),
+            target,
+            disabled=(*options.disable, *settings.disabled_passes),
+            verify="each" if settings.verify_each_pass else "off",
+            observer=observer,
+        )
+        return self.assemble(module, options, target, arguments, cost)
+
+    def assemble(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        arguments: tuple[Argument, ...],
+        cost: float = 0.0,
+    ) -> Artifact:
+        """Machine code from the vector level."""
+        entry, llvm_module = emit_module(module, target, options.enable_fp_fusion)
+        text = str(llvm_module)
+        parsed = binding.parse_assembly(text)
+        parsed.verify()
+        object_code = machine(target).emit_object(parsed)
+        function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+        plan = LaunchPlan(
+            name=entry,
+            arguments=arguments,
+            scratch_bytes=function.attributes["cpu.scratch_bytes"].value.data,
+            program_cost=cost,
+            asserts=_assert_sites(function),
+            prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
+        )
+        return Artifact(entry, object_code, plan, {"llvm": text})
+
+
+def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
+    """The runtime arguments of a kernel, with which pointers it may write through."""
+    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    written = _written_arguments(function)
+    result = []
+    for i, arg in enumerate(function.body.block.args):
+        attrs = function.arg_attrs.data[i].data if function.arg_attrs else {}
+        name = attrs.get("tile.name")
+        label = name.data if isinstance(name, StringAttr) else f"arg{i}"
+        kind = arg.type
+        if isinstance(kind, tile.PtrType):
+            result.append(Argument(label, "pointer", f"*{kind.pointee}", i in written))
+        else:
+            word = "int" if str(kind).startswith("i") else "float"
+            result.append(Argument(label, word, str(kind), False))
+    return tuple(result)
+
+
+def _written_arguments(function: func.FuncOp) -> set[int]:
+    """Indices of arguments that a stored-through or atomic pointer can come from."""
+    written: set[int] = set()
+    seen: set[Any] = set()
+
+    def trace(value: Any) -> None:
+        if value in seen:
+            return
+        seen.add(value)
+        if value.owner is function.body.block:
+            written.add(value.index)
+            return
+        if not hasattr(value.owner, "operands"):
+            parent = value.owner.parent_op()
+            for operand in parent.operands if parent is not None else ():
+                trace(operand)
+            return
+        for operand in value.owner.operands:
+            trace(operand)
+
+    for op in function.walk():
+        if isinstance(op, tile.StoreOp | tile.AtomicRMWOp | tile.AtomicCASOp):
+            trace(op.pointer)
+    return written
+
+
+def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:
+    sites = []
+    for entry in function.attributes["cpu.asserts"].data:
+        message, file, line, column = entry.data
+        sites.append(AssertSite(message.data, file.data, line.data, column.data))
+    return tuple(sites)
+
+
+backend = CpuBackend()

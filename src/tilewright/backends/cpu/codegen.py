@@ -1,0 +1,214 @@
+"""One walk over the vector level of the IR that emits LLVM IR for a kernel.
+
+By now every value is a scalar or a vector of a few registers, loops and branches are `scf`, and
+memory is reached by the vector operations of the `cpu` dialect; each operation maps to a few LLVM
+instructions. LLVM's middle end is not run, so loops are emitted rotated and branch-free where they
+can be. Element-wise operations are lowered by `backends.llvm`, shared with other targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.backends.base import TargetInfo
+from tilewright.backends.cpu.lower import control, memory, output
+from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.types import llvm_type
+from tilewright.dialects import cpu, tile
+from tilewright.errors import PassError
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR = ir.PointerType()
+
+
+class KernelCodegen:
+    """State of emitting one kernel: the builder, the values so far, and the entry's arguments."""
+
+    def __init__(self, module: ir.Module, function: func.FuncOp, target: TargetInfo, fuse: bool):
+        self.module = module
+        self.source = function
+        self.target = target
+        self.math = MathContext(target=target, module=module, fp_fusion=fuse)
+        self.values: dict[SSAValue, ir.Value] = {}
+        kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
+        self.function = ir.Function(module, kind, function.sym_name.data)
+        for attribute in _function_attributes(target):
+            self.function.attributes.add(attribute)
+        self.args, self.first, self.last, self.thread = self.function.args
+        for name, arg in zip(("args", "first", "last", "thread"), self.function.args, strict=True):
+            arg.name = name
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+
+    def run(self) -> None:
+        block = self.source.body.block
+        self.values[block.args[0]] = self.first
+        self.values[block.args[1]] = self.last
+        self.scratch = self.builder.load(self.thread, name="scratch", typ=PTR)
+        self.block(block)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        handler = HANDLERS.get(type(op))
+        if handler is not None:
+            handler(self, op)
+            return
+        if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
+            raise PassError(f"the CPU code generator does not know {op.name}")
+        results = lower_elementwise(
+            self.builder,
+            op.name,
+            [self.get(v) for v in op.operands],
+            op.properties,
+            [r.type for r in op.results],
+            [v.type for v in op.operands],
+            self.math,
+        )
+        for result, value in zip(op.results, results, strict=True):
+            self.values[result] = value
+
+    def get(self, value: SSAValue) -> ir.Value:
+        """The LLVM value of an SSA value."""
+        return self.values[value]
+
+    def set(self, value: SSAValue, result: ir.Value) -> None:
+        self.values[value] = result
+
+    def type(self, value: SSAValue) -> ir.Type:
+        return llvm_type(value.type)
+
+
+def _function_attributes(target: TargetInfo) -> list[str]:
+    return ["nounwind"]
+
+
+# ---- small operations ---------------------------------------------------------------------------
+
+
+def _return(gen: KernelCodegen, op: Operation) -> None:
+    gen.builder.ret(ir.Constant(I32, 0))
+
+
+def _argument(gen: KernelCodegen, op: cpu.ArgumentOp) -> None:
+    b = gen.builder
+    slot = b.gep(gen.args, [ir.Constant(I64, op.index.value.data)], source_etype=I64)
+    kind = gen.type(op.result)
+    if isinstance(kind, ir.IntType) and kind.width < 64:
+        value = b.trunc(b.load(slot, typ=I64), kind)
+    else:
+        value = b.load(slot, typ=kind)
+    value.name = op.result.name_hint or ""
+    gen.set(op.result, value)
+
+
+def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
+    offset = ir.Constant(I64, op.offset.value.data)
+    gen.set(op.result, gen.builder.gep(gen.scratch, [offset], source_etype=I8))
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    """All lanes of a vector equal to a scalar."""
+    kind = ir.VectorType(value.type, lanes)
+    if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
+        return ir.Constant(kind, [value.constant] * lanes)
+    poison = ir.Constant(kind, ir.Undefined)
+    one = b.insert_element(poison, value, ir.Constant(I32, 0))
+    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    return b.shuffle_vector(one, poison, zeros)
+
+
+def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
+    gen.set(op.result, splat(gen.builder, gen.get(op.source), cpu.lanes_of(op.result)))
+
+
+def _iota(gen: KernelCodegen, op: cpu.IotaOp) -> None:
+    b, base, lanes = gen.builder, gen.get(op.base), cpu.lanes_of(op.result)
+    steps = ir.Constant(ir.VectorType(base.type, lanes), list(range(lanes)))
+    gen.set(op.result, b.add(splat(b, base, lanes), steps))
+
+
+def _lane_mask(gen: KernelCodegen, op: cpu.LaneMaskOp) -> None:
+    b, count, lanes = gen.builder, gen.get(op.count), cpu.lanes_of(op.result)
+    # clamp in 64 bits, compare in 32: cheaper than a 64-bit compare of every lane
+    clamped = b.select(
+        b.icmp_signed("<", count, ir.Constant(I64, lanes)), count, ir.Constant(I64, lanes)
+    )
+    clamped = b.select(
+        b.icmp_signed(">", clamped, ir.Constant(I64, 0)), clamped, ir.Constant(I64, 0)
+    )
+    limit = splat(b, b.trunc(clamped, I32), lanes)
+    steps = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
+    gen.set(op.result, b.icmp_signed(">", limit, steps))
+
+
+def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
+    b, source, start = gen.builder, gen.get(op.source), op.start.value.data
+    lanes = cpu.lanes_of(op.result)
+    if lanes == 1:
+        gen.set(op.result, b.extract_element(source, ir.Constant(I32, start)))
+        return
+    picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
+    gen.set(op.result, b.shuffle_vector(source, ir.Constant(source.type, ir.Undefined), picks))
+
+
+def _concat(gen: KernelCodegen, op: cpu.ConcatOp) -> None:
+    value: ir.Value = ir.Constant(gen.type(op.result), ir.Undefined)
+    for i, part in enumerate(op.values):
+        value = gen.builder.insert_element(value, gen.get(part), ir.Constant(I32, i))
+    gen.set(op.result, value)
+
+
+def _constant(gen: KernelCodegen, op: arith.ConstantOp) -> None:
+    results = lower_elementwise(
+        gen.builder, op.name, [], op.properties, [op.result.type], [], gen.math
+    )
+    gen.set(op.result, results[0])
+
+
+Handler = Callable[[KernelCodegen, Any], None]
+
+HANDLERS: dict[type[Operation], Handler] = {
+    func.ReturnOp: _return,
+    arith.ConstantOp: _constant,
+    cpu.ArgumentOp: _argument,
+    cpu.ScratchAddressOp: _scratch_address,
+    cpu.SplatOp: _splat,
+    cpu.IotaOp: _iota,
+    cpu.LaneMaskOp: _lane_mask,
+    cpu.SliceOp: _slice,
+    cpu.ConcatOp: _concat,
+    scf.ForOp: control.lower_for,
+    scf.IfOp: control.lower_if,
+    scf.WhileOp: control.lower_while,
+    cpu.VectorLoadOp: memory.lower_vector_load,
+    cpu.VectorStoreOp: memory.lower_vector_store,
+    cpu.GatherOp: memory.lower_gather,
+    cpu.ScatterOp: memory.lower_scatter,
+    tile.LoadOp: memory.lower_scalar_load,
+    tile.StoreOp: memory.lower_scalar_store,
+    tile.AtomicRMWOp: memory.lower_atomic_rmw,
+    tile.AtomicCASOp: memory.lower_atomic_cas,
+    cpu.DotCallOp: memory.lower_dot_call,
+    cpu.FaultIfOp: output.lower_fault_if,
+    tile.PrintOp: output.lower_print,
+}
+
+
+def emit_module(module: ModuleOp, target: TargetInfo, fuse: bool = True) -> tuple[str, ir.Module]:
+    """LLVM IR for the one kernel of a vector-level module: (entry symbol, llvmlite module)."""
+    out = ir.Module("tilewright")
+    out.triple = target.triple
+    entry = ""
+    for function in module.body.block.ops:
+        if isinstance(function, func.FuncOp):
+            entry = function.sym_name.data
+            KernelCodegen(out, function, target, fuse).run()
+    return entry, out

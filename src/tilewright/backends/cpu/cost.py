@@ -1,0 +1,50 @@
+"""A rough estimate of how long one program runs, for the serial cut-off of small grids."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+
+from tilewright.dialects import tile
+from tilewright.passes.cpu.analysis.classify import is_virtual
+from tilewright.passes.cpu.analysis.hazards import constant_of
+
+_LOAD_NS, _MATH_NS, _FLOP_NS = 0.05, 0.15, 0.005
+_UNKNOWN_TRIPS = 8
+
+
+def program_cost(module: ModuleOp) -> float:
+    """Nanoseconds that one program of a tile IR module takes, within a factor of a few."""
+    return sum(_block(r.block) for op in module.body.block.ops for r in op.regions if r.blocks)
+
+
+def _block(block: Block) -> float:
+    return sum(_op(op) for op in block.ops)
+
+
+def _op(op: Operation) -> float:
+    if isinstance(op, scf.ForOp):
+        bounds = [constant_of(v) for v in (op.lb, op.ub, op.step)]
+        if None in bounds or not bounds[2]:
+            trips = _UNKNOWN_TRIPS
+        else:
+            trips = max(0, -((bounds[0] - bounds[1]) // bounds[2]))  # type: ignore[operator]
+        return trips * _block(op.body.block)
+    if op.regions and not isinstance(op, tile.ReduceOp | tile.ScanOp):
+        return max((_block(r.block) for r in op.regions if r.blocks), default=0.0)
+    if isinstance(op, tile.DotOp):
+        m, k = tile.shape_of(op.lhs)[-2:]
+        return m * k * tile.shape_of(op.rhs)[-1] * _FLOP_NS
+    values = [*op.operands, *op.results]
+    lanes = max((_elements(v) for v in values), default=1)
+    if lanes == 1 or is_virtual(op):
+        return 1.0
+    return lanes * (_MATH_NS if op.name.startswith("math.") else _LOAD_NS)
+
+
+def _elements(value: object) -> int:
+    total = 1
+    for extent in tile.shape_of(value):  # type: ignore[arg-type]
+        total *= extent
+    return total

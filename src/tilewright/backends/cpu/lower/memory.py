@@ -1,0 +1,295 @@
+"""Vector and scalar memory operations, atomics, and calls of dot micro-kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.backends.cpu.lower.dot import emit_dot
+from tilewright.backends.llvm.elementwise import lower_elementwise
+from tilewright.backends.llvm.types import llvm_type, storage_type
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.dot_plan import DotPlan
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.codegen import KernelCodegen
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+PTR = ir.PointerType()
+
+
+def type_name(kind: ir.Type) -> str:
+    """The mangled name of a type in an LLVM intrinsic."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{type_name(kind.element)}"
+    if isinstance(kind, ir.PointerType):
+        return "p0"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}[str(kind)]
+
+
+def intrinsic(
+    module: ir.Module, name: str, result: ir.Type, arguments: list[ir.Type]
+) -> ir.Function:
+    """Declare an intrinsic once."""
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return found
+
+
+def zero_of(kind: ir.Type) -> ir.Constant:
+    return ir.Constant(kind, None)
+
+
+def _stored(element: Attribute, lanes: int) -> ir.Type:
+    kind = storage_type(element)
+    return ir.VectorType(kind, lanes) if lanes > 1 else kind
+
+
+def to_storage(gen: KernelCodegen, value: ir.Value, element: Attribute, lanes: int) -> ir.Value:
+    """A register value as it lies in memory (i1 is a byte)."""
+    kind = _stored(element, lanes)
+    return value if str(value.type) == str(kind) else gen.builder.zext(value, kind)
+
+
+def from_storage(gen: KernelCodegen, value: ir.Value, element: Attribute, lanes: int) -> ir.Value:
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        return gen.builder.icmp_unsigned("!=", value, zero_of(value.type))
+    return value
+
+
+def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> ir.Value:
+    element = storage_type(base.type.pointee)
+    return gen.builder.gep(gen.get(base), [gen.get(offset)], source_etype=element)
+
+
+def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: ir.VectorType, element: Attribute) -> ir.Value:  # fmt: skip
+    if other is None:
+        return zero_of(kind)
+    from tilewright.backends.cpu.codegen import splat
+
+    value = to_storage(gen, gen.get(other), element, cpu.lanes_of(other))
+    return value if isinstance(value.type, ir.VectorType) else splat(gen.builder, value, kind.count)
+
+
+def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
+    lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
+    kind = _stored(element, lanes)
+    pointer = _pointer(gen, op.pointer, op.offset)
+    align = op.alignment.value.data
+    if op.mask is None:
+        value = gen.builder.load(pointer, align=align, typ=kind)
+    else:
+        name = f"llvm.masked.load.{type_name(kind)}.p0"
+        mask_type = ir.VectorType(I1, lanes)
+        fn = intrinsic(gen.module, name, kind, [PTR, I32, mask_type, kind])
+        other = _vector_other(gen, op.other, kind, element)
+        args = [pointer, ir.Constant(I32, align), gen.get(op.mask), other]
+        value = gen.builder.call(fn, args)
+    gen.set(op.result, from_storage(gen, value, element, lanes))
+
+
+def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
+    lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
+    value = to_storage(gen, gen.get(op.value), element, lanes)
+    pointer = _pointer(gen, op.pointer, op.offset)
+    align = op.alignment.value.data
+    if op.mask is None:
+        gen.builder.store(value, pointer, align=align)
+        return
+    name = f"llvm.masked.store.{type_name(value.type)}.p0"
+    mask_type = ir.VectorType(I1, lanes)
+    fn = intrinsic(gen.module, name, ir.VoidType(), [value.type, PTR, I32, mask_type])
+    gen.builder.call(fn, [value, pointer, ir.Constant(I32, align), gen.get(op.mask)])
+
+
+def _all_lanes(lanes: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(I1, lanes), [1] * lanes)
+
+
+def _size(element: Attribute) -> int:
+    kind = storage_type(element)
+    if isinstance(kind, ir.IntType):
+        return max(1, kind.width // 8)
+    return {"float": 4, "double": 8, "half": 2, "bfloat": 2}.get(str(kind), 8)
+
+
+def lower_gather(gen: KernelCodegen, op: cpu.GatherOp) -> None:
+    lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
+    kind = _stored(element, lanes)
+    pointers = gen.get(op.pointers)
+    mask_type = ir.VectorType(I1, lanes)
+    name = f"llvm.masked.gather.{type_name(kind)}.v{lanes}p0"
+    fn = intrinsic(gen.module, name, kind, [pointers.type, I32, mask_type, kind])
+    mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
+    other = _vector_other(gen, op.other, kind, element)
+    args = [pointers, ir.Constant(I32, _size(element)), mask, other]
+    gen.set(op.result, from_storage(gen, gen.builder.call(fn, args), element, lanes))
+
+
+def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
+    lanes, element = cpu.lanes_of(op.value), cpu.scalar_of(op.value)
+    value = to_storage(gen, gen.get(op.value), element, lanes)
+    pointers = gen.get(op.pointers)
+    mask_type = ir.VectorType(I1, lanes)
+    name = f"llvm.masked.scatter.{type_name(value.type)}.v{lanes}p0"
+    fn = intrinsic(
+        gen.module, name, ir.VoidType(), [value.type, pointers.type, I32, mask_type]
+    )
+    mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
+    gen.builder.call(fn, [value, pointers, ir.Constant(I32, _size(element)), mask])
+
+
+# ---- scalars ----------------------------------------------------------------------------------------
+
+
+def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[ir.Block, ir.Block] | None:
+    """Enter a block that runs only when the mask is true; returns (block before, block after)."""
+    if mask is None:
+        return None
+    inside = gen.function.append_basic_block("live")
+    after = gen.function.append_basic_block("after")
+    before = gen.builder.block
+    gen.builder.cbranch(gen.get(mask), inside, after)
+    gen.builder.position_at_end(inside)
+    return before, after
+
+
+def _leave(gen: KernelCodegen, guard: tuple[ir.Block, ir.Block] | None) -> ir.Block:
+    inside = gen.builder.block
+    if guard is not None:
+        gen.builder.branch(guard[1])
+        gen.builder.position_at_end(guard[1])
+    return inside
+
+
+def _result(
+    gen: KernelCodegen,
+    value: ir.Value,
+    guard: tuple[ir.Block, ir.Block] | None,
+    inside: ir.Block,
+    other: ir.Value,
+) -> ir.Value:
+    if guard is None:
+        return value
+    phi = gen.builder.phi(value.type)
+    phi.add_incoming(value, inside)
+    phi.add_incoming(other, guard[0])
+    return phi
+
+
+def lower_scalar_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
+    """`tile.load` of one element."""
+    element = op.result.type
+    guard = _guarded(gen, op.mask)
+    loaded = gen.builder.load(gen.get(op.pointer), align=_size(element), typ=storage_type(element))
+    value = from_storage(gen, loaded, element, 1)
+    inside = _leave(gen, guard)
+    other = zero_of(value.type) if op.other is None else gen.get(op.other)
+    gen.set(op.result, _result(gen, value, guard, inside, other))
+
+
+def lower_scalar_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
+    """`tile.store` of one element."""
+    element = op.value.type
+    guard = _guarded(gen, op.mask)
+    value = to_storage(gen, gen.get(op.value), element, 1)
+    gen.builder.store(value, gen.get(op.pointer), align=_size(element))
+    _leave(gen, guard)
+
+
+_INTEGER_RMW = {
+    "add": "add", "and": "and", "or": "or", "xor": "xor", "xchg": "xchg",
+    "max": "max", "min": "min", "umax": "umax", "umin": "umin",
+}  # fmt: skip
+_FLOAT_RMW = {"fadd": "fadd", "fmax": "fmax", "fmin": "fmin", "xchg": "xchg"}
+_FLOAT_OPS = {"fadd": "arith.addf", "fmax": "arith.maxnumf", "fmin": "arith.minnumf"}
+
+
+def _ordering(sem: str) -> str:
+    return {"relaxed": "monotonic", "acquire": "acquire", "release": "release"}.get(sem, "acq_rel")
+
+
+def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
+    """One atomic read-modify-write; narrow floats by compare-and-swap."""
+    element, kind = op.value.type, op.kind.data
+    guard = _guarded(gen, op.mask)
+    pointer, value = gen.get(op.pointer), gen.get(op.value)
+    native = isinstance(element, Float32Type | Float64Type) and kind in _FLOAT_RMW
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        value = gen.builder.zext(value, ir.IntType(8))
+    if native or isinstance(element, IntegerType) or kind == "xchg":
+        name = (_FLOAT_RMW if native else _INTEGER_RMW)[kind]
+        old = gen.builder.atomic_rmw(name, pointer, value, _ordering(op.sem.data))
+    else:
+        old = _cas_loop(gen, pointer, value, kind, element)
+    old = from_storage(gen, old, element, 1)
+    inside = _leave(gen, guard)
+    gen.set(op.result, _result(gen, old, guard, inside, zero_of(old.type)))
+
+
+def _cas_loop(
+    gen: KernelCodegen, pointer: ir.Value, value: ir.Value, kind: str, element: Attribute
+) -> ir.Value:
+    b = gen.builder
+    bits = ir.IntType(8 * _size(element))
+    first = b.load_atomic(pointer, "monotonic", _size(element), typ=bits)
+    before = b.block
+    loop = gen.function.append_basic_block("swap")
+    done = gen.function.append_basic_block("swapped")
+    b.branch(loop)
+    b.position_at_end(loop)
+    seen = b.phi(bits)
+    seen.add_incoming(first, before)
+    register = llvm_type(element)
+    old = seen if str(register) == str(bits) else b.bitcast(seen, register)
+    (new,) = lower_elementwise(
+        b, _FLOAT_OPS[kind], [old, value], {}, [element], [element, element], gen.math
+    )
+    new_bits = new if str(new.type) == str(bits) else b.bitcast(new, bits)
+    pair = b.cmpxchg(pointer, seen, new_bits, "acq_rel", "monotonic")
+    seen.add_incoming(b.extract_value(pair, 0), b.block)
+    b.cbranch(b.extract_value(pair, 1), done, loop)
+    b.position_at_end(done)
+    return old
+
+
+def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
+    """Compare-and-swap of one element."""
+    b, element = gen.builder, op.value.type
+    bits = ir.IntType(8 * _size(element))
+    register = llvm_type(element)
+
+    def as_bits(value: ir.Value) -> ir.Value:
+        if isinstance(value.type, ir.IntType):
+            return value if value.type.width == bits.width else b.zext(value, bits)
+        return b.bitcast(value, bits)
+
+    pair = b.cmpxchg(
+        gen.get(op.pointer), as_bits(gen.get(op.compare)), as_bits(gen.get(op.value)),
+        "acq_rel", "monotonic",
+    )  # fmt: skip
+    old = b.extract_value(pair, 0)
+    if isinstance(register, ir.IntType):
+        gen.set(op.result, from_storage(gen, old, element, 1))
+    else:
+        gen.set(op.result, b.bitcast(old, register))
+
+
+def lower_dot_call(gen: KernelCodegen, op: cpu.DotCallOp) -> None:
+    """Call the micro-kernel of the dot's plan, emitting it at its first use."""
+    fn = emit_dot(gen.module, DotPlan.parse(op.plan.data), gen.target)
+    pointers = [gen.get(v) for v in (op.lhs, op.rhs, op.acc)]
+    null, zero = ir.Constant(PTR, None), ir.Constant(I64, 0)
+    ahead = [
+        null if op.next_lhs is None else gen.get(op.next_lhs),
+        zero if op.next_lhs_stride is None else gen.get(op.next_lhs_stride),
+        null if op.next_rhs is None else gen.get(op.next_rhs),
+        zero if op.next_rhs_stride is None else gen.get(op.next_rhs_stride),
+    ]
+    gen.builder.call(fn, pointers + ahead)

@@ -1,0 +1,119 @@
+"""What a running kernel tells its host: faults of assertions, and printed values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute
+
+from tilewright.backends.llvm.elementwise import lower_elementwise
+from tilewright.dialects import cpu, tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.codegen import KernelCodegen
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR = ir.PointerType()
+FREE, TAKEN, BUSY = 0, 1, 2
+
+
+def lower_fault_if(gen: KernelCodegen, op: cpu.FaultIfOp) -> None:
+    """Record a failed assertion; the kernel goes on."""
+    b = gen.builder
+    fault = gen.function.append_basic_block("fault")
+    after = gen.function.append_basic_block("passed")
+    b.cbranch(gen.get(op.condition), fault, after)
+    b.position_at_end(fault)
+    slot = b.gep(gen.thread, [ir.Constant(I64, 2)], source_etype=I64)
+    record = b.load(slot, typ=PTR)
+    site = ir.Constant(I64, op.site.value.data)
+    b.call(_record_fault(gen.module), [record, gen.get(op.program), site])
+    b.branch(after)
+    b.position_at_end(after)
+
+
+def _record_fault(module: ir.Module) -> ir.Function:
+    """`void (ptr record, i64 program, i64 site)`: keep the fault of the lowest program."""
+    name = "tilewright.record_fault"
+    if name in module.globals:
+        return module.globals[name]
+    fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, I64]), name)
+    fn.linkage = "internal"
+    record, program, site = fn.args
+    entry, lock, check, write, unlock = (
+        fn.append_basic_block(n) for n in ("entry", "lock", "check", "write", "unlock")
+    )
+    b = ir.IRBuilder(entry)
+    b.branch(lock)
+    b.position_at_end(lock)
+    old = b.atomic_rmw("xchg", record, ir.Constant(I64, BUSY), "acq_rel")
+    b.cbranch(b.icmp_unsigned("==", old, ir.Constant(I64, BUSY)), lock, check)
+    b.position_at_end(check)
+    holder = b.gep(record, [ir.Constant(I64, 1)], source_etype=I64)
+    free = b.icmp_unsigned("==", old, ir.Constant(I64, FREE))
+    earlier = b.icmp_signed("<", program, b.load(holder, typ=I64))
+    b.cbranch(b.or_(free, earlier), write, unlock)
+    b.position_at_end(write)
+    b.store(program, holder)
+    b.store(site, b.gep(record, [ir.Constant(I64, 2)], source_etype=I64))
+    b.branch(unlock)
+    b.position_at_end(unlock)
+    b.store_atomic(ir.Constant(I64, TAKEN), record, "release", 8)
+    b.ret_void()
+    return fn
+
+
+def _text(module: ir.Module, text: str) -> ir.Constant:
+    data = bytearray(text.encode() + b"\0")
+    name = module.get_unique_name("text")
+    kind = ir.ArrayType(I8, len(data))
+    value = ir.GlobalVariable(module, kind, name)
+    value.linkage = "internal"
+    value.global_constant = True
+    value.initializer = ir.Constant(kind, data)
+    return value
+
+
+def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
+    """One line a value: `pid (x, y, z) idx (i, j) prefix: value`, through C's printf."""
+    b, module = gen.builder, gen.module
+    printf = module.globals.get("printf")
+    if printf is None:
+        printf = ir.Function(module, ir.FunctionType(I32, [PTR], var_arg=True), "printf")
+    count = op.attributes["coordinates"].value.data if "coordinates" in op.attributes else 0
+    operands = list(op.operands)
+    program, index, values = operands[:3], operands[3 : 3 + count], operands[3 + count :]
+    where = f"pid ({', '.join(['%lld'] * 3)}) idx ({', '.join(['%lld'] * count)}) "
+    prefix = op.prefix.data.replace("%", "%%")
+    position = [gen.get(v) for v in (*program, *index)]
+    signed = [bool(v) for v in op.signed.get_values()]
+    if not values:
+        b.call(printf, [_text(module, where + prefix + "\n"), *position])
+    for value, is_signed in zip(values, signed, strict=False):
+        spec, converted = _printable(gen, value.type, gen.get(value), op.hex.value.data, is_signed)
+        b.call(printf, [_text(module, f"{where}{prefix}{spec}\n"), *position, converted])
+
+
+def _printable(
+    gen: KernelCodegen, kind: Attribute, value: ir.Value, hexadecimal: bool, signed: bool
+) -> tuple[str, ir.Value]:
+    b = gen.builder
+    if isinstance(kind, tile.PtrType):
+        return "%p", value
+    if isinstance(kind, IntegerType):
+        wide = value
+        if kind.width.data < 64:
+            wide = b.sext(value, I64) if signed and kind.width.data > 1 else b.zext(value, I64)
+        if hexadecimal:
+            return f"0x%0{max(1, kind.width.data // 4)}llx", wide
+        return ("%lld" if signed else "%llu"), wide
+    from xdsl.dialects.builtin import f32, f64
+
+    if kind == f64:
+        return "%g", value
+    if kind != f32:
+        (value,) = lower_elementwise(b, "arith.extf", [value], {}, [f32], [kind], gen.math)
+    (value,) = lower_elementwise(b, "arith.extf", [value], {}, [f64], [f32], gen.math)
+    return "%f", value

@@ -1,0 +1,28 @@
+"""The passes that take tile IR to the vector level on a CPU, in order."""
+
+from __future__ import annotations
+
+from tilewright.passes.base import Pass
+from tilewright.passes.pipeline import shared_passes
+
+
+def cpu_passes() -> tuple[Pass, ...]:
+    """Tile IR as the front end writes it -> loop nests over vectors."""
+    from tilewright.passes.cpu.form_tile_groups import FormTileGroups
+    from tilewright.passes.cpu.lower_dot import LowerDot
+    from tilewright.passes.cpu.plan_scratch import PlanScratch
+    from tilewright.passes.cpu.schedule_programs import SchedulePrograms
+    from tilewright.passes.cpu.vectorize import Vectorize
+    from tilewright.passes.cse import Cse
+    from tilewright.passes.licm import Licm
+
+    return (
+        *shared_passes(),
+        LowerDot(),  # before groups form: its conversions belong into the packing loops
+        FormTileGroups(),
+        PlanScratch(),
+        Vectorize(),
+        SchedulePrograms(),
+        Cse(),
+        Licm(),  # last: it moves what does not depend on the program out of the program loop
+    )

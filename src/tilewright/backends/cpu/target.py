@@ -1,0 +1,106 @@
+"""The CPU at hand as a `TargetInfo`."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+from llvmlite import binding
+
+from tilewright import config
+from tilewright.backends.base import TargetInfo
+
+_MODELS = (
+    # the first model whose named features the host has: the model steers instruction scheduling,
+    # the feature string alone decides which instructions may be used
+    (("amx-tile", "avx512fp16"), "sapphirerapids"),
+    (("avx512bf16", "avxvnni"), "znver4"),
+    (("avx512vnni",), "icelake-server"),
+    (("avx512f",), "skylake-avx512"),
+    (("avx2", "fma"), "haswell"),
+)
+
+
+@functools.cache
+def _host_features() -> tuple[str, ...]:
+    return tuple(sorted(name for name, on in binding.get_host_cpu_features().items() if on))
+
+
+def _cache_bytes(level: int, default: int) -> int:
+    """Size of a data cache of the first core, from sysfs where there is one."""
+    base = Path("/sys/devices/system/cpu/cpu0/cache")
+    try:
+        for index in base.glob("index*"):
+            kind = (index / "type").read_text().strip()
+            if int((index / "level").read_text()) == level and kind in ("Data", "Unified"):
+                text = (index / "size").read_text().strip()
+                unit = {"K": 10, "M": 20}.get(text[-1], 0)
+                return int(text.rstrip("KM")) << unit
+    except (OSError, ValueError):
+        pass
+    return default
+
+
+@functools.cache
+def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) -> TargetInfo:
+    """This machine, with some features masked off."""
+    features = tuple(f for f in _host_features() if f not in features_off)
+    if any(f.startswith("avx512f") for f in features_off):
+        features = tuple(f for f in features if not f.startswith("avx512"))
+    triple = binding.get_process_triple()
+    if "avx512f" in features:
+        bits, registers = 512, 32
+    elif "avx2" in features:
+        bits, registers = 256, 16
+    else:
+        bits, registers = 128, 32 if triple.startswith("aarch64") else 16
+    model = next((m for need, m in _MODELS if all(n in features for n in need)), "")
+    if not triple.startswith("x86_64"):
+        model = binding.get_host_cpu_name()
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return TargetInfo(
+        name="cpu",
+        triple=triple,
+        cpu=model or "x86-64",
+        features=features,
+        vector_bits=bits,
+        vector_registers=registers,
+        cores=threads or cores,
+        l1_bytes=_cache_bytes(1, 32 << 10),
+        l2_bytes=_cache_bytes(2, 1 << 20),
+    )
+
+
+def current_target() -> TargetInfo:
+    """This machine under the present settings."""
+    settings = config.current()
+    return host_target(settings.cpu_features_off, settings.num_threads)
+
+
+def feature_string(target: TargetInfo) -> str:
+    """LLVM's feature string: everything the target has, and the host's other features off."""
+    on = [f"+{f}" for f in target.features]
+    if target.triple.split("-")[0] == binding.get_process_triple().split("-")[0]:
+        on += [f"-{f}" for f in _host_features() if f not in target.features]
+    return ",".join(on)
+
+
+def machine(target: TargetInfo) -> binding.TargetMachine:
+    """An LLVM target machine for `target`; code generation at full optimisation."""
+    initialize(target.triple)
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=feature_string(target), opt=3, reloc="pic", codemodel="small"
+    )
+
+
+@functools.cache
+def initialize(triple: str) -> None:
+    """Initialise LLVM's back ends once: the native one, all of them for a foreign triple."""
+    if triple.split("-")[0] == binding.get_process_triple().split("-")[0]:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+    else:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()

@@ -1,0 +1,1 @@
+"""Questions the CPU passes ask about tile operations. Nothing here rewrites IR."""

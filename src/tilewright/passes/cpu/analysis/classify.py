@@ -1,0 +1,160 @@
+"""What a tile operation means for grouping: virtual, element-wise, memory, reduction, barrier.
+
+A *virtual* tile costs nothing to recompute at any index (aranges, splats, shape changes, integer
+arithmetic on those), so every group that needs one gets its own copy. An *element-wise* operation
+maps lane to lane and can share a loop nest with others over the same space.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+
+REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)
+"""Operations that only change which index an element has."""
+
+_VIRTUAL_SOURCES = (tile.ArangeOp, tile.SplatOp)
+_EXPENSIVE_INTEGER = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
+_CHEAP_TILE = (tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.BitcastOp, tile.AddPtrOp, tile.HintOp)
+_ELEMENTWISE_TILE = (
+    *_CHEAP_TILE, tile.RemFOp, tile.MulHiUOp, tile.FpCastOp, tile.IntToPtrOp, tile.PtrToIntOp,
+    tile.LibmOp,
+)  # fmt: skip
+VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+LOADS = (tile.LoadOp, tile.LoadViewOp)
+WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+AXIS_OPS = (tile.ReduceOp, tile.ScanOp)
+CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
+
+
+def has_tiles(op: Operation) -> bool:
+    """Whether an operand or result of `op` itself is a tile."""
+    return any(tile.is_tile(v) for v in (*op.operands, *op.results))
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Whether `op` maps lane to lane (arith and math always do)."""
+    return op.name.startswith(("arith.", "math.")) or isinstance(op, _ELEMENTWISE_TILE)
+
+
+def is_virtual(op: Operation) -> bool:
+    """Whether the tile that `op` makes is recomputed wherever it is needed."""
+    if isinstance(op, _VIRTUAL_SOURCES + REMAPS):
+        return True
+    if not is_elementwise(op) or op.name in _EXPENSIVE_INTEGER or op.name.startswith("math."):
+        return False
+    if isinstance(op, tile.LibmOp | tile.RemFOp | tile.MulHiUOp):
+        return False
+    if op.name == "arith.divf":
+        return False
+    return all(not tile.is_tile(v) or is_virtual_value(v) for v in op.operands)
+
+
+def is_virtual_value(value: SSAValue) -> bool:
+    """Whether a tile value is virtual; remaps are only as virtual as their source."""
+    op = value.owner
+    if isinstance(op, Block):
+        return False
+    if isinstance(op, REMAPS):
+        return is_virtual_value(op.operands[0])
+    return is_virtual(op)
+
+
+def recompute_cost(op: Operation) -> int:
+    """Rough cost of doing a non-virtual operation again in another group."""
+    if isinstance(op, tile.LoadViewOp):
+        plain = all(k.data == "strided" for k in op.kinds) and op.mask is None
+        return 2 if plain else 100
+    if op.name.startswith("math.") or op.name in ("arith.divf", *_EXPENSIVE_INTEGER):
+        return 100
+    if op.name.startswith("arith.") or isinstance(op, _CHEAP_TILE):
+        return 1
+    return 100
+
+
+def group_space(op: Operation) -> tuple[int, ...] | None:
+    """The iteration space of a tile operation that can be a member of a group, else None."""
+    if isinstance(op, tile.StoreOp | tile.StoreViewOp):
+        return tile.shape_of(op.value) or None
+    if isinstance(op, AXIS_OPS):
+        return tile.shape_of(op.inputs[0])
+    if isinstance(op, tile.PrintOp):
+        shapes = {tile.shape_of(v) for v in op.arguments if tile.is_tile(v)}
+        return shapes.pop() if len(shapes) == 1 else None
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return lanewise_space(op)
+    if len(op.results) == 1 and tile.is_tile(op.results[0]):
+        if is_elementwise(op) or isinstance(op, (*LOADS, *WRITES)):
+            return tile.shape_of(op.results[0])
+        if isinstance(op, tile.GatherOp | tile.JoinOp | tile.CatOp):
+            return tile.shape_of(op.results[0])
+    return None
+
+
+def lanewise_space(op: Operation) -> tuple[int, ...] | None:
+    """The space of a loop or branch all of whose tile work is lane by lane, else None.
+
+    Such a region may run inside a chunk loop: for each chunk the whole region, instead of for each
+    step of the region all chunks.
+    """
+    tiles = [v for v in op.results if tile.is_tile(v)]
+    scalars_used = any(v.uses for v in op.results if not tile.is_tile(v))
+    if not tiles or scalars_used or isinstance(op, scf.WhileOp):
+        return None
+    spaces = {tile.shape_of(v) for v in tiles}
+    if len(spaces) != 1:
+        return None
+    space = spaces.pop()
+    return space if all(_region_is_lanewise(r.block, space) for r in op.regions) else None
+
+
+def _region_is_lanewise(block: Block, space: tuple[int, ...]) -> bool:
+    return all(_op_is_lanewise(op, space) for op in block.ops)
+
+
+def _op_is_lanewise(op: Operation, space: tuple[int, ...]) -> bool:
+    if isinstance(op, scf.YieldOp):
+        return all(not tile.is_tile(v) or tile.shape_of(v) == space for v in op.operands)
+    if isinstance(op, CONTROL):
+        if any(tile.is_tile(v) for v in op.results):
+            return lanewise_space(op) == space
+        return not isinstance(op, scf.WhileOp) and all(
+            _region_is_lanewise(r.block, space) for r in op.regions
+        )
+    if not has_tiles(op):
+        return not op.regions and op.name.startswith(("arith.", "math.", "tile.")) and not (
+            isinstance(op, (*LOADS, *WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp))
+        )
+    if isinstance(op, REMAPS):
+        source = op.operands[0]
+        return is_virtual_value(source) or _defined_outside(source, op)
+    if is_virtual(op):
+        return True
+    if isinstance(op, tile.LoadViewOp):
+        return tile.shape_of(op.result) == space and all(k.data == "strided" for k in op.kinds)
+    if isinstance(op, tile.LoadOp):
+        return tile.shape_of(op.result) == space and op.volatile is None
+    return is_elementwise(op) and tile.shape_of(op.results[0]) == space
+
+
+def _defined_outside(value: SSAValue, op: Operation) -> bool:
+    """Whether `value` is defined above the outermost loop or branch that `op` sits in."""
+    top = op
+    while (parent := top.parent_op()) is not None and isinstance(parent, CONTROL):
+        top = parent
+    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return home is top.parent and isinstance(value.owner, Operation)
+
+
+def is_index_like(value: SSAValue) -> bool:
+    """Whether a scalar is an integer (offsets, bounds)."""
+    return isinstance(value.type, IntegerType)
+
+
+__all__ = [
+    "AXIS_OPS", "CONTROL", "LOADS", "REMAPS", "VIEWS", "WRITES", "cpu", "group_space", "has_tiles",
+    "is_elementwise", "is_virtual", "is_virtual_value", "lanewise_space", "recompute_cost",
+]  # fmt: skip

@@ -1,0 +1,344 @@
+"""Gather tile operations that can share one loop nest into `cpu.group` regions.
+
+Tiles never become vectors wider than a few registers: a tile operation is a loop over chunks, and
+operations over the same index space share that loop, so that a chunk stays in registers from its
+load to its store. This pass decides what shares. In program order, an operation joins the open
+group when its space is the group's, it does not need the result of a reduction of that same group,
+and the memory rules of the contract of execution (design §4a.3) allow it. Virtual tiles (aranges,
+masks, offsets) are cloned into each group that needs them; cheap reloads (`x.to(float32)` of a
+loaded `x`) are done again rather than kept, when nothing was written in between.
+
+Before:
+    %x = "tile.load_view"(...)            : tensor<1024xf32>
+    %m = "tile.reduce"(%x) ...            : f32
+    %s = tile.splat %m                    : tensor<1024xf32>
+    %d = arith.subf %x, %s                : tensor<1024xf32>
+    "tile.store_view"(..., %d)
+
+After:
+    %m = "cpu.group"() <{space = [1024]}> ({ load, reduce, group_end %m })
+    "cpu.group"() <{space = [1024]}> ({ load again, splat, subf, store })
+
+Relies on `raise-access` (structured accesses have ranges that can be compared) and on
+`normalize-loops`. Guarantees: afterwards every tile operation is in a group, or is virtual, or is a
+`cpu.dot`, or is control flow that carries tiles. Loops whose tile work is all lane by lane become
+members of groups: the chunk loop goes outside, and carried tiles stay in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.classify import (
+    AXIS_OPS,
+    CONTROL,
+    LOADS,
+    WRITES,
+    group_space,
+    has_tiles,
+    is_virtual,
+    recompute_cost,
+)
+from tilewright.passes.cpu.analysis.hazards import UNKNOWN, accesses_within, relation
+
+_RECOMPUTE_LIMIT = 5
+
+
+@dataclass(frozen=True)
+class FormTileGroups(Pass):
+    """Gather tile operations that can share one loop nest into `cpu.group` regions."""
+
+    name: ClassVar[str] = "form-tile-groups"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, func.FuncOp):
+                _form_in_block(function.body.block)
+
+
+def _form_in_block(block: Block) -> None:
+    groups = _Partition(block).groups
+    _Outliner(block, groups).run()
+    for op in list(block.ops):
+        if isinstance(op, CONTROL):
+            for region in op.regions:
+                for inner in region.blocks:
+                    _form_in_block(inner)
+
+
+@dataclass(eq=False)
+class _Group:
+    space: tuple[int, ...]
+    epoch: int
+    """How many writes the block had seen when the group began."""
+    members: list[Operation] = field(default_factory=list)
+    followers: list[Operation] = field(default_factory=list)
+    """Scalar operations that need a result of the group."""
+    tainted: set[SSAValue] = field(default_factory=set)
+    """Values known only after the group's loops."""
+    axis: int | None = None
+    sequential: bool = False
+
+
+class _Partition:
+    """Splits one block's operations into groups, in program order."""
+
+    def __init__(self, block: Block) -> None:
+        self.groups: list[_Group] = []
+        self.open: _Group | None = None
+        self.epoch = 0
+        for op in block.ops:
+            self._visit(op)
+        self._close()
+
+    def _close(self) -> None:
+        if self.open is not None:
+            self.groups.append(self.open)
+            if any(writes for writes in map(_writes, self.open.members)):
+                self.epoch += 1
+            self.open = None
+
+    def _visit(self, op: Operation) -> None:
+        if isinstance(op, (*CONTROL, cpu.DotOp)) and group_space(op) is None:
+            self._close()
+            self.epoch += any(isinstance(o, WRITES) for o in op.walk())
+            return
+        if is_virtual(op) and op.results and tile.is_tile(op.results[0]):
+            if self.open is not None and any(v in self.open.tainted for v in op.operands):
+                self.open.tainted.add(op.results[0])
+            return
+        space = group_space(op) if has_tiles(op) or isinstance(op, CONTROL) else None
+        if space is None and has_tiles(op):
+            self._close()
+            self.epoch += isinstance(op, WRITES)
+        elif space is None:
+            self._visit_scalar(op)
+        else:
+            self._join(op, space)
+
+    def _visit_scalar(self, op: Operation) -> None:
+        if self.open is None:
+            self.epoch += isinstance(op, WRITES)
+            return
+        if isinstance(op, (*WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)) or (
+            isinstance(op, LOADS) and any(map(_writes, self.open.members))
+        ):
+            self._close()
+            self.epoch += isinstance(op, WRITES)
+        elif any(v in self.open.tainted for v in op.operands):
+            self.open.followers.append(op)
+            self.open.tainted.update(op.results)
+
+    def _join(self, op: Operation, space: tuple[int, ...]) -> None:
+        if self.open is not None and not self._fits(self.open, op, space):
+            self._close()
+        if self.open is None:
+            self.open = _Group(space, self.epoch)
+        group = self.open
+        group.members.append(op)
+        if isinstance(op, AXIS_OPS):
+            group.axis = op.axis.value.data
+            group.tainted.update(op.results)
+            group.sequential |= isinstance(op, tile.ScanOp)
+        if isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp):
+            group.tainted.update(op.results)
+
+    def _fits(self, group: _Group, op: Operation, space: tuple[int, ...]) -> bool:
+        if space != group.space or any(v in group.tainted for v in _captured(op)):
+            return False
+        if isinstance(op, AXIS_OPS):
+            alone = group.axis is None or (
+                group.axis == op.axis.value.data and not group.sequential
+            )
+            if not alone or (isinstance(op, tile.ScanOp) and group.axis is not None):
+                return False
+        if any(isinstance(v.owner, Operation) and _needs_buffer(op, v) and v.owner in group.members
+               for v in op.operands):  # fmt: skip
+            return False
+        for own in accesses_within(op):
+            for member in group.members:
+                for other in accesses_within(member):
+                    if not _may_share(other, own, member is not other or op is not own):
+                        return False
+        return True
+
+
+def _needs_buffer(op: Operation, operand: SSAValue) -> bool:
+    """Whether `op` reads its tile operand at other indices than its own."""
+    return isinstance(op, tile.GatherOp | tile.CatOp | tile.JoinOp) and not (
+        isinstance(op, tile.GatherOp) and operand is op.index
+    )
+
+
+def _writes(op: Operation) -> bool:
+    return any(isinstance(o, WRITES) for o in op.walk())
+
+
+def _captured(op: Operation) -> list[SSAValue]:
+    """All values that `op` and the operations nested in it use."""
+    return [v for o in op.walk() for v in o.operands]
+
+
+def _may_share(first: Operation, second: Operation, nested: bool) -> bool:
+    """Whether an access may follow `first` in the same chunk loop."""
+    if not isinstance(second, WRITES):
+        return not isinstance(first, WRITES)  # the ordered variant of a group stores last
+    return relation(first, second, nested) != UNKNOWN
+
+
+class _Outliner:
+    """Moves the members of each group into a `cpu.group` operation."""
+
+    def __init__(self, block: Block, groups: list[_Group]) -> None:
+        self.block = block
+        self.groups = groups
+        self.home = {op: group for group in groups for op in group.members}
+
+    def run(self) -> None:
+        for group in self.groups:
+            self._outline(group)
+        _drop_dead(self.block)
+
+    # A value of an earlier group is recomputed when that is cheap and its loads are still valid.
+    def _recomputable(self, value: SSAValue, group: _Group, budget: int = _RECOMPUTE_LIMIT) -> int:
+        """Cost of recomputing `value` in `group`; more than the limit when it must be kept."""
+        op = value.owner
+        if isinstance(op, Block) or not tile.is_tile(value) or is_virtual(op):
+            return 0
+        home = self.home.get(op)
+        if home is None or home is group:
+            return 0
+        if op.regions or any(v in home.tainted for v in op.results):
+            return budget + 1
+        if isinstance(op, LOADS) and home.epoch != group.epoch:
+            return budget + 1
+        cost = recompute_cost(op)
+        for operand in op.operands:
+            if cost > budget:
+                break
+            cost += self._recomputable(operand, group, budget)
+        return cost
+
+    def _outline(self, group: _Group) -> None:
+        mapping: dict[SSAValue, SSAValue] = {}
+        exports = self._exports(group)
+        op = cpu.GroupOp.create(
+            result_types=[v.type for v in exports],
+            properties={"space": DenseArrayBase.from_list(i64, list(group.space))},
+            regions=[Region(Block())],
+        )
+        op.location = group.members[0].location
+        self.block.insert_op_after(op, group.members[-1])
+        for follower in group.followers:
+            follower.detach()
+        previous: Operation = op
+        for follower in group.followers:
+            self.block.insert_op_after(follower, previous)
+            previous = follower
+        body = op.body.block
+        for member in group.members:
+            self._provide(member, group, body, mapping)
+            member.detach()
+            body.add_op(member)
+            _remap_operands(member, mapping)
+        body.add_op(cpu.GroupEndOp.create(operands=list(exports)))
+        for value, result in zip(exports, op.results, strict=True):
+            result.name_hint = value.name_hint
+            value.replace_uses_with_if(result, lambda use: not _inside(use.operation, op))
+
+    def _provide(
+        self, member: Operation, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
+    ) -> None:
+        """Clone what `member` needs from outside: virtual tiles and cheap recomputations."""
+        inner = {r for o in member.walk() for r in o.results}
+        inner |= {a for o in member.walk() for reg in o.regions for b in reg.blocks for a in b.args}
+        for value in _captured(member):
+            if value not in inner:
+                self._clone(value, group, body, mapping)
+
+    def _clone(
+        self, value: SSAValue, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
+    ) -> None:
+        op = value.owner
+        if value in mapping or not tile.is_tile(value) or isinstance(op, Block):
+            return
+        if self.home.get(op) is group or isinstance(op, cpu.GroupOp):
+            return
+        if not is_virtual(op) and not self._recompute_here(value, group):
+            return
+        for operand in op.operands:
+            self._clone(operand, group, body, mapping)
+        copy = op.clone()
+        body.add_op(copy)
+        _remap_operands(copy, mapping)
+        for old, new in zip(op.results, copy.results, strict=True):
+            mapping[old] = new
+
+    def _recompute_here(self, value: SSAValue, group: _Group) -> bool:
+        home = self.home.get(value.owner) if isinstance(value.owner, Operation) else None
+        return (
+            home is not None
+            and home is not group
+            and self._recomputable(value, group) <= _RECOMPUTE_LIMIT
+        )
+
+    def _exports(self, group: _Group) -> list[SSAValue]:
+        """Results of members that someone outside the group needs and does not recompute."""
+        kept: list[SSAValue] = []
+        for member in group.members:
+            for value in member.results:
+                if any(self._needs(use.operation, value, group, set()) for use in value.uses):
+                    kept.append(value)
+        return kept
+
+    def _needs(self, user: Operation, value: SSAValue, group: _Group, seen: set[Any]) -> bool:
+        """Whether `user`, directly or through values that are recomputed, needs `value` kept."""
+        if user in seen:
+            return False
+        seen.add(user)
+        top = user
+        while top.parent is not self.block and top.parent_op() is not None:
+            if isinstance(top.parent_op(), cpu.GroupOp):
+                return True
+            top = top.parent_op()  # type: ignore[assignment]
+        home = self.home.get(top)
+        if home is group:
+            return False
+        if home is None and top is user and is_virtual(user) and user.results:
+            return any(
+                self._needs(use.operation, value, group, seen)
+                for result in user.results
+                for use in result.uses
+            )
+        return home is None or not self._recompute_here(value, home)
+
+
+def _remap_operands(op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
+    for nested in op.walk():
+        for i, operand in enumerate(nested.operands):
+            if operand in mapping:
+                nested.operands[i] = mapping[operand]
+
+
+def _inside(op: Operation, container: Operation) -> bool:
+    current: Operation | None = op
+    while current is not None:
+        if current is container:
+            return True
+        current = current.parent_op()
+    return False
+
+
+def _drop_dead(block: Block) -> None:
+    """Remove virtual tiles that every user has its own copy of."""
+    for op in reversed(list(block.ops)):
+        if op.results and is_virtual(op) and not any(r.uses for r in op.results):
+            op.detach()
+            op.erase()

@@ -1,0 +1,113 @@
+"""Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts.
+
+Before:
+    %r = tile.dot %a, %b, %c, "ieee" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> ...
+
+After (without AMX):
+    %a32 = arith.extf %a ; %b32 = arith.extf %b
+    %r = "cpu.dot"(%a32, %b32, %c) <{plan = "fma 64x64x32 f32,f32,f32 ..."}>
+
+The conversions are ordinary element-wise operations: `form-tile-groups` fuses them into the loops
+that pack the operands. Products and sums are done in the plan's types, which hold every product of
+the user's types exactly or in single precision; `input_precision` never lowers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    FixedBitwidthType,
+    Float16Type,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.dot_plan import plan_dot
+
+_TYPES: dict[str, Attribute] = {
+    "f16": f16, "bf16": bf16, "f32": f32, "f64": f64, "i8": i8, "i16": i16, "i32": i32, "i64": i64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LowerDot(Pass):
+    """Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts."""
+
+    name: ClassVar[str] = "lower-dot"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, tile.DotOp):
+                _lower(op, target)
+
+
+def _lower(op: tile.DotOp, target: Any) -> None:
+    m, k = tile.shape_of(op.lhs)[-2:]
+    n = tile.shape_of(op.rhs)[-1]
+    names = [str(tile.element_of(v)) for v in (op.lhs, op.rhs, op.acc)]
+    plan = plan_dot(m, n, k, names[0], names[1], names[2], target)
+    operands = [
+        _converted(value, _TYPES[kind], op)
+        for value, kind in (
+            (op.lhs, plan.a_type),
+            (op.rhs, plan.b_type),
+            (op.acc, plan.acc_type),
+        )
+    ]
+    dot = cpu.DotOp.create(
+        operands=operands,
+        result_types=[operands[2].type],
+        properties={"plan": StringAttr(str(plan))},
+        location=op.location,
+    )
+    op.parent.insert_op_before(dot, op)
+    result = _converted(dot.result, tile.element_of(op.result), op)
+    result.name_hint = op.result.name_hint
+    op.result.replace_by(result)
+    op.detach()
+    op.erase()
+
+
+def _converted(value: SSAValue, element: Attribute, before: Operation) -> SSAValue:
+    """`value` with elements of another type, converted before an operation."""
+    source = tile.element_of(value)
+    if source == element:
+        return value
+    if isinstance(source, Float16Type | BFloat16Type) and isinstance(
+        element, Float16Type | BFloat16Type
+    ):
+        value, source = _converted(value, f32, before), f32
+    kind = _conversion(source, element)
+    result = tile.with_shape(element, tile.shape_of(value))
+    op = kind.create(operands=[value], result_types=[result], location=before.location)
+    before.parent.insert_op_before(op, before)
+    return op.results[0]
+
+
+def _conversion(source: Attribute, element: Attribute) -> type[Operation]:
+    wider = _bits(element) > _bits(source)
+    if isinstance(source, IntegerType):
+        return arith.ExtSIOp if wider else arith.TruncIOp
+    return arith.ExtFOp if wider else arith.TruncFOp
+
+
+def _bits(kind: Attribute) -> int:
+    if isinstance(kind, FixedBitwidthType):
+        return kind.bitwidth
+    raise TypeError(f"no number: {kind}")

@@ -1,0 +1,87 @@
+"""The element, or the run of elements, that code in a nest is at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """Index along one dimension: `base`, and for a chunk the `lanes` that follow it."""
+
+    base: Index
+    lanes: int = 1
+
+    @property
+    def key(self) -> tuple[object, int]:
+        return (self.base if isinstance(self.base, int) else id(self.base), self.lanes)
+
+
+Coordinates = tuple[Coordinate, ...]
+ZERO = Coordinate(0)
+
+
+def key_of(at: Coordinates) -> tuple[object, ...]:
+    """Hashable identity of coordinates within one nest."""
+    return tuple(c.key for c in at)
+
+
+def lanes_at(at: Coordinates) -> int:
+    """Lanes of a chunk, 1 for a single element."""
+    return max((c.lanes for c in at), default=1)
+
+
+def broadcast(at: Coordinates, source: tuple[int, ...]) -> Coordinates:
+    """Coordinates in a tile whose extents of 1 were repeated."""
+    return tuple(ZERO if extent == 1 else c for c, extent in zip(at, source, strict=True))
+
+
+def drop(at: Coordinates, axis: int) -> Coordinates:
+    return at[:axis] + at[axis + 1 :]
+
+
+def permute(at: Coordinates, order: tuple[int, ...]) -> Coordinates:
+    """Coordinates in the source of a transposition whose result is at `at`."""
+    source: list[Coordinate] = [ZERO] * len(order)
+    for result_dim, source_dim in enumerate(order):
+        source[source_dim] = at[result_dim]
+    return tuple(source)
+
+
+def reshape(
+    emit: Emitter, at: Coordinates, result: tuple[int, ...], source: tuple[int, ...]
+) -> Coordinates | None:
+    """Coordinates in the source of a reshape, or None when a chunk would be torn apart."""
+    linear: Index = 0
+    run = 1
+    stride = 1
+    for c, extent in zip(reversed(at), reversed(result), strict=True):
+        linear = emit.plus(emit.times(c.base, stride), linear)
+        if c.lanes > 1:
+            if stride != 1:
+                # a chunk along an outer dimension: contiguous only over extents of 1
+                return None
+            run = c.lanes
+        stride *= extent
+    coordinates: list[Coordinate] = []
+    rest = linear
+    for d in range(len(source) - 1, -1, -1):
+        extent = source[d]
+        if run > 1:
+            if extent == 1:
+                coordinates.append(ZERO)
+                continue
+            if extent % run:
+                return None
+            outer = prod(source[:d])
+            base = rest if outer == 1 else emit.modulo(rest, extent)
+            coordinates.append(Coordinate(base, run))
+            run = 1
+        else:
+            outer = prod(source[:d])
+            coordinates.append(Coordinate(rest if outer == 1 else emit.modulo(rest, extent)))
+        rest = emit.divide(rest, extent)
+    return tuple(reversed(coordinates))

@@ -1,0 +1,233 @@
+"""Writing operations at an insertion point, with integer folding on the way.
+
+Index expressions are Python ints where they are known and i64 values where not (`Index`), so that
+nests over constant extents carry no index arithmetic that a later pass would have to fold.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+
+Index = int | SSAValue
+
+
+class Emitter:
+    """Appends operations to the end of `block` (before nothing: blocks are built in order)."""
+
+    def __init__(self, block: Block, location: Any = None) -> None:
+        self.block = block
+        self.location = location
+
+    def add(self, op: Operation) -> Any:
+        """Append `op`; its only result, or the operation when it has none or several."""
+        if self.location is not None:
+            op.location = self.location
+        self.block.add_op(op)
+        return op.results[0] if len(op.results) == 1 else op
+
+    # ---- constants and index arithmetic ----
+
+    def value(self, index: Index) -> SSAValue:
+        """An index as an i64 value."""
+        if isinstance(index, SSAValue):
+            return index
+        return self.constant(index, i64)
+
+    def constant(self, value: float, kind: Attribute) -> SSAValue:
+        """A scalar constant."""
+        attr = (
+            IntegerAttr(int(value), kind)
+            if isinstance(kind, IntegerType)
+            else FloatAttr(float(value), kind)  # type: ignore[arg-type]
+        )
+        return self.add(
+            arith.ConstantOp.create(result_types=[kind], properties={"value": attr})
+        )
+
+    def plus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int) and a == 0:
+            return b
+        if isinstance(b, int) and b == 0:
+            return a
+        return self.binary(arith.AddiOp, self.value(a), self.value(b))
+
+    def minus(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        if isinstance(b, int) and b == 0:
+            return a
+        return self.binary(arith.SubiOp, self.value(a), self.value(b))
+
+    def times(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int) and x in (0, 1):
+                return y if x else 0
+        return self.binary(arith.MuliOp, self.value(a), self.value(b))
+
+    def divide(self, a: Index, b: int) -> Index:
+        """`a // b` for `a >= 0` and constant `b > 0`."""
+        if isinstance(a, int):
+            return a // b
+        if b == 1:
+            return a
+        if b & (b - 1) == 0:
+            return self.binary(arith.ShRUIOp, a, self.constant(b.bit_length() - 1, i64))
+        return self.binary(arith.DivUIOp, a, self.constant(b, i64))
+
+    def modulo(self, a: Index, b: int) -> Index:
+        """`a % b` for `a >= 0` and constant `b > 0`."""
+        if isinstance(a, int):
+            return a % b
+        if b == 1:
+            return 0
+        if b & (b - 1) == 0:
+            return self.binary(arith.AndIOp, a, self.constant(b - 1, i64))
+        return self.binary(arith.RemUIOp, a, self.constant(b, i64))
+
+    def smallest(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.binary(arith.MinSIOp, self.value(a), self.value(b))
+
+    def largest(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.binary(arith.MaxSIOp, self.value(a), self.value(b))
+
+    def round_down(self, a: Index, multiple: int) -> Index:
+        """`a` rounded down to a multiple of a power of two."""
+        if isinstance(a, int):
+            return a // multiple * multiple
+        return self.binary(arith.AndIOp, a, self.constant(-multiple, i64))
+
+    # ---- operations ----
+
+    def binary(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.add(kind.create(operands=[a, b], result_types=[a.type]))
+
+    def less(self, a: Index, b: Index) -> bool | SSAValue:
+        return self.compare("slt", a, b)
+
+    def at_least(self, a: Index, b: Index) -> bool | SSAValue:
+        return self.compare("sge", a, b)
+
+    def compare(self, predicate: str, a: Index, b: Index) -> bool | SSAValue:
+        if isinstance(a, int) and isinstance(b, int):
+            return {"slt": a < b, "sle": a <= b, "sge": a >= b, "eq": a == b}[predicate]
+        return self.add(
+            tile.CmpIOp.create(
+                operands=[self.value(a), self.value(b)],
+                result_types=[i1],
+                properties={"predicate": StringAttr(predicate)},
+            )
+        )
+
+    def both(self, a: bool | SSAValue, b: bool | SSAValue) -> bool | SSAValue:
+        """Logical and of scalar conditions, either of which may be known."""
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, bool):
+                return y if x else False
+        return self.binary(arith.AndIOp, a, b)  # type: ignore[arg-type]
+
+    def either(self, a: bool | SSAValue, b: bool | SSAValue) -> bool | SSAValue:
+        """Logical or of scalar conditions, either of which may be known."""
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, bool):
+                return True if x else y
+        return self.binary(arith.OrIOp, a, b)  # type: ignore[arg-type]
+
+    def condition(self, value: bool | SSAValue) -> SSAValue:
+        return self.constant(int(value), i1) if isinstance(value, bool) else value
+
+    def select(self, condition: bool | SSAValue, a: Index, b: Index) -> Index:
+        if isinstance(condition, bool):
+            return a if condition else b
+        return self.add(
+            tile.SelectOp.create(
+                operands=[condition, self.value(a), self.value(b)], result_types=[i64]
+            )
+        )
+
+    def splat(self, value: SSAValue, lanes: int) -> SSAValue:
+        """`value` in every lane; vectors pass unchanged."""
+        if lanes == 1 or cpu.lanes_of(value) > 1:
+            return value
+        return self.add(
+            cpu.SplatOp.create(operands=[value], result_types=[cpu.vector_of(value.type, lanes)])
+        )
+
+    def truncated(self, index: Index, kind: Attribute) -> SSAValue:
+        """A non-negative index as an integer of type `kind`."""
+        if isinstance(index, int):
+            return self.constant(index, kind)
+        if kind == i64:
+            return index
+        return self.add(arith.TruncIOp.create(operands=[index], result_types=[kind]))
+
+    def address(self, pointer: SSAValue, offset: Index) -> SSAValue:
+        """`pointer + offset` elements."""
+        if isinstance(offset, int) and offset == 0:
+            return pointer
+        return self.add(
+            tile.AddPtrOp.create(operands=[pointer, self.value(offset)], result_types=[pointer.type])
+        )
+
+    # ---- control flow ----
+
+    def loop(
+        self, start: Index, end: Index, step: int, carried: list[SSAValue]
+    ) -> tuple[Emitter, SSAValue, list[SSAValue], scf.ForOp]:
+        """An `scf.for` over i64; returns an emitter for its body, the index, the carried values in
+        the body, and the loop. The caller ends the body with `yield_values`."""
+        body = Block(arg_types=[i64, *(v.type for v in carried)])
+        op = scf.ForOp.create(
+            operands=[self.value(start), self.value(end), self.value(step), *carried],
+            result_types=[v.type for v in carried],
+            regions=[Region(body)],
+        )
+        if self.location is not None:
+            op.location = self.location
+        self.block.add_op(op)
+        return Emitter(body, self.location), body.args[0], list(body.args[1:]), op
+
+    def branch(
+        self, condition: SSAValue, result_types: list[Attribute]
+    ) -> tuple[Emitter, Emitter, scf.IfOp]:
+        """An `scf.if` with both branches empty; the caller ends each with `yield_values`."""
+        op = scf.IfOp.create(
+            operands=[condition],
+            result_types=result_types,
+            regions=[Region(Block()), Region(Block())],
+        )
+        if self.location is not None:
+            op.location = self.location
+        self.block.add_op(op)
+        return (
+            Emitter(op.true_region.block, self.location),
+            Emitter(op.false_region.block, self.location),
+            op,
+        )
+
+    def yield_values(self, values: list[SSAValue]) -> None:
+        self.block.add_op(scf.YieldOp.create(operands=values))
+
+
+__all__ = ["DenseArrayBase", "Emitter", "Index"]

@@ -1,0 +1,90 @@
+"""Comparing the byte ranges of accesses at run time (contract of execution, design §4a.3)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.buffers import element_bytes
+from tilewright.passes.cpu.analysis.classify import WRITES
+from tilewright.passes.cpu.analysis.hazards import (
+    GUARD,
+    accesses_within,
+    constant_of,
+    relation,
+    same_scalar,
+)
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+
+View = tile.LoadViewOp | tile.StoreViewOp
+
+
+def hazards(group: cpu.GroupOp) -> list[tuple[View, View]]:
+    """Pairs (earlier access, later store) whose order of lanes matters if they overlap."""
+    pairs: list[tuple[View, View]] = []
+    members = list(group.body.block.ops)
+    for j, later in enumerate(members):
+        for store in accesses_within(later):
+            if not isinstance(store, WRITES):
+                continue
+            for earlier in members[:j]:
+                for access in accesses_within(earlier):
+                    if relation(access, store, access is not earlier) == GUARD:
+                        pairs.append((access, store))  # type: ignore[arg-type]
+    return pairs
+
+
+def safe_condition(emit: Emitter, pairs: list[tuple[View, View]]) -> SSAValue:
+    """Scalar i1: every pair is disjoint, or lane-wise at the same addresses."""
+    ranges: dict[View, tuple[Index, Index, SSAValue]] = {}
+    safe: bool | SSAValue = True
+    for pair in pairs:
+        for access in pair:
+            if access not in ranges:
+                ranges[access] = _byte_range(emit, access)
+        (low_a, high_a, base_a), (low_b, high_b, base_b) = (ranges[a] for a in pair)
+        apart = emit.either(
+            emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a)
+        )
+        same: bool | SSAValue = emit.compare("eq", base_a, base_b)
+        for x, y in zip(pair[0].strides, pair[1].strides, strict=True):
+            if not same_scalar(x, y):
+                same = emit.both(same, emit.compare("eq", x, y))
+        if element_bytes(_element(pair[0])) != element_bytes(_element(pair[1])):
+            same = False
+        safe = emit.both(safe, emit.either(apart, same))
+    return emit.condition(safe)
+
+
+def _element(access: View) -> object:
+    return access.base.type.pointee  # type: ignore[attr-defined]
+
+
+def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
+    """Lowest address, one past the highest, and the base address of a strided access, in bytes."""
+    size = element_bytes(_element(access))  # type: ignore[arg-type]
+    shape = tile.shape_of(access.result if isinstance(access, tile.LoadViewOp) else access.value)
+    limits = tile.view_limits(access)
+    low: Index = 0
+    high: Index = 1
+    for d, extent in enumerate(shape):
+        last: Index = extent - 1
+        if d in limits:
+            last = emit.minus(emit.smallest(limits[d], extent), 1)
+        known = constant_of(access.strides[d])
+        stride: Index = access.strides[d] if known is None else known
+        reach = emit.times(last, stride)
+        if isinstance(stride, int) and stride >= 0:
+            high = emit.plus(high, reach)
+        elif isinstance(stride, int):
+            low = emit.plus(low, reach)
+        else:
+            high = emit.plus(high, emit.largest(reach, 0))
+            low = emit.plus(low, emit.smallest(reach, 0))
+    base = emit.add(tile.PtrToIntOp.create(operands=[access.base], result_types=[i64]))
+    return (
+        emit.plus(base, emit.times(low, size)),
+        emit.plus(base, emit.times(high, size)),
+        base,
+    )

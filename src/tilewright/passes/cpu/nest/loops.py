@@ -1,0 +1,315 @@
+"""The loops of one group: outer dimensions element by element, one dimension in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
+from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
+from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.passes.cpu.nest import memory, reductions
+from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+
+_ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a nest walks its space."""
+
+    extents: tuple[int, ...]
+    vector_dim: int
+    lanes: int
+    axis: int | None
+    """The axis of the group's reductions or scans."""
+
+
+def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool) -> Shape:
+    """Choose the dimension that goes in chunks and the lanes of a chunk."""
+    extents = group.extents
+    members = list(group.body.block.ops)
+    axis_ops = [op for op in members if isinstance(op, AXIS_OPS)]
+    axis = axis_ops[0].axis.value.data if axis_ops else None
+    scans = any(isinstance(op, tile.ScanOp) for op in axis_ops)
+    candidates = [d for d, e in enumerate(extents) if e > 1 and not (scans and d == axis)]
+    if scalar or not candidates or any(
+        isinstance(op, _ONE_LANE) for op in members
+    ) or not all(reductions.is_vectorizable(op) for op in axis_ops):
+        dim = candidates[-1] if candidates else len(extents) - 1
+        return Shape(extents, dim, 1, axis)
+    scores = _contiguity(members, extents)
+    dim = max(candidates, key=lambda d: (scores[d], d))
+    limit = _lane_limit(group, members, target, dim)
+    lanes = 1
+    while lanes * 2 <= limit and extents[dim] % (lanes * 2) == 0:
+        lanes *= 2
+    return Shape(extents, dim, lanes, axis)
+
+
+def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[float]:
+    """For each dimension, how many accesses are contiguous along it."""
+    scores = [0.0] * len(extents)
+    for op in (o for m in members for o in m.walk()):
+        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+            for d, stride in enumerate(op.strides):
+                if len(op.strides) == len(extents) and constant_of(stride) == 1:
+                    scores[d] += 1
+        elif isinstance(op, cpu.ReadOp | cpu.WriteOp):
+            shape = tile.shape_of(op.buffer.type.tile)
+            if len(shape) == len(extents):
+                scores[len(extents) - 1] += 0.75
+    return scores
+
+
+def _lane_limit(
+    group: cpu.GroupOp, members: list[Operation], target: Any, dim: int
+) -> int:
+    """Lanes so that a value takes at most four registers (two where registers are few)."""
+    widest = 4
+    for op in (o for m in members for o in m.walk()):
+        for value in op.results:
+            if tile.is_tile(value) and not is_virtual(op):
+                element = tile.element_of(value)
+                if not isinstance(element, IntegerType) or element.width.data > 1:
+                    widest = max(widest, element_bytes(element))
+    registers = 4 if target.vector_registers >= 32 else 2
+    limit = registers * target.vector_bits // (8 * widest)
+    for op in members:
+        if isinstance(op, cpu.ReadOp | cpu.WriteOp) and dim == len(group.extents) - 1:
+            layout = layout_of(op.buffer.type)
+            limit = min(limit, layout.width if layout.kind == "panel" else limit)
+    return max(1, limit)
+
+
+class Nest:
+    """Builds one version of a group's loops."""
+
+    def __init__(self, group: cpu.GroupOp, shape: Shape, split: Index | None) -> None:
+        self.group = group
+        self.shape = shape
+        self.split = split
+        """Lanes below this need no masks along the chunked dimension (None: no such main loop)."""
+        self.members = [
+            op for op in group.body.block.ops if not isinstance(op, cpu.GroupEndOp)
+        ]
+        self.axis_ops: list[Any] = [op for op in self.members if isinstance(op, AXIS_OPS)]
+        self.finished = {r for op in self.axis_ops for r in op.results}
+        self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()
+
+    def build(self, body: Body) -> list[SSAValue]:
+        """Emit the nest; returns the group's scalar results."""
+        s = self.shape
+        outer = [d for d in range(len(s.extents)) if d not in (s.vector_dim, s.axis)]
+        at: list[Coordinate] = [ZERO] * len(s.extents)
+        return self._outer(body, outer, at)
+
+    def _outer(self, body: Body, dims: list[int], at: list[Coordinate]) -> list[SSAValue]:
+        if not dims:
+            return self._inner(body, at)
+        d, *rest = dims
+        if self.shape.extents[d] == 1:
+            return self._outer(body, rest, at)
+        emit, index, _, _ = body.emit.loop(0, self.shape.extents[d], 1, [])
+        inside = list(at)
+        inside[d] = Coordinate(index)
+        self._outer(body.nested(emit), rest, inside)
+        emit.yield_values([])
+        return []
+
+    # ---- the chunked dimension and the reduced axis ----
+
+    def _inner(self, body: Body, at: list[Coordinate]) -> list[SSAValue]:
+        s = self.shape
+        if s.axis is None or s.axis == s.vector_dim:
+            carried = self._along(body, at, s.vector_dim, s.lanes)
+            return self._finish(body, at, carried, collapse=True)
+        self._chunks(body, at, s.vector_dim, lambda inner, where: self._axis(inner, where))
+        return []
+
+    def _axis(self, body: Body, at: list[Coordinate]) -> None:
+        assert self.shape.axis is not None
+        carried = self._along(body, at, self.shape.axis, 1)
+        self._finish(body, at, carried, collapse=False)
+
+    def _chunks(
+        self, body: Body, at: list[Coordinate], dim: int, emit_chunk: Callable[..., None]
+    ) -> None:
+        extent, lanes = self.shape.extents[dim], self.shape.lanes
+        inside = list(at)
+        if extent == lanes:
+            inside[dim] = Coordinate(0, lanes)
+            emit_chunk(body, inside)
+            return
+        emit, index, _, _ = body.emit.loop(0, extent, lanes, [])
+        inside[dim] = Coordinate(index, lanes)
+        emit_chunk(body.nested(emit), inside)
+        emit.yield_values([])
+
+    def _along(
+        self, body: Body, at: list[Coordinate], dim: int, step: int
+    ) -> list[list[SSAValue]]:
+        """Run the members for every step along `dim`; returns the accumulators of `axis_ops`."""
+        extent = self.shape.extents[dim]
+        lanes = step if dim == self.shape.vector_dim else self.shape.lanes
+        start: Index = 0
+        peel = any(reductions.identity(op) is None for op in self.axis_ops)
+        if peel:
+            carried = self._step(body, at, dim, 0, step, None)
+            start = step
+        else:
+            carried = [reductions.start_value(body.emit, op, lanes) for op in self.axis_ops]
+        if self.split is not None and dim == self.shape.vector_dim and not peel:
+            main = replace(body.facts, full=body.facts.full | self.split_facts)
+            carried = self._segment(body, at, dim, step, start, self.split, carried, main)
+            return self._segment(body, at, dim, step, self.split, extent, carried, body.facts)
+        return self._segment(body, at, dim, step, start, extent, carried, body.facts)
+
+    def _segment(
+        self,
+        body: Body,
+        at: list[Coordinate],
+        dim: int,
+        step: int,
+        start: Index,
+        end: Index,
+        carried: list[list[SSAValue]],
+        facts: Facts,
+    ) -> list[list[SSAValue]]:
+        if isinstance(start, int) and isinstance(end, int):
+            if start >= end:
+                return carried
+            if end - start == step:
+                return self._step(body, at, dim, start, step, carried, facts)
+        flat = [v for values in carried for v in values]
+        emit, index, inside, loop = body.emit.loop(start, end, step, flat)
+        result = self._step(
+            body.nested(emit, facts), at, dim, index, step, _regroup(inside, carried)
+        )
+        emit.yield_values([v for values in result for v in values])
+        return _regroup(list(loop.results), carried)
+
+    def _step(
+        self,
+        body: Body,
+        at: list[Coordinate],
+        dim: int,
+        base: Index,
+        step: int,
+        carried: list[list[SSAValue]] | None,
+        facts: Facts | None = None,
+    ) -> list[list[SSAValue]]:
+        """The members at one step along `dim`."""
+        if facts is not None and facts is not body.facts:
+            body = body.nested(body.emit, facts)
+        place = list(at)
+        if dim == self.shape.axis and any(
+            isinstance(op, tile.ScanOp) and op.reverse.value.data for op in self.axis_ops
+        ):
+            base = body.emit.minus(self.shape.extents[dim] - 1, base)
+        place[dim] = Coordinate(base, step)
+        return self._members(body, tuple(place), carried)
+
+    def _members(
+        self, body: Body, at: Coordinates, carried: list[list[SSAValue]] | None
+    ) -> list[list[SSAValue]]:
+        result: list[list[SSAValue]] = []
+        for op in self.members:
+            if isinstance(op, AXIS_OPS):
+                values = [body.lanes(v, at) for v in op.inputs]
+                if carried is not None:
+                    values = reductions.combine(body.emit, op, carried[len(result)], values)
+                result.append(values)
+                if isinstance(op, tile.ScanOp):
+                    for old, new in zip(op.results, values, strict=True):
+                        body.bind(old, at, new)
+            elif isinstance(op, cpu.WriteOp):
+                if op.value not in self.finished or isinstance(op.value.owner, tile.ScanOp):
+                    memory.write_buffer(body, body.at(op.value, at), op.buffer, at)
+            elif isinstance(op, tile.StoreOp | tile.StoreViewOp):
+                memory.store(body, op, at)
+            elif isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp | tile.PrintOp):
+                self._one_lane(body, op, at)
+            elif isinstance(op, cpu.ReadOp):
+                if tile.shape_of(op.result) == self.shape.extents and _read_directly(op):
+                    body.at(op.result, at)
+            elif not self._waits(op):
+                body.run([op], at)
+        return result
+
+    def _waits(self, op: Operation) -> bool:
+        """Whether an operation only reshapes finished reductions (done after the loops)."""
+        return any(v in self.finished for v in op.operands) and is_virtual(op)
+
+    def _one_lane(self, body: Body, op: Operation, at: Coordinates) -> None:
+        if isinstance(op, tile.PrintOp):
+            raise_print(body, op, at)
+            return
+        operands = [body.at(v, at) for v in op.operands]
+        kinds = [tile.element_of(r) for r in op.results]
+        copy = type(op).create(operands=operands, result_types=kinds, properties=op.properties)
+        body.bind(op.results[0], at, body.emit.add(copy))
+
+    def _finish(
+        self, body: Body, at: list[Coordinate], carried: list[list[SSAValue]], collapse: bool
+    ) -> list[SSAValue]:
+        """After the loop along the axis: results of reductions, and who was waiting for them."""
+        where = tuple(at)
+        scalars: dict[SSAValue, SSAValue] = {}
+        for op, values in zip(self.axis_ops, carried, strict=True):
+            if isinstance(op, tile.ScanOp):
+                continue
+            final = reductions.collapse(body.emit, op, values) if collapse else values
+            for result, value in zip(op.results, final, strict=True):
+                scalars[result] = value
+                if tile.is_tile(result):
+                    body.bind(result, drop(where, op.axis.value.data), value)
+        for op in self.members:
+            if isinstance(op, cpu.WriteOp) and op.value in scalars:
+                place = drop(where, self.shape.axis or 0)
+                memory.write_buffer(body, scalars[op.value], op.buffer, place)
+        end = self.group.body.block.last_op
+        return [scalars[v] if v in scalars else body.scalar(v) for v in end.operands]
+
+
+def raise_print(body: Body, op: tile.PrintOp, at: Coordinates) -> None:
+    """`tile.print` of one element, with its coordinates as leading arguments."""
+    emit = body.emit
+    index = [emit.value(c.base) for c in at]
+    values = [body.at(v, at) for v in op.arguments]
+    copy = tile.PrintOp.create(operands=[*index, *values], properties=dict(op.properties))
+    from xdsl.dialects.builtin import IntegerAttr, i32
+
+    copy.attributes["coordinates"] = IntegerAttr(len(index), i32)
+    emit.add(copy)
+
+
+def _regroup(flat: list[SSAValue], like: list[list[SSAValue]]) -> list[list[SSAValue]]:
+    grouped, position = [], 0
+    for values in like:
+        grouped.append(flat[position : position + len(values)])
+        position += len(values)
+    return grouped
+
+
+def _read_directly(op: cpu.ReadOp) -> bool:
+    """Whether some user takes the read at the nest's own coordinates."""
+    return any(not is_shape_change(use.operation) for use in op.result.uses)
+
+
+def is_shape_change(op: Operation) -> bool:
+    return isinstance(
+        op,
+        tile.BroadcastOp | tile.ExpandDimsOp | tile.TransOp | tile.ReshapeOp | tile.SplitOp
+        | tile.JoinOp | tile.CatOp | tile.GatherOp,
+    )  # fmt: skip
+
+
+__all__ = ["LOADS", "Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]

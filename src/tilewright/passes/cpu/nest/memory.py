@@ -1,0 +1,434 @@
+"""Loads and stores of a chunk: structured, through pointers, and of scratch buffers."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
+from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.passes.cpu.dot_plan import BufferLayout
+from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+
+if TYPE_CHECKING:
+    from tilewright.passes.cpu.nest.values import Body
+
+View = tile.LoadViewOp | tile.StoreViewOp
+
+
+# ---- masks --------------------------------------------------------------------------------------
+
+
+class Mask:
+    """Which lanes of a chunk are live: all, by a count, or by a vector (or scalar) of bits."""
+
+    def __init__(self, count: SSAValue | None, bits: SSAValue | None, lanes: int) -> None:
+        self.count = count
+        self.bits = bits
+        self.lanes = lanes
+
+    @property
+    def is_all(self) -> bool:
+        return self.count is None and self.bits is None
+
+    def value(self, emit: Emitter) -> SSAValue | None:
+        """The mask operand for a memory operation, None for all lanes."""
+        bits = None if self.bits is None else emit.splat(self.bits, self.lanes)
+        if self.count is None:
+            return bits
+        counted = emit.add(
+            cpu.LaneMaskOp.create(
+                operands=[self.count], result_types=[cpu.vector_of(i1, self.lanes)]
+            )
+        )
+        return counted if bits is None else emit.binary(arith.AndIOp, counted, bits)
+
+
+def view_mask(body: Body, op: View, at: Coordinates) -> Mask:
+    """The live lanes of a structured access at `at`, less what the nest's version has proven."""
+    emit = body.emit
+    lanes = lanes_at(at)
+    scalar: bool | SSAValue = True
+    count: Index | None = None
+    for d, limit in tile.view_limits(op).items():
+        if (limit, d) in body.facts.full:
+            continue
+        bound = body.scalar(limit)
+        known = constant_of(bound)
+        bound_index: Index = bound if known is None else known
+        c = at[d]
+        if c.lanes > 1:
+            count = emit.minus(bound_index, c.base)
+        else:
+            scalar = emit.both(scalar, emit.less(c.base, bound_index))
+    bits = None if op.mask is None else body.at(op.mask, at)
+    if count is not None:
+        if isinstance(count, int) and count >= lanes:
+            count = None
+        elif scalar is not True:
+            count, scalar = emit.select(scalar, count, 0), True
+    if scalar is not True:
+        row = emit.condition(scalar)
+        if bits is None:
+            bits = row
+        else:
+            n = max(cpu.lanes_of(bits), 1)
+            bits = emit.binary(arith.AndIOp, emit.splat(row, n), bits)
+    return Mask(None if count is None else emit.value(count), bits, lanes)
+
+
+# ---- structured accesses ----------------------------------------------------------------------
+
+
+class Address:
+    """Where a chunk of a structured access lies: contiguous from `offset`, or lane by lane."""
+
+    def __init__(self, offset: Index, lane_offsets: SSAValue | None, uniform: bool) -> None:
+        self.offset = offset
+        self.lane_offsets = lane_offsets
+        self.uniform = uniform
+
+
+def view_address(body: Body, op: View, at: Coordinates) -> Address:
+    """Element offsets from the base of a structured access at `at`."""
+    emit = body.emit
+    offset: Index = 0
+    lane_offsets: SSAValue | None = None
+    uniform = True
+    starts, sizes, indices = iter(op.starts), iter(op.sizes), iter(op.indices)
+    for d, kind in enumerate(tile.view_kinds(op)):
+        c = at[d]
+        stride_value = body.scalar(op.strides[d])
+        known = constant_of(stride_value)
+        stride: Index = stride_value if known is None else known
+        if kind == "strided":
+            offset = emit.plus(offset, emit.times(c.base, stride))
+            if c.lanes > 1 and stride != 0:
+                uniform = False
+                if stride != 1:
+                    lane_offsets = _add_lanes(emit, lane_offsets, _steps(emit, c.lanes, stride))
+        elif kind == "wrapped":
+            start_value, size_value = next(starts), next(sizes)
+            start, size = body.scalar(start_value), body.scalar(size_value)
+            if (start_value, size_value) in body.facts.unwrapped:
+                first = emit.binary(arith.RemUIOp, start, size)
+                offset = emit.plus(offset, emit.times(emit.plus(first, c.base), stride))
+                if c.lanes > 1 and stride != 0:
+                    uniform = False
+                    if stride != 1:
+                        lane_offsets = _add_lanes(
+                            emit, lane_offsets, _steps(emit, c.lanes, stride)
+                        )
+                continue
+            position = emit.value(emit.plus(emit.value(start), c.base))
+            if c.lanes == 1:
+                wrapped = emit.binary(arith.RemUIOp, position, size)
+                offset = emit.plus(offset, emit.times(wrapped, stride))
+            else:
+                uniform = False
+                lane = emit.add(
+                    cpu.IotaOp.create(
+                        operands=[position], result_types=[cpu.vector_of(i64, c.lanes)]
+                    )
+                )
+                wrapped = emit.binary(arith.RemUIOp, lane, emit.splat(size, c.lanes))
+                lane_offsets = _add_lanes(
+                    emit, lane_offsets, _scaled(emit, wrapped, stride)
+                )
+        else:
+            index = body.at(next(indices), (c,))
+            if c.lanes == 1 or cpu.lanes_of(index) == 1:
+                offset = emit.plus(offset, index)
+            else:
+                uniform = False
+                lane_offsets = _add_lanes(emit, lane_offsets, index)
+    return Address(offset, lane_offsets, uniform)
+
+
+def _steps(emit: Emitter, lanes: int, stride: Index) -> SSAValue:
+    """`0, stride, 2*stride, …`"""
+    zero = emit.constant(0, i64)
+    lane = emit.add(cpu.IotaOp.create(operands=[zero], result_types=[cpu.vector_of(i64, lanes)]))
+    return _scaled(emit, lane, stride)
+
+
+def _scaled(emit: Emitter, vector: SSAValue, stride: Index) -> SSAValue:
+    if stride == 1:
+        return vector
+    factor = emit.splat(emit.value(stride), cpu.lanes_of(vector))
+    return emit.binary(arith.MuliOp, vector, factor)
+
+
+def _add_lanes(emit: Emitter, a: SSAValue | None, b: SSAValue) -> SSAValue:
+    return b if a is None else emit.binary(arith.AddiOp, a, b)
+
+
+def _lane_pointers(emit: Emitter, base: SSAValue, address: Address, lanes: int) -> SSAValue:
+    pointer = emit.splat(emit.address(base, address.offset), lanes)
+    if address.lane_offsets is None:
+        return pointer
+    return emit.add(
+        tile.AddPtrOp.create(
+            operands=[pointer, address.lane_offsets], result_types=[pointer.type]
+        )
+    )
+
+
+def load(body: Body, op: tile.LoadOp | tile.LoadViewOp, at: Coordinates) -> SSAValue:
+    """A chunk (or element) of a load."""
+    if isinstance(op, tile.LoadViewOp):
+        return _load_view(body, op, at)
+    pointer = body.at(op.pointer, at)
+    mask = None if op.mask is None else body.at(op.mask, at)
+    other = None if op.other is None else body.at(op.other, at)
+    lanes = max(cpu.lanes_of(v) for v in (pointer, mask, other) if v is not None)
+    return _gather(body.emit, pointer, mask, other, tile.element_of(op.result), lanes)
+
+
+def _gather(
+    emit: Emitter,
+    pointers: SSAValue,
+    mask: SSAValue | None,
+    other: SSAValue | None,
+    element: Attribute,
+    lanes: int,
+) -> SSAValue:
+    if lanes == 1:
+        return emit.add(
+            tile.LoadOp.create(
+                operands=_present(pointers, mask, other),
+                result_types=[element],
+                properties=_segments(1, mask, other),
+            )
+        )
+    values = [None if v is None else emit.splat(v, lanes) for v in (pointers, mask, other)]
+    return emit.add(
+        cpu.GatherOp.create(
+            operands=_present(*values),
+            result_types=[cpu.vector_of(element, lanes)],
+            properties=_segments(1, mask, other),
+        )
+    )
+
+
+def _present(*values: SSAValue | None) -> list[SSAValue]:
+    return [v for v in values if v is not None]
+
+
+def _segments(first: int, *optional: SSAValue | None) -> dict[str, Attribute]:
+    from xdsl.dialects.builtin import DenseArrayBase, i32
+
+    sizes = [1] * first + [0 if v is None else 1 for v in optional]
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}
+
+
+def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
+    emit = body.emit
+    lanes = lanes_at(at)
+    mask = view_mask(body, op, at)
+    address = view_address(body, op, at)
+    base = body.scalar(op.base)
+    other = None if op.other is None else body.scalar(op.other)
+    element = tile.element_of(op.result)
+    if mask.count is None and address.uniform and (
+        mask.bits is None or cpu.lanes_of(mask.bits) == 1
+    ):
+        pointer = emit.address(base, address.offset)
+        return _gather(emit, pointer, mask.bits, other, element, 1)
+    if address.lane_offsets is not None or address.uniform:
+        pointers = _lane_pointers(emit, base, address, lanes)
+        return _gather(emit, pointers, mask.value(emit), other, element, lanes)
+    if mask.count is not None and mask.bits is None and not isinstance(op.parent_op(), cpu.GroupOp):
+        return _load_checked(emit, base, address.offset, mask, other, element)
+    return vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
+
+
+def _load_checked(
+    emit: Emitter,
+    base: SSAValue,
+    offset: Index,
+    mask: Mask,
+    other: SSAValue | None,
+    element: Attribute,
+) -> SSAValue:
+    """A load whose limit changes inside a lane-wise loop: unmasked when the chunk is all live."""
+    kind = cpu.vector_of(element, mask.lanes)
+    full = emit.condition(emit.at_least(emit.value(mask.count), mask.lanes))  # type: ignore[arg-type]
+    yes, no, op = emit.branch(full, [kind])
+    position = emit.value(offset)
+    yes.yield_values([vector_load(yes, base, position, element, mask.lanes, None, None)])
+    no.yield_values(
+        [vector_load(no, base, position, element, mask.lanes, mask.value(no), other)]
+    )
+    return op.results[0]
+
+
+def vector_load(
+    emit: Emitter,
+    base: SSAValue,
+    offset: Index,
+    element: Attribute,
+    lanes: int,
+    mask: SSAValue | None,
+    other: SSAValue | None,
+    alignment: int | None = None,
+) -> SSAValue:
+    """Contiguous lanes (a scalar load for one)."""
+    if lanes == 1:
+        return _gather(emit, emit.address(base, offset), mask, other, element, 1)
+    properties = _segments(2, mask, None if mask is None else other)
+    properties["alignment"] = IntegerAttr(alignment or element_bytes(element), i64)
+    return emit.add(
+        cpu.VectorLoadOp.create(
+            operands=_present(base, emit.value(offset), mask, None if mask is None else other),
+            result_types=[cpu.vector_of(element, lanes)],
+            properties=properties,
+        )
+    )
+
+
+def store(body: Body, op: tile.StoreOp | tile.StoreViewOp, at: Coordinates) -> None:
+    """A chunk (or element) of a store."""
+    emit = body.emit
+    lanes = lanes_at(at)
+    value = body.lanes(op.value, at)
+    if isinstance(op, tile.StoreOp):
+        pointer = body.at(op.pointer, at)
+        mask = None if op.mask is None else body.at(op.mask, at)
+        _scatter(emit, pointer, value, mask, lanes)
+        return
+    mask = view_mask(body, op, at)
+    address = view_address(body, op, at)
+    base = body.scalar(op.base)
+    if address.lane_offsets is not None or address.uniform:
+        pointers = _lane_pointers(emit, base, address, lanes)
+        _scatter(emit, pointers, value, mask.value(emit), lanes)
+        return
+    vector_store(emit, base, address.offset, value, mask.value(emit))
+
+
+def _scatter(
+    emit: Emitter, pointers: SSAValue, value: SSAValue, mask: SSAValue | None, lanes: int
+) -> None:
+    if lanes == 1:
+        emit.add(tile.StoreOp.create(operands=_present(pointers, value, mask)))
+        return
+    operands = [emit.splat(v, lanes) for v in _present(pointers, value, mask)]
+    emit.add(cpu.ScatterOp.create(operands=operands))
+
+
+def vector_store(
+    emit: Emitter,
+    base: SSAValue,
+    offset: Index,
+    value: SSAValue,
+    mask: SSAValue | None,
+    alignment: int | None = None,
+) -> None:
+    """Contiguous lanes (a scalar store for one)."""
+    if cpu.lanes_of(value) == 1:
+        _scatter(emit, emit.address(base, offset), value, mask, 1)
+        return
+    size = element_bytes(cpu.scalar_of(value))
+    emit.add(
+        cpu.VectorStoreOp.create(
+            operands=_present(base, emit.value(offset), value, mask),
+            properties={"alignment": IntegerAttr(alignment or size, i64)},
+        )
+    )
+
+
+# ---- scratch buffers --------------------------------------------------------------------------------
+
+
+def place_in(emit: Emitter, layout: BufferLayout, row: Index, column: Index) -> Index:
+    """Elements from the start of a buffer to (row, column); `BufferLayout.offset` on values."""
+    if layout.kind == "row":
+        return emit.plus(emit.times(row, layout.width), column)
+    panel = emit.divide(column, layout.width)
+    line = emit.plus(emit.times(panel, layout.rows), row)
+    return emit.plus(emit.times(line, layout.width), emit.modulo(column, layout.width))
+
+
+def column_step(layout: BufferLayout, lanes: int) -> int:
+    """Elements between neighbouring columns of a chunk; 0 when it straddles panels."""
+    return 1 if layout.kind == "row" or layout.width % lanes == 0 else 0
+
+
+def run_alignment(layout: BufferLayout, lanes: int) -> int:
+    """Elements that the start of every chunk of a row is a multiple of."""
+    return gcd(layout.width, lanes) if layout.rows > 1 or layout.kind != "row" else lanes
+
+
+def _buffer_place(
+    body: Body, buffer: SSAValue, at: Coordinates
+) -> tuple[SSAValue, Index, int | None, Attribute, int]:
+    """Base pointer, element offset, lane step (None: scalar), element, alignment of a buffer chunk."""
+    emit = body.emit
+    kind = buffer.type
+    layout = layout_of(kind)
+    shape = tile.shape_of(kind.tile)
+    element = tile.element_of(kind.tile)
+    rows: Index = 0
+    row_lanes = 1
+    for c, extent in zip(at[:-1], shape[:-1], strict=True):
+        rows = emit.plus(emit.times(rows, extent), c.base)
+        row_lanes = max(row_lanes, c.lanes)
+    column = at[-1]
+    batch: Index = 0
+    if layout.rows and len(shape) > 2 and shape[-2] == layout.rows:
+        batch = emit.divide(rows, layout.rows)
+        rows = emit.modulo(rows, layout.rows)
+    offset = emit.plus(emit.times(batch, layout.size), place_in(emit, layout, rows, column.base))
+    size = element_bytes(element)
+    if column.lanes > 1:
+        step = column_step(layout, column.lanes)
+    elif row_lanes > 1:
+        step = layout.width if at[-2].lanes > 1 else 0
+    else:
+        step = None
+    if step == 0:
+        from tilewright.passes.cpu.nest.values import NeedsScalar
+
+        raise NeedsScalar("a chunk is not evenly spaced in its buffer")
+    aligned = run_alignment(layout, column.lanes) * size if column.lanes > 1 else size
+    return body.address_of(buffer), offset, step, element, min(64, aligned & -aligned)
+
+
+def read_buffer(body: Body, buffer: SSAValue, at: Coordinates) -> SSAValue:
+    """A chunk of a scratch buffer."""
+    base, offset, step, element, alignment = _buffer_place(body, buffer, at)
+    emit = body.emit
+    lanes = lanes_at(at)
+    if step is None or step == 1:
+        n = 1 if step is None else lanes
+        return vector_load(emit, base, offset, element, n, None, None, alignment)
+    pointers = _lane_pointers(emit, base, Address(offset, _steps(emit, lanes, step), False), lanes)
+    return _gather(emit, pointers, None, None, element, lanes)
+
+
+def write_buffer(body: Body, value: SSAValue, buffer: SSAValue, at: Coordinates) -> None:
+    """Put a chunk (already made) into a scratch buffer."""
+    base, offset, step, _, alignment = _buffer_place(body, buffer, at)
+    emit = body.emit
+    lanes = lanes_at(at)
+    if step is None:
+        vector_store(emit, base, offset, value, None)
+    elif step == 1:
+        vector_store(emit, base, offset, emit.splat(value, lanes), None, alignment)
+    else:
+        place = Address(offset, _steps(emit, lanes, step), False)
+        pointers = _lane_pointers(emit, base, place, lanes)
+        _scatter(emit, pointers, emit.splat(value, lanes), None, lanes)
+
+
+__all__ = [
+    "FloatAttr", "IntegerType", "Mask", "load", "read_buffer", "store", "vector_load",
+    "vector_store", "view_address", "view_mask", "write_buffer",
+]  # fmt: skip

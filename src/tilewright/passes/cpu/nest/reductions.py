@@ -1,0 +1,131 @@
+"""Accumulating a reduction over chunks, and collapsing its lanes at the end."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.classify import is_elementwise
+from tilewright.passes.cpu.nest.emit import Emitter
+
+AxisOp = tile.ReduceOp | tile.ScanOp
+
+_ZERO = {"arith.addf", "arith.addi", "arith.ori", "arith.xori", "arith.maxui"}
+
+
+def simple_kind(op: AxisOp) -> str | None:
+    """The one operation that the combine region applies to (left, right), else None."""
+    block = op.combine.block
+    ops = list(block.ops)
+    if len(ops) != 2 or len(block.args) != 2:
+        return None
+    first, last = ops
+    if list(first.operands) != list(block.args) or list(last.operands) != list(first.results):
+        return None
+    return first.name
+
+
+def identity(op: AxisOp) -> float | int | None:
+    """A value that combines with any x to x, or None when none is known."""
+    kind = simple_kind(op)
+    element = tile.element_of(op.inputs[0])
+    if kind is None:
+        return None
+    if kind in _ZERO:
+        return 0
+    if kind in ("arith.mulf", "arith.muli"):
+        return 1
+    if kind in ("arith.maxnumf", "arith.minnumf"):
+        return float("nan")  # the other operand wins
+    if kind == "arith.maximumf":
+        return float("-inf")
+    if kind == "arith.minimumf":
+        return float("inf")
+    if isinstance(element, IntegerType):
+        width = element.width.data
+        if kind in ("arith.andi", "arith.minui"):
+            return -1
+        if kind == "arith.maxsi":
+            return -(1 << (width - 1)) if width > 1 else -1
+        if kind == "arith.minsi":
+            return (1 << (width - 1)) - 1 if width > 1 else 0
+    return None
+
+
+def is_vectorizable(op: AxisOp) -> bool:
+    """Whether the combine region can be applied to vectors."""
+    return all(is_elementwise(o) or isinstance(o, tile.YieldOp) for o in op.combine.block.ops)
+
+
+def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
+    """The accumulator before the first chunk; only for operations with an identity."""
+    value = identity(op)
+    element = tile.element_of(op.inputs[0])
+    attr: Attribute
+    if isinstance(element, IntegerType):
+        attr = IntegerAttr(int(value or 0), element)
+    else:
+        attr = FloatAttr(float(value or 0), element)  # type: ignore[arg-type]
+    from xdsl.dialects import arith
+
+    scalar = emit.add(
+        arith.ConstantOp.create(result_types=[element], properties={"value": attr})
+    )
+    return [emit.splat(scalar, lanes)]
+
+
+def combine(emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]) -> list[SSAValue]:
+    """Apply the combine region to scalars or, lane by lane, to vectors."""
+    lanes = max(cpu.lanes_of(v) for v in (*left, *right))
+    values = [emit.splat(v, lanes) for v in (*left, *right)]
+    block = op.combine.block
+    mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, values, strict=True))
+    for inner in block.ops:
+        if isinstance(inner, tile.YieldOp):
+            return [mapping.get(v, v) for v in inner.values]
+        _apply(emit, inner, mapping, lanes)
+    raise TypeError("a combine region without a yield")
+
+
+def _apply(
+    emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int
+) -> None:
+    if lanes == 1:
+        copy = op.clone(mapping)
+        emit.block.add_op(copy)
+    else:
+        operands = [emit.splat(mapping.get(v, v), lanes) for v in op.operands]
+        kinds = [cpu.vector_of(r.type, lanes) for r in op.results]
+        if op.name == "arith.constant":
+            scalar = op.clone()
+            emit.block.add_op(scalar)
+            mapping[op.results[0]] = emit.splat(scalar.results[0], lanes)
+            return
+        copy = type(op).create(operands=operands, result_types=kinds, properties=op.properties)
+        emit.block.add_op(copy)
+    for old, new in zip(op.results, copy.results, strict=True):
+        mapping[old] = new
+
+
+def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue]:
+    """Combine the lanes of an accumulator pairwise down to one scalar each."""
+    lanes = cpu.lanes_of(values[0])
+    while lanes > 1:
+        lanes //= 2
+        halves = []
+        for start in (0, lanes):
+            halves.append(
+                [
+                    emit.add(
+                        cpu.SliceOp.create(
+                            operands=[v],
+                            result_types=[cpu.vector_of(cpu.scalar_of(v), lanes)],
+                            properties={"start": IntegerAttr(start, 64)},
+                        )
+                    )
+                    for v in values
+                ]
+            )
+        values = combine(emit, op, halves[0], halves[1])
+    return values

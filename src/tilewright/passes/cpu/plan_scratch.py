@@ -1,0 +1,382 @@
+"""Give every tile that crosses groups a buffer in per-thread scratch memory.
+
+Before:
+    %e = "cpu.group"() ({ ... group_end %exp }) : tensor<1024xf32>
+    "cpu.group"() ({ divf %e, ...; store_view })
+
+After:
+    %b = "cpu.scratch"() : !cpu.buffer<tensor<1024xf32>, "row">
+    "cpu.group"() ({ ... "cpu.write"(%exp, %b) })
+    "cpu.group"() ({ %e = "cpu.read"(%b) ... divf %e, ...; store_view })
+
+Loop-carried tiles are updated in place: a carried tile, its initial value, the value yielded for it
+and the loop's result share one buffer whenever no reader of the old value could see the new one;
+otherwise the value is copied at the end of the body. Accumulators of dots likewise. Afterwards no
+tile is an operand or result of anything but group members.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.buffers import (
+    BufferLayout,
+    Slot,
+    SlotTable,
+    dot_layouts,
+    layout_bytes,
+    layout_of,
+)
+from tilewright.passes.cpu.analysis.classify import CONTROL, is_virtual
+from tilewright.passes.cpu.analysis.inplace import coalesce
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class PlanScratch(Pass):
+    """Give every tile that crosses groups a buffer in per-thread scratch memory."""
+
+    name: ClassVar[str] = "plan-scratch"
+    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups",)
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, func.FuncOp):
+                _Planner(function).run()
+
+
+class _Planner:
+    def __init__(self, function: func.FuncOp) -> None:
+        self.function = function
+        self.entry = function.body.block
+        self.table = SlotTable()
+        self.offset = 0
+
+    def run(self) -> None:
+        coalesce(self.entry, self.table)
+        self._block(self.entry)
+        self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(self.offset, i64)
+
+    # ---- buffers ----
+
+    def _buffer(self, slot: Slot) -> SSAValue:
+        """The scratch operation of a slot, made at the function's entry when first asked for."""
+        if slot.buffer is None:
+            text = str(slot.layout)
+            kind = cpu.BufferType(slot.tile, StringAttr(text))
+            op = cpu.ScratchOp.create(
+                result_types=[kind], properties={"offset": IntegerAttr(self.offset, i64)}
+            )
+            size = layout_bytes(slot.tile, slot.layout)
+            # an odd number of cache lines between buffers keeps equal rows out of equal cache sets
+            self.offset += -(-size // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
+            first = self.entry.first_op
+            if first is None:
+                self.entry.add_op(op)
+            else:
+                self.entry.insert_op_before(op, first)
+            slot.buffer = op.result
+        return slot.buffer
+
+    def _buffer_of(self, value: SSAValue) -> SSAValue:
+        return self._buffer(self.table.slot(value))
+
+    def _is_kept(self, value: SSAValue) -> bool:
+        """Whether a tile lives in a buffer (else it is virtual)."""
+        return isinstance(value.owner, Block) or not is_virtual(value.owner)
+
+    # ---- rewriting ----
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.ops):
+            if isinstance(op, cpu.GroupOp):
+                self._group(op)
+            elif isinstance(op, cpu.DotOp):
+                self._dot(op)
+            elif isinstance(op, scf.ForOp):
+                self._for(op)
+            elif isinstance(op, scf.IfOp):
+                self._if(op)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op)
+        for op in reversed(list(block.ops)):
+            if op.results and tile.is_tile(op.results[0]) and is_virtual(op) and not any(
+                r.uses for r in op.results
+            ):
+                op.detach()
+                op.erase()
+
+    def _group(self, op: cpu.GroupOp) -> None:
+        body = op.body.block
+        self._read_captured(op)
+        end = body.last_op
+        scalars = []
+        for value, result in zip(list(end.operands), op.results, strict=True):
+            if tile.is_tile(result):
+                buffer = self._buffer_of(result)
+                body.insert_op_before(cpu.WriteOp.create(operands=[value, buffer]), end)
+            else:
+                scalars.append((value, result))
+        if len(scalars) != len(op.results):
+            body.insert_op_before(
+                cpu.GroupEndOp.create(operands=[v for v, _ in scalars]), end
+            )
+            end.detach()
+            end.erase()
+            region = op.detach_region(op.body)
+            new = cpu.GroupOp.create(
+                result_types=[r.type for _, r in scalars],
+                properties=op.properties,
+                attributes=op.attributes,
+                regions=[region],
+                location=op.location,
+            )
+            op.parent.insert_op_before(new, op)
+            for (_, old), result in zip(scalars, new.results, strict=True):
+                old.replace_by(result)
+            # tile results: users ask the slot table, which is keyed by the old values
+            op.detach()
+
+    def _read_captured(self, op: cpu.GroupOp) -> None:
+        """Replace tiles from outside the group by reads of their buffers at its start."""
+        body = op.body.block
+        reads: dict[SSAValue, SSAValue] = {}
+        first = body.first_op
+        for nested in list(body.walk()):
+            for i, operand in enumerate(nested.operands):
+                if not tile.is_tile(operand) or self._is_inside(operand, op):
+                    continue
+                if operand not in reads:
+                    reads[operand] = self._read(operand, body, first)
+                nested.operands[i] = reads[operand]
+
+    def _read(self, value: SSAValue, body: Block, before: Operation) -> SSAValue:
+        if not self._is_kept(value):
+            copy = value.owner.clone()
+            for i, operand in enumerate(copy.operands):
+                if tile.is_tile(operand):
+                    copy.operands[i] = self._read(operand, body, before)
+            body.insert_op_before(copy, before)
+            return copy.results[0]
+        read = cpu.ReadOp.create(operands=[self._buffer_of(value)], result_types=[value.type])
+        read.result.name_hint = value.name_hint
+        body.insert_op_before(read, before)
+        return read.result
+
+    @staticmethod
+    def _is_inside(value: SSAValue, container: Operation) -> bool:
+        owner = value.owner
+        op = owner.parent_op() if isinstance(owner, Block) else owner.parent_op()
+        while op is not None:
+            if op is container:
+                return True
+            op = op.parent_op()
+        return False
+
+    def _write_group(self, value: SSAValue, buffer: SSAValue, before: Operation) -> None:
+        """Insert a group that puts `value` into `buffer`."""
+        body = Block()
+        end = cpu.GroupEndOp.create()
+        body.add_op(end)
+        body.insert_op_before(
+            cpu.WriteOp.create(operands=[self._read(value, body, end), buffer]), end
+        )
+        from xdsl.dialects.builtin import DenseArrayBase
+
+        group = cpu.GroupOp.create(
+            properties={"space": DenseArrayBase.from_list(i64, list(tile.shape_of(value)))},
+            regions=[Region(body)],
+            location=before.location,
+        )
+        before.parent.insert_op_before(group, before)
+
+    def _copy(self, value: SSAValue, slot: Slot, before: Operation) -> None:
+        """Make `slot` hold `value` unless it does already."""
+        if self._is_kept(value) and self.table.slot(value) is slot:
+            return
+        self._write_group(value, self._buffer(slot), before)
+
+    def _parallel_copy(self, pairs: list[tuple[SSAValue, Slot]], before: Operation) -> None:
+        """Copy values to slots as if all at once (a swap of two carried tiles, say)."""
+        targets = [slot for _, slot in pairs]
+        pending = []
+        for value, slot in pairs:
+            if self._is_kept(value) and self.table.slot(value) is slot:
+                continue
+            if any(s in targets and s is not slot for s in self._slots_read(value)) or (
+                not self._is_kept(value) and slot in self._slots_read(value)
+            ):
+                temporary = Slot(slot.tile, slot.layout)
+                self._write_group(value, self._buffer(temporary), before)
+                pending.append((temporary, slot))
+            else:
+                pending.append((value, slot))
+        for source, slot in pending:
+            if isinstance(source, Slot):
+                stand_in = cpu.ReadOp.create(
+                    operands=[self._buffer(source)], result_types=[source.tile]
+                )
+                self.table.bind(stand_in.result, source)
+                self._write_group(stand_in.result, self._buffer(slot), before)
+            else:
+                self._write_group(source, self._buffer(slot), before)
+
+    def _slots_read(self, value: SSAValue) -> set[Slot]:
+        if self._is_kept(value):
+            return {self.table.slot(value)}
+        return {
+            s for v in value.owner.operands if tile.is_tile(v) for s in self._slots_read(v)
+        }
+
+    def _dot(self, op: cpu.DotOp) -> None:
+        a_layout, b_layout, c_layout = dot_layouts(op)
+        result = self.table.slot(op.result)
+        if result.buffer is None and not result.fixed:
+            result.layout, result.fixed = c_layout, True
+        self._copy(op.acc, result, op)
+        lhs = self._operand(op.lhs, a_layout, op)
+        rhs = self._operand(op.rhs, b_layout, op)
+        new = cpu.DotBuffersOp.create(
+            operands=[lhs, rhs, self._buffer(result)],
+            properties={"plan": op.plan},
+            location=op.location,
+        )
+        op.parent.insert_op_before(new, op)
+        op.detach()
+
+    def _operand(self, value: SSAValue, layout: BufferLayout, before: Operation) -> SSAValue:
+        if self._is_kept(value):
+            slot = self.table.slot(value)
+            if layout_of(self._buffer(slot).type) == layout:
+                return self._buffer(slot)
+        slot = Slot(value.type, layout)
+        self._write_group(value, self._buffer(slot), before)
+        return self._buffer(slot)
+
+    def _for(self, op: scf.ForOp) -> None:
+        block = op.body.block
+        carried = list(zip(op.iter_args, block.args[1:], op.results, strict=True))
+        tiles = [c for c in carried if tile.is_tile(c[1])]
+        self._parallel_copy([(init, self.table.slot(arg)) for init, arg, _ in tiles], op)
+        self._block(block)
+        if not tiles:
+            return
+        end = block.last_op
+        yielded = dict(zip((arg for _, arg, _ in carried), list(end.operands), strict=True))
+        self._parallel_copy([(yielded[arg], self.table.slot(arg)) for _, arg, _ in tiles], end)
+        scalars = [c for c in carried if not tile.is_tile(c[1])]
+        block.insert_op_before(
+            scf.YieldOp.create(operands=[yielded[arg] for _, arg, _ in scalars]), end
+        )
+        end.detach()
+        end.erase()
+        for _, arg, _ in tiles:
+            self._forget_uses(arg)
+            block.erase_arg(arg, safe_erase=False)
+        region = op.detach_region(op.body)
+        new = scf.ForOp.create(
+            operands=[op.lb, op.ub, op.step, *(init for init, _, _ in scalars)],
+            result_types=[r.type for _, _, r in scalars],
+            regions=[region],
+            attributes=op.attributes,
+            location=op.location,
+        )
+        op.parent.insert_op_before(new, op)
+        for (_, _, old), result in zip(scalars, new.results, strict=True):
+            old.replace_by(result)
+        op.detach()
+
+    @staticmethod
+    def _forget_uses(value: SSAValue) -> None:
+        for use in list(value.uses):
+            if is_virtual(use.operation):
+                for result in use.operation.results:
+                    _Planner._forget_uses(result)
+
+    def _if(self, op: scf.IfOp) -> None:
+        tiles = [i for i, r in enumerate(op.results) if tile.is_tile(r)]
+        for region in op.regions:
+            if not region.blocks:
+                continue
+            block = region.block
+            self._block(block)
+            if not tiles:
+                continue
+            end = block.last_op
+            self._parallel_copy(
+                [(end.operands[i], self.table.slot(op.results[i])) for i in tiles], end
+            )
+            kept = [v for i, v in enumerate(end.operands) if i not in tiles]
+            block.insert_op_before(scf.YieldOp.create(operands=kept), end)
+            end.detach()
+            end.erase()
+        if not tiles:
+            return
+        scalars = [r for i, r in enumerate(op.results) if i not in tiles]
+        regions = [op.detach_region(r) for r in list(op.regions)]
+        new = scf.IfOp.create(
+            operands=[op.cond],
+            result_types=[r.type for r in scalars],
+            regions=regions,
+            location=op.location,
+        )
+        op.parent.insert_op_before(new, op)
+        for old, result in zip(scalars, new.results, strict=True):
+            old.replace_by(result)
+        op.detach()
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        first = [i for i, a in enumerate(before.args) if tile.is_tile(a)]
+        second = [i for i, a in enumerate(after.args) if tile.is_tile(a)]
+        self._parallel_copy(
+            [(op.arguments[i], self.table.slot(before.args[i])) for i in first], op
+        )
+        self._block(before)
+        condition = before.last_op
+        self._parallel_copy(
+            [(condition.operands[i + 1], self.table.slot(after.args[i])) for i in second],
+            condition,
+        )
+        self._block(after)
+        end = after.last_op
+        self._parallel_copy(
+            [(end.operands[i], self.table.slot(before.args[i])) for i in first], end
+        )
+        if not first and not second:
+            return
+        kept = [v for i, v in enumerate(condition.operands) if i == 0 or i - 1 not in second]
+        before.insert_op_before(scf.ConditionOp.create(operands=kept), condition)
+        condition.detach()
+        condition.erase()
+        rest = [v for i, v in enumerate(end.operands) if i not in first]
+        after.insert_op_before(scf.YieldOp.create(operands=rest), end)
+        end.detach()
+        end.erase()
+        scalars = [r for i, r in enumerate(op.results) if i not in second]
+        inits = [v for i, v in enumerate(op.arguments) if i not in first]
+        for block, indices in ((before, first), (after, second)):
+            for i in reversed(indices):
+                block.erase_arg(block.args[i], safe_erase=False)
+        regions = [op.detach_region(r) for r in list(op.regions)]
+        new = scf.WhileOp.create(
+            operands=inits,
+            result_types=[r.type for r in scalars],
+            regions=regions,
+            location=op.location,
+        )
+        op.parent.insert_op_before(new, op)
+        for old, result in zip(scalars, new.results, strict=True):
+            old.replace_by(result)
+        op.detach()
+
+
+__all__ = ["CONTROL", "PlanScratch", "TensorType"]

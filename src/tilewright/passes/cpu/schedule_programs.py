@@ -1,0 +1,182 @@
+"""Make the kernel a loop over the programs that one thread was given.
+
+Before:
+    func.func @k(%x: !tile.ptr<f32>, %n: i32) { %p = tile.program_id 0 ; ... }
+
+After:
+    func.func @k(%first: i64, %last: i64) {
+      %x = "cpu.argument"() <{index = 0}> ; %n = "cpu.argument"() <{index = 1}> ; ...grid...
+      scf.for %program = %first to %last { %p = <%program % grid x> ; ... }
+    }
+
+Programs of a grid are split over threads in contiguous ranges by the launcher (see the native kernel
+ABI in docs/architecture.md); whatever does not depend on the program is outside the loop. A
+`tile.assert` of a scalar becomes a `cpu.fault_if`, whose texts go to the function attribute
+`cpu.asserts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    Attribute,
+    FileLineColLoc,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.nest.emit import Emitter
+
+
+@dataclass(frozen=True)
+class SchedulePrograms(Pass):
+    """Make the kernel a loop over the programs that one thread was given."""
+
+    name: ClassVar[str] = "schedule-programs"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in list(module.body.block.ops):
+            if isinstance(function, func.FuncOp) and "cpu.scheduled" not in function.attributes:
+                _schedule(function)
+
+
+def _schedule(function: func.FuncOp) -> None:
+    old = function.body.block
+    entry = Block(arg_types=[i64, i64])
+    emit = Emitter(entry, function.location)
+    first, last = entry.args
+    arguments = [
+        emit.add(
+            cpu.ArgumentOp.create(
+                result_types=[arg.type], properties={"index": IntegerAttr(i, i64)}
+            )
+        )
+        for i, arg in enumerate(old.args)
+    ]
+    for arg, value in zip(old.args, arguments, strict=True):
+        value.name_hint = arg.name_hint
+        arg.replace_by(value)
+    grid = [
+        emit.add(
+            cpu.ArgumentOp.create(
+                result_types=[i64],
+                properties={"index": IntegerAttr(len(arguments) + axis, i64)},
+            )
+        )
+        for axis in range(3)
+    ]
+    body, program, _, _ = emit.loop(first, last, 1, [])
+    ids = _program_ids(body, program, grid, _used_axes(old))
+    for op in list(old.ops):
+        op.detach()
+        if isinstance(op, func.ReturnOp):
+            op.erase()
+            continue
+        body.block.add_op(op)
+    body.yield_values([])
+    asserts: list[Attribute] = []
+    for op in list(body.block.walk()):
+        _replace(op, ids, grid, program, asserts)
+    entry.add_op(func.ReturnOp())
+    _rebuild(function, entry, asserts, [str(a.type) for a in old.args])
+
+
+def _used_axes(block: Block) -> set[int]:
+    return {op.axis.value.data for op in block.walk() if isinstance(op, tile.ProgramIdOp)}
+
+
+def _program_ids(
+    emit: Emitter, program: SSAValue, grid: list[SSAValue], used: set[int]
+) -> dict[int, SSAValue]:
+    """i32 program ids of the axes that the kernel asks for."""
+    ids: dict[int, SSAValue] = {}
+    if 0 in used:
+        ids[0] = emit.binary(arith.RemUIOp, program, grid[0])
+    if used & {1, 2}:
+        rest = emit.binary(arith.DivUIOp, program, grid[0])
+        ids[1] = emit.binary(arith.RemUIOp, rest, grid[1])
+        if 2 in used:
+            ids[2] = emit.binary(arith.DivUIOp, rest, grid[1])
+    return {axis: emit.truncated(value, i32) for axis, value in ids.items()}
+
+
+def _replace(
+    op: Operation,
+    ids: dict[int, SSAValue],
+    grid: list[SSAValue],
+    program: SSAValue,
+    asserts: list[Attribute],
+) -> None:
+    if isinstance(op, tile.ProgramIdOp):
+        op.result.replace_by(ids[op.axis.value.data])
+    elif isinstance(op, tile.NumProgramsOp):
+        count = arith.TruncIOp.create(operands=[grid[op.axis.value.data]], result_types=[i32])
+        op.parent.insert_op_before(count, op)
+        op.result.replace_by(count.results[0])
+    elif isinstance(op, tile.AssertOp):
+        true = arith.ConstantOp.create(
+            result_types=[i1], properties={"value": IntegerAttr(-1, i1)}
+        )
+        failed = arith.XOrIOp.create(
+            operands=[op.condition, true.results[0]], result_types=[i1]
+        )
+        fault = cpu.FaultIfOp.create(
+            operands=[failed.results[0], program],
+            properties={"site": IntegerAttr(len(asserts), i64)},
+            location=op.location,
+        )
+        for new in (true, failed, fault):
+            op.parent.insert_op_before(new, op)
+        asserts.append(_site(op))
+    elif isinstance(op, tile.AssumeOp | tile.BarrierOp):
+        pass
+    else:
+        return
+    op.detach()
+    op.erase()
+
+
+def _site(op: tile.AssertOp) -> Attribute:
+    """[message, file, line, column] of an assertion."""
+    file, line, column = "", 0, 0
+    location: Attribute = op.location
+    while not isinstance(location, FileLineColLoc):
+        inner = getattr(location, "callee", None) or getattr(location, "location", None)
+        if inner is None:
+            break
+        location = inner
+    if isinstance(location, FileLineColLoc):
+        file, line, column = location.filename.data, location.line.data, location.column.data
+    return ArrayAttr(
+        [op.message, StringAttr(file), IntAttr(line), IntAttr(column)]
+    )
+
+
+def _rebuild(
+    function: func.FuncOp, entry: Block, asserts: list[Attribute], types: list[str]
+) -> None:
+    attributes = dict(function.attributes)
+    attributes["cpu.scheduled"] = ArrayAttr([StringAttr(t) for t in types])
+    attributes["cpu.asserts"] = ArrayAttr(asserts)
+    new = func.FuncOp(
+        function.sym_name.data, ((i64, i64), ()), Region(entry), visibility=None
+    )
+    new.attributes.update(attributes)
+    new.location = function.location
+    function.parent.insert_op_before(new, function)
+    function.detach()
+
+
+

@@ -1,0 +1,295 @@
+"""Turn each `cpu.group` into a loop nest over vectors, and scratch buffers into addresses.
+
+Before:
+    "cpu.group"() <{space = [1024]}> ({
+      %x = "tile.load_view"(%p, ..., limit %n) ; %y = arith.addf %x, %x ; "tile.store_view"(...)
+    })
+
+After:
+    %main = <%n rounded down to 64>
+    scf.for %i = 0 to %main step 64 { cpu.vector_load ; arith.addf : vector<64xf32> ; cpu.vector_store }
+    scf.for %i = %main to 1024 step 64 { the same with cpu.lane_mask }
+
+A chunk is four registers of the widest element (two on machines with 16 registers): wide enough
+that four independent accumulators hide latency, narrow enough not to spill. Where a bound cuts a
+tile, full chunks run unmasked in a main loop and the rest under masks; in tiles of several
+dimensions the whole tile is tested once. A group that loads and stores through pointers that may
+overlap compares their byte ranges first and has an ordered variant for when they do (design §4a.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.buffers import (
+    batch_of,
+    dot_layouts,
+    layout_bytes,
+    layout_of,
+    row_layout,
+)
+from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.guards import hazards, safe_condition
+from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
+from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+
+
+@dataclass(frozen=True)
+class Vectorize(Pass):
+    """Turn each `cpu.group` into a loop nest over vectors."""
+
+    name: ClassVar[str] = "vectorize"
+    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups", "plan-scratch")
+
+    split_bounds: bool = True
+    """Run full chunks unmasked and only the rest under masks."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, func.FuncOp):
+                _Lowering(function, target, self.split_bounds).run()
+
+
+class _Lowering:
+    def __init__(self, function: func.FuncOp, target: Any, split_bounds: bool) -> None:
+        self.function = function
+        self.entry = function.body.block
+        self.target = target
+        self.split_bounds = split_bounds
+        self.addresses: dict[SSAValue, SSAValue] = {}
+
+    def run(self) -> None:
+        for op in list(self.entry.ops):
+            if isinstance(op, cpu.ScratchOp):
+                self._place(op)
+        for op in list(self.entry.walk()):
+            if isinstance(op, cpu.GroupOp):
+                self._group(op)
+            elif isinstance(op, cpu.DotBuffersOp):
+                self._dot(op)
+        for op in list(self.entry.ops):
+            if isinstance(op, cpu.ScratchOp):
+                op.detach()
+                op.erase()
+
+    def _place(self, op: cpu.ScratchOp) -> None:
+        kind = op.result.type
+        address = cpu.ScratchAddressOp.create(
+            result_types=[tile.PtrType(tile.element_of(kind.tile))],
+            properties={"offset": op.offset},
+        )
+        op.parent.insert_op_before(address, op)
+        self.addresses[op.result] = address.result
+
+    def _scratch(self, kind: Any) -> SSAValue:
+        """One more row-major buffer, for a tile of type `kind`."""
+        layout = row_layout(kind)
+        size = self.function.attributes["cpu.scratch_bytes"]
+        offset = size.value.data
+        op = cpu.ScratchOp.create(
+            result_types=[cpu.BufferType(kind, StringAttr(str(layout)))],
+            properties={"offset": IntegerAttr(offset, i64)},
+        )
+        self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(
+            offset + -(-layout_bytes(kind, layout) // 64) * 64 + 64, i64
+        )
+        self.entry.insert_op_before(op, self.entry.first_op)
+        self._place(op)
+        return op.result
+
+    # ---- dots ----
+
+    def _dot(self, op: cpu.DotBuffersOp) -> None:
+        block = Block()
+        emit = Emitter(block, op.location)
+        layouts = dot_layouts(op)
+        buffers = (op.lhs, op.rhs, op.acc)
+        batch = batch_of(op.acc.type.tile, layout_of(op.acc.type))
+        index: Index = 0
+        inner = emit
+        if batch > 1:
+            inner, index, _, _ = emit.loop(0, batch, 1, [])
+        pointers = [
+            inner.address(self.addresses[b], inner.times(index, layout.size))
+            for b, layout in zip(buffers, layouts, strict=True)
+        ]
+        inner.add(
+            cpu.DotCallOp.create(
+                operands=pointers,
+                properties={
+                    "plan": op.plan,
+                    "operandSegmentSizes": DenseArrayBase.from_list(
+                        IntegerAttr(0, 32).type, [1, 1, 1, 0, 0, 0, 0]
+                    ),
+                },
+            )
+        )
+        if batch > 1:
+            inner.yield_values([])
+        self._replace(op, block, [])
+
+    # ---- groups ----
+
+    def _group(self, op: cpu.GroupOp) -> None:
+        block = Block()
+        emit = Emitter(block, op.location)
+        pairs = hazards(op)
+        if not pairs:
+            self._replace(op, block, self._nest(op, emit, compact=False))
+            return
+        kinds = [r.type for r in op.results]
+        safe, ordered, branch = emit.branch(safe_condition(emit, pairs), kinds)
+        safe.yield_values(self._nest(op, safe, compact=False))
+        ordered.yield_values(self._ordered(op, ordered))
+        self._replace(op, block, list(branch.results))
+
+    def _replace(self, op: Operation, block: Block, results: list[SSAValue]) -> None:
+        for new in list(block.ops):
+            new.detach()
+            op.parent.insert_op_before(new, op)
+        for old, value in zip(op.results, results, strict=True):
+            old.replace_by(value)
+        op.detach()
+
+    def _ordered(self, op: cpu.GroupOp, emit: Emitter) -> list[SSAValue]:
+        """All loads and arithmetic first, values into scratch; then the stores one after another."""
+        first = op.clone()
+        stores = [o for o in first.body.block.ops if isinstance(o, tile.StoreViewOp | tile.StoreOp)]
+        later = []
+        for store in stores:
+            buffer = self._scratch(store.value.type)
+            write = cpu.WriteOp.create(operands=[store.value, buffer])
+            first.body.block.insert_op_before(write, store)
+            later.append((store, buffer))
+        groups = [self._store_group(first, store, buffer) for store, buffer in later]
+        for store in stores:
+            store.detach()
+        results = self._nest(first, emit, compact=True)
+        for group in groups:
+            self._nest(group, emit, compact=True)
+        return results
+
+    def _store_group(self, first: cpu.GroupOp, store: Any, buffer: SSAValue) -> cpu.GroupOp:
+        """A group that does one store of `first` with its value from `buffer`."""
+        copy = first.clone()
+        index = list(first.body.block.ops).index(store)
+        target = list(copy.body.block.ops)[index]
+        block = copy.body.block
+        read = cpu.ReadOp.create(operands=[buffer], result_types=[store.value.type])
+        block.insert_op_before(read, target)
+        position = list(target.operands).index(target.value)
+        target.operands[position] = read.result
+        keep = _needed_by(target)
+        for op in reversed(list(block.ops)):
+            if op not in keep:
+                op.detach()
+        body = Block()
+        for op in list(block.ops):
+            op.detach()
+            body.add_op(op)
+        body.add_op(cpu.GroupEndOp.create())
+        return cpu.GroupOp.create(
+            properties=dict(first.properties), regions=[Region(body)], location=first.location
+        )
+
+    def _nest(self, op: cpu.GroupOp, emit: Emitter, compact: bool) -> list[SSAValue]:
+        """Emit a group's loops; with one lane when some value cannot be made for a chunk."""
+        before = emit.block.last_op
+        try:
+            shape = plan_shape(op, self.target, scalar=False)
+            return self._versions(op, emit, shape, compact)
+        except NeedsScalar:
+            last = emit.block.last_op
+            while last is not None and last is not before:
+                previous = last.prev_op
+                last.detach()
+                last = previous
+            shape = plan_shape(op, self.target, scalar=True)
+            return self._versions(op, emit, shape, compact)
+
+    def _versions(
+        self, op: cpu.GroupOp, emit: Emitter, shape: Shape, compact: bool
+    ) -> list[SSAValue]:
+        limits, wraps = _bounds(op)
+        body = Body(emit, Facts(), self.addresses)
+        if compact or not self.split_bounds or not (limits or wraps):
+            return Nest(op, shape, None).build(body)
+        flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
+        if flat and not wraps and all(d == shape.vector_dim for _, d in limits):
+            return self._main_and_tail(op, body, shape, limits)
+        full: bool | SSAValue = True
+        for limit, d in limits:
+            full = emit.both(full, emit.at_least(limit, shape.extents[d]))
+        for start, size, extent in wraps:
+            full = emit.both(full, _fits(emit, start, size, extent))
+        facts = Facts(
+            frozenset(limits), frozenset((start, size) for start, size, _ in wraps)
+        )
+        whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
+        whole.yield_values(
+            Nest(op, shape, None).build(Body(whole, facts, self.addresses))
+        )
+        cut.yield_values(Nest(op, shape, None).build(Body(cut, Facts(), self.addresses)))
+        return list(branch.results)
+
+    def _main_and_tail(
+        self, op: cpu.GroupOp, body: Body, shape: Shape, limits: dict[tuple[SSAValue, int], None]
+    ) -> list[SSAValue]:
+        emit = body.emit
+        extent = shape.extents[shape.vector_dim]
+        if extent <= shape.lanes or shape.lanes == 1:
+            return Nest(op, shape, None).build(body)
+        lowest: Index = extent
+        for limit, _ in limits:
+            lowest = emit.smallest(limit, lowest)
+        main = emit.round_down(emit.largest(lowest, 0), shape.lanes)
+        nest = Nest(op, shape, main)
+        nest.split_facts = frozenset(limits)
+        return nest.build(body)
+
+
+def _needed_by(op: Operation) -> set[Operation]:
+    """`op` and the operations of its block that it needs, transitively."""
+    needed = {op}
+    pending = [op]
+    while pending:
+        for operand in pending.pop().operands:
+            owner = operand.owner
+            if isinstance(owner, Operation) and owner.parent is op.parent and owner not in needed:
+                needed.add(owner)
+                pending.append(owner)
+    return needed
+
+
+def _bounds(
+    op: cpu.GroupOp,
+) -> tuple[dict[tuple[SSAValue, int], None], list[tuple[SSAValue, SSAValue, int]]]:
+    """Limits (with their dimension) and wrapped dimensions (start, size, extent) of the accesses
+    that are not in a loop of their own."""
+    limits: dict[tuple[SSAValue, int], None] = {}
+    wraps: dict[tuple[SSAValue, SSAValue], int] = {}
+    for access in op.body.block.ops:
+        if not isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
+            continue
+        for d, limit in tile.view_limits(access).items():
+            limits[limit, d] = None
+        starts = iter(zip(access.starts, access.sizes, strict=True))
+        for d, kind in enumerate(tile.view_kinds(access)):
+            if kind == "wrapped":
+                wraps[next(starts)] = op.extents[d] if d < len(op.extents) else 1
+    return limits, [(start, size, extent) for (start, size), extent in wraps.items()]
+
+
+def _fits(emit: Emitter, start: SSAValue, size: SSAValue, extent: int) -> bool | SSAValue:
+    """Whether `(start + i) % size` does not wrap for i < extent."""
+    from xdsl.dialects import arith
+
+    first = emit.binary(arith.RemUIOp, start, size)
+    return emit.compare("sle", emit.plus(first, extent), size)
