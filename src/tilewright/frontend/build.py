@@ -1,0 +1,144 @@
+"""Set up a compilation, run it, and give every error its place in the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Region
+
+from tilewright import dtypes
+from tilewright.errors import CompilationError, KernelTypeError
+from tilewright.frontend import BuiltKernel
+from tilewright.frontend.calls import KernelBuilder
+from tilewright.frontend.frame import RESULT, Frame
+from tilewright.frontend.ir_builder import IRBuilder
+from tilewright.ir.location import location_attribute
+from tilewright.ir.types import ir_type
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.semantics import Semantics
+
+
+class _Compilation(KernelBuilder):
+    """One run of the front end over a kernel and what it calls."""
+
+    def __init__(self, fn: KernelFunction, debug: bool) -> None:
+        self.block = Block()
+        self.builder = IRBuilder(self.block, self._location)
+        self.semantics = Semantics(self.builder, debug=debug)
+        self.debug = debug
+        self.frame = Frame(fn, None)
+        self.frames = [self.frame]
+        self.globals_read = {}
+        self.callees = {}
+        self.copied = 0
+        self._locations: dict[tuple[int, int, int], Attribute] = {}
+
+    def _location(self) -> Attribute:
+        frame = self.frame
+        node = frame.node if hasattr(frame.node, "lineno") else frame.tree
+        key = (id(frame), node.lineno, node.col_offset)  # pyright: ignore
+        found = self._locations.get(key)
+        if found is None:
+            found = self._locations[key] = location_attribute(frame.location(node))
+        return found
+
+    def compile(self, signature: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Compile the kernel's body; gives its runtime arguments as (name, language type)."""
+        frame = self.frame
+        frame.node = frame.tree.args
+        self._check_parameters()
+        arguments: list[tuple[str, Any]] = []
+        for parameter in frame.fn.params:
+            if parameter.name in signature:
+                value = signature[parameter.name]
+            elif parameter.has_default:
+                value = dtypes.constexpr(parameter.default)
+            else:
+                raise KernelTypeError(f"no type given for parameter '{parameter.name}'")
+            frame.env[parameter.name] = self._argument(parameter.name, value, arguments)
+        frame.arguments = dict(frame.env)
+        self.run(frame.tree.body)
+        frame.node = frame.tree
+        if frame.env.get(RESULT) is not None:
+            raise KernelTypeError(
+                f"kernel '{frame.fn.fn.__name__}' returns a value",
+                help="a kernel returns nothing; write results with tl.store",
+            )
+        self.builder.op("func.return", [])
+        return arguments
+
+    def _check_parameters(self) -> None:
+        args = self.frame.tree.args
+        if args.vararg is not None or args.kwarg is not None:
+            star = args.vararg or args.kwarg
+            raise KernelTypeError(
+                f"a kernel cannot take a variable number of arguments ('*{star.arg}')",  # pyright: ignore
+                help="name each parameter",
+            )
+
+    def _argument(self, name: str, value: Any, arguments: list[tuple[str, Any]]) -> Any:
+        if isinstance(value, dtypes.constexpr):
+            return value.value
+        if isinstance(value, tuple):
+            return tuple(
+                self._argument(f"{name}.{i}", item, arguments) for i, item in enumerate(value)
+            )
+        handle = self.block.insert_arg(ir_type(value), len(self.block.args))
+        if name.isidentifier():
+            handle.name_hint = name
+        arguments.append((name, value))
+        return self.tensor(handle, value)
+
+
+def build_module(
+    fn: KernelFunction,
+    signature: Mapping[str, Any],
+    divisibility: Mapping[str, int],
+    debug: bool,
+    name: str | None,
+) -> BuiltKernel:
+    """See `tilewright.frontend.build`."""
+    compilation = _Compilation(fn, debug)
+    try:
+        arguments = compilation.compile(signature)
+    except CompilationError as error:
+        if error.location is None:
+            error.location = compilation.frame.location()
+        raise
+    except RecursionError:
+        place = compilation.frame.location()
+        raise CompilationError("the kernel is nested too deeply", location=place) from None
+    except Exception as error:
+        error.add_note(f"while compiling {compilation.frame.location()}")
+        raise
+    types = [ir_type(kind) for _, kind in arguments]
+    function = func.FuncOp.create(
+        properties={
+            "sym_name": StringAttr(name or fn.fn.__name__),
+            "function_type": FunctionType.from_lists(types, []),
+            "arg_attrs": ArrayAttr(
+                [_argument_attributes(n, divisibility.get(n)) for n, _ in arguments]
+            ),
+        },
+        regions=[Region(compilation.block)],
+        location=location_attribute(compilation.frame.location(fn.tree)),
+    )
+    return BuiltKernel(ModuleOp([function]), compilation.globals_read, tuple(compilation.callees))
+
+
+def _argument_attributes(name: str, divisor: int | None) -> DictionaryAttr:
+    attributes: dict[str, Attribute] = {"tile.name": StringAttr(name)}
+    if divisor is not None and divisor > 1:
+        attributes["tile.divisibility"] = IntegerAttr(divisor, i32)
+    return DictionaryAttr(attributes)

@@ -1,0 +1,392 @@
+"""Calls: language functions, methods of tensors, inlined `@jit` functions, Python builtins."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
+from tilewright.frontend.expressions import BoundMethod
+from tilewright.frontend.frame import RESULT, Frame, Undefined
+from tilewright.frontend.loops import RangeValue
+from tilewright.frontend.statements import Statements
+from tilewright.frontend.values import describe, has_tensor, is_tensor, literal_type, same_value
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.semantics.values import TensorValue
+
+_MAX_RECURSION = 32
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+    "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "neg": "-", "pos": "+", "invert": "~", "not_": "not",
+    "logical_and": "and", "logical_or": "or",
+}  # fmt: skip
+
+
+class KernelBuilder(Statements):
+    """The whole front end: compiles the body of a kernel through semantics and an IR builder."""
+
+    def tensor_binary(self, name: str, left: Any, right: Any) -> Any:
+        symbol = _SYMBOLS.get(name)
+        if symbol is None:
+            raise UnsupportedSyntax("tensors have no `@`", help="use tl.dot(a, b)")
+        return self.semantics.binary(symbol, left, right)
+
+    def tensor_unary(self, name: str, value: Any) -> Any:
+        return self.semantics.unary(_SYMBOLS[name], value)
+
+    def tensor_subscript(self, value: TensorValue, index: Any) -> Any:
+        return self.semantics.subscript(value, index)
+
+    def tensor_attribute(self, value: TensorValue, name: str) -> Any:
+        if name in ("dtype", "shape", "type", "numel", "ndim"):
+            return getattr(value, name)
+        found = self.semantics.attribute(value, name)
+        return BoundMethod(found, name) if callable(found) and not is_tensor(found) else found
+
+    # ---- calls ---------------------------------------------------------------------------------
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+        if isinstance(function, BoundMethod):
+            return self._language_call(function.value, function.name, args, keywords)
+        if isinstance(function, KernelFunction):
+            return self.inline(function, args, keywords, node)
+        name = getattr(function, "__tl_builtin__", None)
+        if name is not None:
+            if name in ("range", "static_range"):
+                raise UnsupportedSyntax(f"tl.{name} is for `for` loops")
+            method = getattr(self.semantics, name, None)
+            if method is None:
+                raise UnsupportedSyntax(f"tl.{name} is not part of tilewright's language yet")
+            return self._language_call(method, f"tl.{name}", args, keywords)
+        if is_tensor(function):
+            raise KernelTypeError(f"a tensor ({describe(function)}) cannot be called")
+        own = self._python_builtin(function)
+        if own is not None:
+            return own(*args, **keywords)
+        return self._foreign_call(function, args, keywords)
+
+    def _language_call(
+        self, method: Callable[..., Any], name: str, args: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """Call into semantics; `@jit` functions among the arguments become Python callables."""
+        args = [self._callable(a) for a in args]
+        keywords = {k: self._callable(v) for k, v in keywords.items()}
+        try:
+            return dtypes.unwrap_constexpr(method(*args, **keywords))
+        except CompilationError:
+            raise
+        except TypeError as error:
+            if not _is_signature_error(error, method):
+                raise
+            text = str(error).partition("()")[2].strip() or str(error)
+            raise KernelTypeError(f"{name}: {text}", help=_signature_help(method, name)) from None
+
+    def _callable(self, value: Any) -> Any:
+        if not isinstance(value, KernelFunction):
+            return value
+        node = self.frame.node
+
+        def run(*args: Any, **keywords: Any) -> Any:
+            return self.inline(value, list(args), keywords, node)
+
+        run.__name__ = value.fn.__name__
+        return run
+
+    def _foreign_call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        """A Python function that is not part of the language: only on compile-time values."""
+        if not callable(function):
+            raise KernelTypeError(f"{describe(function)} cannot be called")
+        name = getattr(function, "__name__", repr(function))
+        is_container = isinstance(function, type) and issubclass(function, tuple)
+        if not is_container and (has_tensor(args) or has_tensor(list(keywords.values()))):
+            twin = self._language_twin(function)
+            if twin is not None:
+                return self.call(twin, args, keywords, ast.Call())
+            raise KernelTypeError(
+                f"{name}() is a plain Python function and cannot take values known only at run "
+                f"time ({', '.join(describe(a) for a in args)})",
+                help=f"decorate {name} with @jit so that kernels can call it",
+            )
+        return self.static_call(function, args, keywords, f"{name}()")
+
+    def _language_twin(self, function: Any) -> Any:
+        """`tl.cdiv` for tilewright's own `cdiv`, and so on, when it meets runtime values."""
+        module = getattr(function, "__module__", "") or ""
+        if module.partition(".")[0] != "tilewright":
+            return None
+        from tilewright import language
+
+        twin = getattr(language, getattr(function, "__name__", ""), None)
+        return twin if isinstance(twin, KernelFunction) or hasattr(twin, "__tl_builtin__") else None
+
+    # ---- inlining --------------------------------------------------------------------------------
+
+    def inline(
+        self, fn: KernelFunction, args: list[Any], keywords: dict[str, Any], node: ast.AST
+    ) -> Any:
+        """Compile the body of `fn` here; its value."""
+        bound = bind_arguments(fn, args, keywords)
+        for name, value in bound.items():
+            if fn.params[fn.arg_names.index(name)].is_constexpr and has_tensor(value):
+                raise KernelTypeError(
+                    f"parameter '{name}' of {fn.fn.__name__} is a tl.constexpr, but its argument "
+                    f"is known only at run time ({describe(value)})",
+                    help="pass a compile-time value, or drop the annotation",
+                )
+        caller = self.frame.location(node)
+        self._check_recursion(fn, bound)
+        self.callees.setdefault(fn)
+        frame = Frame(fn, caller)
+        frame.env = bound
+        frame.arguments = dict(bound)
+        self.frames.append(frame)
+        self.frame = frame
+        self.run(frame.tree.body)
+        self.frames.pop()
+        self.frame = self.frames[-1]
+        return frame.env.get(RESULT)
+
+    def _check_recursion(self, fn: KernelFunction, bound: dict[str, Any]) -> None:
+        depth = 0
+        for frame in self.frames:
+            if frame.fn is not fn:
+                continue
+            depth += 1
+            known = [n for n, v in bound.items() if not has_tensor(v)]
+            same = all(
+                n in frame.arguments and same_value(bound[n], frame.arguments[n]) for n in known
+            )
+            if same or depth >= _MAX_RECURSION:
+                raise UnsupportedSyntax(
+                    f"{fn.fn.__name__} calls itself without end; calls are inlined",
+                    help="use a loop, or make the recursion end by a tl.constexpr argument",
+                )
+
+    # ---- Python builtins -------------------------------------------------------------------------
+
+    def _python_builtin(self, function: Any) -> Callable[..., Any] | None:
+        try:
+            name = _BUILTINS.get(function)
+        except TypeError:  # not hashable, so not a builtin
+            return None
+        return getattr(self, f"builtin_{name}") if name else None
+
+    def builtin_print(self, *args: Any, **keywords: Any) -> Any:
+        if not has_tensor(args):
+            return self._language_call(self.semantics.static_print, "print", list(args), keywords)
+        if args and isinstance(args[0], str):
+            prefix, *values = args
+        else:
+            prefix, values = "", list(args)
+        return self._language_call(self.semantics.device_print, "print", [prefix, *values], {})
+
+    def builtin_min(self, *args: Any) -> Any:
+        return self._fold("min", "minimum", args)
+
+    def builtin_max(self, *args: Any) -> Any:
+        return self._fold("max", "maximum", args)
+
+    def _fold(self, name: str, method: str, args: tuple[Any, ...]) -> Any:
+        items = self.sequence(args[0]) if len(args) == 1 else list(args)
+        if not items:
+            raise KernelTypeError(f"{name}() needs at least one value")
+        if not has_tensor(items):
+            return self.static_call(getattr(builtins, name), [items], {})
+        value = items[0]
+        for item in items[1:]:
+            if is_tensor(value) or is_tensor(item):
+                value = getattr(self.semantics, method)(value, item)
+            else:
+                value = getattr(builtins, name)(value, item)
+        return value
+
+    def builtin_abs(self, value: Any) -> Any:
+        return self.semantics.abs(value) if is_tensor(value) else self.static_call(abs, [value], {})
+
+    def builtin_sum(self, items: Any, start: Any = 0) -> Any:
+        value = start
+        for item in self.sequence(items):
+            value = self.binary(_ADD, value, item)
+        return value
+
+    def builtin_len(self, value: Any) -> int:
+        if is_tensor(value):
+            if not value.shape:
+                raise KernelTypeError(f"a scalar ({describe(value)}) has no length")
+            return value.shape[0]
+        return self.static_call(len, [value], {})
+
+    def builtin_int(self, value: Any = 0) -> Any:
+        return self._number(value, int, dtypes.int32)
+
+    def builtin_float(self, value: Any = 0.0) -> Any:
+        return self._number(value, float, dtypes.float32)
+
+    def builtin_bool(self, value: Any = False) -> Any:
+        return self._number(value, bool, dtypes.int1)
+
+    def _number(self, value: Any, kind: type, target: dtypes.dtype) -> Any:
+        if not is_tensor(value):
+            return self.static_call(kind, [value], {})
+        if value.type.is_block():
+            raise KernelTypeError(
+                f"{kind.__name__}() of a tile ({describe(value)})", help="use x.to(dtype)"
+            )
+        if (kind is int and value.type.is_int()) or (kind is float and value.type.is_floating()):
+            return value
+        if kind is bool:
+            return self.semantics.not_equal(value, 0)
+        return self.semantics.cast(value, target)
+
+    def builtin_isinstance(self, value: Any, kinds: Any) -> bool:
+        kinds = kinds if isinstance(kinds, tuple | list) else (kinds,)
+        for kind in kinds:
+            if kind is dtypes.constexpr:
+                if not has_tensor(value):
+                    return True
+            elif getattr(kind, "__name__", "") in ("tensor", "TensorValue"):
+                if is_tensor(value):
+                    return True
+            elif not is_tensor(value) and isinstance(kind, type) and isinstance(value, kind):
+                return True
+        return False
+
+    def builtin_getattr(self, value: Any, name: str, *default: Any) -> Any:
+        try:
+            return self.attribute(value, name)
+        except (CompilationError, AttributeError):
+            if default:
+                return default[0]
+            raise
+
+    def builtin_hasattr(self, value: Any, name: str) -> bool:
+        missing = object()
+        return self.builtin_getattr(value, name, missing) is not missing
+
+    def builtin_tuple(self, items: Any = ()) -> tuple[Any, ...]:
+        return tuple(self.sequence(items))
+
+    def builtin_list(self, items: Any = ()) -> list[Any]:
+        return self.sequence(items)
+
+    def builtin_range(self, *args: Any) -> Any:
+        if has_tensor(args):
+            raise UnsupportedSyntax("a range with bounds known at run time is for `for` loops only")
+        return self.static_call(range, list(args), {}, "range()")
+
+    def builtin_enumerate(self, items: Any, start: int = 0) -> list[Any]:
+        return list(enumerate(self.sequence(items), start))
+
+    def builtin_zip(self, *many: Any, strict: bool = False) -> list[Any]:
+        return self.static_call(
+            lambda *a: list(zip(*a, strict=strict)), [self.sequence(m) for m in many], {}, "zip()"
+        )
+
+    def builtin_reversed(self, items: Any) -> list[Any]:
+        return list(reversed(self.sequence(items)))
+
+    def builtin_any(self, items: Any) -> Any:
+        return self._all_or_any(items, "logical_or", False)
+
+    def builtin_all(self, items: Any) -> Any:
+        return self._all_or_any(items, "logical_and", True)
+
+    def _all_or_any(self, items: Any, name: str, start: bool) -> Any:
+        value: Any = start
+        for item in self.sequence(items):
+            if is_tensor(value) or is_tensor(item):
+                value = self.tensor_binary(name, value, item)
+            elif bool(item) is not start:
+                return not start
+        return value
+
+    # ---- what loops need -------------------------------------------------------------------------
+
+    def loop_items(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Call):
+            function = self.at(node, lambda: self.visit(node.func))
+            name = getattr(function, "__tl_builtin__", None)
+            if function is range or name in ("range", "static_range"):
+                return self.at(node, lambda: self._range(function, name, node))
+        value = self.visit(node)
+        return self.at(node, lambda: self.sequence(value))
+
+    def _range(self, function: Any, name: str | None, node: ast.Call) -> Any:
+        args = self._items(node.args)
+        hints = {k.arg or "": self.visit(k.value) for k in node.keywords}
+        parts = {key: hints.pop(key) for key in ("arg1", "arg2", "step") if key in hints}
+        args += list(parts.values())
+        if not 1 <= len(args) <= 3:
+            raise KernelTypeError(f"range takes 1 to 3 bounds, not {len(args)}")
+        start, stop = (0, args[0]) if len(args) == 1 else args[:2]
+        step = args[2] if len(args) == 3 else 1
+        step = 1 if step is None else step
+        if stop is None:
+            start, stop = 0, start
+        if name == "static_range":
+            return self._static_range(start, stop, step)
+        return RangeValue(start, stop, step, hints)
+
+    def _static_range(self, *bounds: Any) -> range:
+        for value, what in zip(bounds, ("start", "stop", "step"), strict=True):
+            if is_tensor(value):
+                raise KernelTypeError(
+                    f"the {what} of tl.static_range is known only at run time ({describe(value)})",
+                    help="use range(...), or make it a tl.constexpr",
+                )
+        return self.static_call(range, list(bounds), {}, "tl.static_range()")
+
+    def device_assert(self, condition: Any, message: str) -> None:
+        self.semantics.device_assert(condition, message)
+
+
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+_ADD = _add
+_ADD.__name__ = "add"
+
+_BUILTINS: dict[Any, str] = {
+    getattr(builtins, name): name
+    for name in (
+        "print", "min", "max", "abs", "sum", "len", "int", "float", "bool", "isinstance",
+        "getattr", "hasattr", "tuple", "list", "range", "enumerate", "zip", "reversed", "any",
+        "all",
+    )
+}  # fmt: skip
+
+
+def bind_arguments(fn: KernelFunction, args: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Parameter name -> value for a call of `fn`, defaults filled in. Raises `KernelTypeError`."""
+    try:
+        bound = fn.signature_of_fn.bind(*args, **keywords)
+    except TypeError as error:
+        raise KernelTypeError(
+            f"{fn.fn.__name__}: {error}", help=f"it is {fn.fn.__name__}{fn.signature_of_fn}"
+        ) from None
+    bound.apply_defaults()
+    return {name: dtypes.unwrap_constexpr(value) for name, value in bound.arguments.items()}
+
+
+def _is_signature_error(error: TypeError, method: Any) -> bool:
+    """Whether `error` says that `method` itself was called with wrong arguments."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None and method is not None
+
+
+def _signature_help(method: Any, name: str) -> str:
+    import inspect
+
+    try:
+        return f"its parameters are {name}{inspect.signature(method)}"
+    except (TypeError, ValueError):
+        return ""
+
+
+__all__ = ["KernelBuilder", "Undefined", "bind_arguments", "literal_type"]

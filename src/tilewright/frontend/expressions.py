@@ -1,0 +1,407 @@
+"""Expressions: names, operators, subscripts, attributes, comprehensions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from types import ModuleType
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tilewright import dtypes
+from tilewright.errors import (
+    CompilationError,
+    KernelNameError,
+    KernelTypeError,
+    UnsupportedSyntax,
+)
+from tilewright.frontend.frame import Undefined, check_global, is_plain
+from tilewright.frontend.values import describe, has_tensor, is_tensor
+from tilewright.frontend.while_loops import WhileLoops
+from tilewright.semantics.values import TensorValue
+
+_BINARY = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Pow: operator.pow, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}  # fmt: skip
+_UNARY = {
+    ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}  # fmt: skip
+_COMPARE = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+_SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+    "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
+    "matmul": "@", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+class BoundMethod:
+    """`x.name` of a tensor, waiting to be called."""
+
+    def __init__(self, value: TensorValue, name: str) -> None:
+        self.value = value
+        self.name = name
+
+
+class Expressions(WhileLoops):
+    """One method `expr_<node class>` for each kind of expression."""
+
+    def visit(self, node: ast.expr) -> Any:
+        frame = self.frame
+        outer, frame.node = frame.node, node
+        method = getattr(self, f"expr_{type(node).__name__}", None)
+        if method is None:
+            raise UnsupportedSyntax(
+                f"the kernel language has no {_construct(node)}", help=_hint(node)
+            )
+        value = method(node)
+        frame.node = outer
+        return value
+
+    # ---- truth ---------------------------------------------------------------------------------
+
+    def condition(self, node: ast.expr, what: str) -> bool | SSAValue:
+        return self.at(node, lambda: self.truth(self.visit(node), what))
+
+    def at(self, node: ast.AST, make: Any) -> Any:
+        """Run `make` with `node` as the current place."""
+        outer, self.frame.node = self.frame.node, node
+        value = make()
+        self.frame.node = outer
+        return value
+
+    def truth(self, value: Any, what: str) -> bool | SSAValue:
+        """The truth of a value: a bool when known at compile time, else a scalar i1 handle."""
+        if not is_tensor(value):
+            return self.static_call(bool, [value], {})
+        if value.type.is_block():
+            raise KernelTypeError(
+                f"the condition of this {what} is a tile ({describe(value)}); it must be a scalar",
+                help="select lanes with tl.where(condition, a, b), or reduce the condition with "
+                "tl.max or tl.sum",
+            )
+        if value.type.is_bool():
+            return value.handle
+        if value.type.is_ptr():
+            raise KernelTypeError(f"a pointer cannot be the condition of this {what}")
+        return self.semantics.not_equal(value, 0).handle
+
+    # ---- names and constants -------------------------------------------------------------------
+
+    def expr_Constant(self, node: ast.Constant) -> Any:
+        return node.value
+
+    def expr_Name(self, node: ast.Name) -> Any:
+        env = self.frame.env
+        if node.id in env:
+            value = env[node.id]
+            if isinstance(value, Undefined):
+                value.raise_()
+            return value
+        if node.id in self.frame.analysis.locals:
+            raise KernelNameError(
+                f"'{node.id}' is read before it has a value",
+                help=f"assign '{node.id}' on every path that leads here",
+            )
+        value = self.frame.look_up_global(node.id)
+        return self.global_value(node.id, value)
+
+    def global_value(self, path: str, value: Any) -> Any:
+        """Admit the value of global `path`, and record it if it is plain data."""
+        check_global(path, value)
+        if is_plain(value):
+            self.globals_read[self.frame.fn, path] = value
+        return dtypes.unwrap_constexpr(value)
+
+    def expr_Attribute(self, node: ast.Attribute) -> Any:
+        path = _dotted(node)
+        if path is not None and self.frame.is_global(path[0]):
+            return self._global_chain(path)
+        return self.attribute(self.visit(node.value), node.attr)
+
+    def _global_chain(self, path: list[str]) -> Any:
+        value = self.frame.look_up_global(path[0])
+        for i, name in enumerate(path[1:], 1):
+            if isinstance(value, ModuleType):
+                if not hasattr(value, name):
+                    raise self._no_attribute(".".join(path[:i]), value, name)
+                value = getattr(value, name)
+            else:
+                check_global(".".join(path[:i]), value)
+                value = self.attribute(dtypes.unwrap_constexpr(value), name)
+        return self.global_value(".".join(path), value)
+
+    def _no_attribute(self, path: str, module: Any, name: str) -> CompilationError:
+        import difflib
+
+        close = difflib.get_close_matches(name, dir(module), 1)
+        help = f"did you mean {path}.{close[0]}?" if close else f"'{path}' is {module.__name__}"
+        return KernelNameError(f"'{path}' has no attribute '{name}'", help=help)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """`value.name` for a tensor or a compile-time object."""
+        if is_tensor(value):
+            return self.tensor_attribute(value, name)
+        if hasattr(value, name):
+            return dtypes.unwrap_constexpr(getattr(value, name))
+        if name == "value":  # of a constexpr: those are held without their wrapper
+            return value
+        raise KernelNameError(f"{describe(value)} has no attribute '{name}'")
+
+    def tensor_attribute(self, value: TensorValue, name: str) -> Any:
+        raise NotImplementedError
+
+    # ---- operators -----------------------------------------------------------------------------
+
+    def expr_BinOp(self, node: ast.BinOp) -> Any:
+        left = self.visit(node.left)
+        right = self.visit(node.right)
+        return self.binary(_BINARY[type(node.op)], left, right)
+
+    def binary(self, function: Any, left: Any, right: Any) -> Any:
+        """Apply a Python operator: to compile-time values as Python does, else by semantics."""
+        if is_tensor(left) or is_tensor(right):
+            return self.tensor_binary(function.__name__, left, right)
+        if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            return (
+                function(left, right)
+                if type(left) is type(right)
+                else function(tuple(left), tuple(right))
+            )
+        return self.static_call(function, [left, right], {}, _SYMBOLS[function.__name__])
+
+    def tensor_binary(self, name: str, left: Any, right: Any) -> Any:
+        raise NotImplementedError
+
+    def tensor_unary(self, name: str, value: Any) -> Any:
+        raise NotImplementedError
+
+    def expr_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        value = self.visit(node.operand)
+        function = _UNARY[type(node.op)]
+        if is_tensor(value):
+            return self.tensor_unary(function.__name__, value)
+        return self.static_call(function, [value], {})
+
+    def expr_Compare(self, node: ast.Compare) -> Any:
+        left = self.visit(node.left)
+        result: Any = None
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.visit(right_node)
+            value = self.compare(op, left, right)
+            result = value if result is None else self.logical_and(result, value)
+            if result is False:
+                return False
+            left = right
+        return result
+
+    def compare(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        if isinstance(op, ast.Is | ast.IsNot):
+            same = left is right or (
+                type(left) is type(right) and not has_tensor(left) and left == right
+            )
+            return same if isinstance(op, ast.Is) else not same
+        if isinstance(op, ast.In | ast.NotIn):
+            if has_tensor(left) or has_tensor(right):
+                raise UnsupportedSyntax("`in` needs values known at compile time")
+            found = self.static_call(lambda a, b: a in b, [left, right], {})
+            return found if isinstance(op, ast.In) else not found
+        function = _COMPARE[type(op)]
+        if is_tensor(left) or is_tensor(right):
+            for side in (left, right):
+                if side is None or isinstance(side, str):
+                    return isinstance(op, ast.NotEq)
+        return self.binary(function, left, right)
+
+    def logical_and(self, left: Any, right: Any) -> Any:
+        if not is_tensor(left):
+            return right if left else left
+        return self.tensor_binary("and_", left, right)
+
+    def expr_BoolOp(self, node: ast.BoolOp) -> Any:
+        is_and = isinstance(node.op, ast.And)
+        value = self.visit(node.values[0])
+        for next_node in node.values[1:]:
+            if is_tensor(value):
+                right = self.visit(next_node)
+                name = "logical_and" if is_and else "logical_or"
+                value = self.tensor_binary(name, value, right)
+                continue
+            if bool(value) is not is_and:
+                return value
+            value = self.visit(next_node)
+        return value
+
+    def expr_IfExp(self, node: ast.IfExp) -> Any:
+        return self.choose(node)
+
+    def expr_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        value = self.visit(node.value)
+        self.assign(node.target, value)
+        return value
+
+    # ---- containers ----------------------------------------------------------------------------
+
+    def expr_Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._items(node.elts))
+
+    def expr_List(self, node: ast.List) -> Any:
+        return self._items(node.elts)
+
+    def _items(self, nodes: list[ast.expr]) -> list[Any]:
+        items: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                items.extend(self.sequence(self.visit(node.value)))
+            else:
+                items.append(self.visit(node))
+        return items
+
+    def sequence(self, value: Any) -> list[Any]:
+        """The items of something iterable at compile time."""
+        if is_tensor(value):
+            raise KernelTypeError(
+                f"a tensor ({describe(value)}) cannot be iterated over or unpacked",
+                help="use tl.split, or work on whole tiles",
+            )
+        try:
+            return [dtypes.unwrap_constexpr(item) for item in value]
+        except TypeError:
+            raise KernelTypeError(f"{describe(value)} cannot be iterated over") from None
+
+    def expr_Dict(self, node: ast.Dict) -> Any:
+        if any(key is None for key in node.keys):
+            raise UnsupportedSyntax("`**` in a dict display is not part of the kernel language")
+        return {
+            self.visit(k): self.visit(v) for k, v in zip(node.keys, node.values, strict=True) if k
+        }
+
+    def expr_ListComp(self, node: ast.ListComp) -> Any:
+        found: list[Any] = []
+        outer = dict(self.frame.env)
+        self._comprehend(node.generators, lambda: found.append(self.visit(node.elt)))
+        self.frame.env = outer
+        return found
+
+    def expr_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
+        return self.expr_ListComp(node)  # pyright: ignore
+
+    def _comprehend(self, generators: list[ast.comprehension], emit: Any) -> None:
+        if not generators:
+            emit()
+            return
+        first, *others = generators
+        items = self.loop_items(first.iter)
+        if not isinstance(items, list | tuple | range | dict | str):
+            raise UnsupportedSyntax(
+                "a comprehension needs items known at compile time",
+                help="use a `for` loop, or make the bounds tl.constexpr",
+            )
+        for item in items:
+            self.assign(first.target, item)
+            truths = [self.condition(test, "comprehension") for test in first.ifs]
+            if not all(isinstance(t, bool) for t in truths):
+                raise UnsupportedSyntax(
+                    "the condition of a comprehension must be known at compile time"
+                )
+            if all(truths):
+                self._comprehend(others, emit)
+
+    def expr_JoinedStr(self, node: ast.JoinedStr) -> str:
+        return "".join(self.visit(part) for part in node.values)
+
+    def expr_FormattedValue(self, node: ast.FormattedValue) -> str:
+        value = self.visit(node.value)
+        if has_tensor(value):
+            raise KernelTypeError(
+                f"an f-string cannot hold a value known only at run time ({describe(value)})",
+                help='use tl.device_print("text", value)',
+            )
+        convert = {ord("r"): repr, ord("s"): str, ord("a"): ascii}.get(node.conversion)
+        spec = self.visit(node.format_spec) if node.format_spec else ""
+        return self.static_call(format, [convert(value) if convert else value, spec], {})
+
+    def expr_Slice(self, node: ast.Slice) -> slice:
+        parts = [
+            self.visit(p) if p is not None else None for p in (node.lower, node.upper, node.step)
+        ]
+        return slice(*parts)
+
+    def expr_Subscript(self, node: ast.Subscript) -> Any:
+        value = self.visit(node.value)
+        index = self.visit(node.slice)
+        if is_tensor(value):
+            return self.tensor_subscript(value, index)
+        if has_tensor(index):
+            raise KernelTypeError(
+                f"{describe(value)} needs an index known at compile time, not {describe(index)}",
+                help="make the index a tl.constexpr or loop with tl.static_range",
+            )
+        if hasattr(value, "__getitem__"):
+            return dtypes.unwrap_constexpr(self.static_call(operator.getitem, [value, index], {}))
+        raise KernelTypeError(f"{describe(value)} cannot be subscripted")
+
+    def tensor_subscript(self, value: TensorValue, index: Any) -> Any:
+        raise NotImplementedError
+
+    def expr_Call(self, node: ast.Call) -> Any:
+        function = self.visit(node.func)
+        positional = self._items(node.args)
+        keywords: dict[str, Any] = {}
+        for keyword in node.keywords:
+            value = self.visit(keyword.value)
+            if keyword.arg is not None:
+                keywords[keyword.arg] = value
+            elif isinstance(value, dict):
+                keywords |= value
+            else:
+                raise UnsupportedSyntax("`**` needs a dict known at compile time")
+        return self.call(function, positional, keywords, node)
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+        raise NotImplementedError
+
+    def static_call(
+        self, function: Any, args: list[Any], keywords: dict[str, Any], what: str = ""
+    ) -> Any:
+        """Evaluate on compile-time values; what Python raises becomes a `CompilationError`."""
+        try:
+            return dtypes.unwrap_constexpr(function(*args, **keywords))
+        except CompilationError:
+            raise
+        except Exception as error:
+            name = what or getattr(function, "__name__", "this expression")
+            raise CompilationError(
+                f"{name} of {', '.join(map(describe, args))} raised {type(error).__name__}: {error}"
+            ) from error
+
+
+def _dotted(node: ast.expr) -> list[str] | None:
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(names)] if isinstance(node, ast.Name) else None
+
+
+def _construct(node: ast.AST) -> str:
+    names = {
+        "Lambda": "lambda", "Await": "await", "Yield": "yield", "YieldFrom": "yield",
+        "SetComp": "set comprehension", "DictComp": "dict comprehension", "Set": "set display",
+        "Starred": "starred expression here",
+    }  # fmt: skip
+    return names.get(type(node).__name__, f"{type(node).__name__} expression")
+
+
+def _hint(node: ast.AST) -> str:
+    if isinstance(node, ast.Lambda):
+        return "write a function with @jit at module level"
+    return ""

@@ -1,0 +1,151 @@
+"""One function being compiled: its names, its place in the source, what it has read."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from types import ModuleType
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.errors import CompilationError, KernelNameError, SourceLocation, UnsupportedSyntax
+from tilewright.frontend.analysis import FunctionAnalysis, analysis_of
+from tilewright.language.kernel_function import KernelFunction
+
+#: Names that hold control flow during compilation; no Python identifier can clash with them.
+BREAK = "$break"
+RETURNED = "$returned"
+RESULT = "$result"
+
+_PLAIN = (int, float, bool, str, bytes, type(None), dtypes.dtype, dtypes.pointer_type)
+
+
+class Undefined:
+    """What a name holds when it is assigned somewhere but has no value here; reading it raises."""
+
+    def __init__(self, message: str, help: str = "", error: type[CompilationError] | None = None):
+        self.message = message
+        self.help = help
+        self.error = error or KernelNameError
+
+    def raise_(self) -> None:
+        raise self.error(self.message, help=self.help)
+
+
+class LoopContext:
+    """The innermost runtime or unrolled loop being compiled: which names its joins must keep."""
+
+    def __init__(self, live: frozenset[str]) -> None:
+        self.live = live
+
+
+class Frame:
+    """A call of `fn` being compiled.
+
+    `env` maps names to values: a `TensorValue`, a tuple or list of values, or any other Python object, which
+    is known at compile time. `node` is the AST node being compiled. `stopped` says that the path
+    being compiled has left its statement list by `return`, `break` or `continue`.
+    """
+
+    def __init__(self, fn: KernelFunction, caller: SourceLocation | None) -> None:
+        self.fn = fn
+        self.tree = fn.tree
+        self.analysis: FunctionAnalysis = analysis_of(fn)
+        self.env: dict[str, Any] = {}
+        self.arguments: dict[str, Any] = {}
+        self.caller = caller
+        self.node: ast.AST = self.tree
+        self.loop: LoopContext | None = None
+        self.stopped = False
+        self.file = fn.file
+        self._lines: list[str] | None = None
+        self._nonlocals = _closure(fn)
+
+    def location(self, node: ast.AST | None = None) -> SourceLocation:
+        """Where `node` (default: the current one) stands in the file."""
+        node = self.node if node is None or not hasattr(node, "lineno") else node
+        if not hasattr(node, "lineno"):
+            node = self.tree
+        line: int = node.lineno  # pyright: ignore
+        start = self._column(line, node.col_offset)  # pyright: ignore
+        if node.end_lineno == line:  # pyright: ignore
+            end = self._column(line, node.end_col_offset)  # pyright: ignore
+        else:
+            end = len(self._line(line).rstrip()) + self.fn.column_offset
+        return SourceLocation(
+            self.file,
+            self.fn.first_line + line - 1,
+            start,
+            end,
+            self.fn.fn.__name__,
+            self.caller,
+        )
+
+    def _line(self, line: int) -> str:
+        if self._lines is None:
+            self._lines = self.fn.src.splitlines()
+        return self._lines[line - 1] if line <= len(self._lines) else ""
+
+    def _column(self, line: int, offset: int) -> int:
+        """Characters before UTF-8 byte `offset` of a dedented source line, in the file's line."""
+        text = self._line(line)
+        if not text.isascii():
+            offset = len(text.encode()[:offset].decode(errors="replace"))
+        return offset + self.fn.column_offset
+
+    def is_global(self, name: str) -> bool:
+        return name not in self.env and name not in self.analysis.locals
+
+    def look_up_global(self, name: str) -> Any:
+        """The closure, module or builtin value called `name`. Raises KernelNameError."""
+        for scope in (self._nonlocals, self.fn.fn.__globals__):
+            if name in scope:
+                return scope[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        raise KernelNameError(f"name '{name}' is not defined", help=self._similar(name))
+
+    def _similar(self, name: str) -> str:
+        import difflib
+
+        known = [*self.env, *self.analysis.locals, *self.fn.fn.__globals__]
+        close = difflib.get_close_matches(name, [k for k in known if k.isidentifier()], 1)
+        if close:
+            return f"did you mean '{close[0]}'?"
+        return (
+            "define it in the kernel, pass it as an argument, or import it in the kernel's module"
+        )
+
+
+def _closure(fn: KernelFunction) -> dict[str, Any]:
+    cells = zip(fn.fn.__code__.co_freevars, fn.fn.__closure__ or (), strict=False)
+    found = {}
+    for name, cell in cells:
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not yet assigned in the enclosing function
+            continue
+    return found
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a global of this value can be part of a cache key: numbers, text, types, tuples."""
+    if isinstance(value, tuple):
+        return all(is_plain(item) for item in value)
+    return isinstance(value, (*_PLAIN, dtypes.constexpr))
+
+
+def check_global(name: str, value: Any) -> None:
+    """Reject globals that would be compiled in silently although they change: arrays, containers."""
+    if isinstance(value, ModuleType | type) or callable(value) or is_plain(value):
+        return
+    if isinstance(value, list | dict | set):
+        raise UnsupportedSyntax(
+            f"global '{name}' is a {type(value).__name__}, which may change after compilation",
+            help="make it a tuple, or pass what the kernel needs as a tl.constexpr argument",
+        )
+    if hasattr(value, "__array__") or hasattr(value, "data_ptr"):
+        raise UnsupportedSyntax(
+            f"global '{name}' is an array ({type(value).__name__})",
+            help="pass it to the kernel as an argument",
+        )

@@ -1,0 +1,380 @@
+"""`for` and `while`: unrolled over compile-time items, else `scf.for` and `scf.while`.
+
+A loop carries the names that its body assigns and that the next iteration or the code after the
+loop may read. `break`, and `return` inside a loop, become a carried flag in an `scf.while`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Block, Region, SSAValue
+
+from tilewright import dtypes
+from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
+from tilewright.frontend.analysis import exits_loop_or_function, has_break
+from tilewright.frontend.control_flow import ControlFlow
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
+from tilewright.frontend.values import (
+    constant,
+    describe,
+    like,
+    literal_type,
+    same_value,
+    type_text,
+)
+from tilewright.ir.types import ir_type
+from tilewright.semantics.values import TensorValue
+
+_NUMBERS = (bool, int, float)
+
+
+@dataclass
+class RangeValue:
+    """`range(...)` or `tl.range(...)` with runtime bounds, and the hints given with it."""
+
+    start: Any
+    stop: Any
+    step: Any
+    hints: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Carried:
+    """One carried name: its value before the loop, as tensors, and as the body sees it."""
+
+    name: str
+    before: Any
+    initial: Any
+    inside: Any = None
+
+
+#: a carried tensor before the loop, as the body sees it, and its handle at the end of the body
+Kept = tuple[TensorValue, TensorValue, SSAValue]
+
+
+class Loops(ControlFlow):
+    """Loop statements."""
+
+    def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
+        if node.orelse:
+            raise UnsupportedSyntax("a loop cannot have an `else` part")
+        items = self.loop_items(node.iter)
+        if isinstance(items, RangeValue):
+            self._range_loop(node, items, rest)
+        else:
+            self._unrolled(node, list(items), rest)
+
+    def loop_items(self, node: ast.expr) -> Any:
+        """What a `for` runs over: a `RangeValue`, or a sequence known at compile time."""
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        raise NotImplementedError
+
+    def truth(self, value: Any, what: str) -> bool | SSAValue:
+        raise NotImplementedError
+
+    # ---- unrolled ------------------------------------------------------------------------------
+
+    def _unrolled(self, node: ast.For, items: list[Any], rest: list[ast.stmt]) -> None:
+        frame = self.frame
+        analysis = frame.analysis
+        live = analysis.head[node] | analysis.after[node]
+        outer = frame.loop
+        returns = exits_loop_or_function([node], in_loop=False)
+
+        def iterate(start: int) -> None:
+            for i in range(start, len(items)):
+                self.assign(node.target, items[i])
+                self.run(node.body)
+                frame.stopped = False
+                broken = frame.env.get(BREAK, False)
+                if isinstance(broken, TensorValue):
+                    names = [*sorted(live), BREAK, RETURNED, RESULT]
+                    self.emit_if(broken.handle, lambda: None, lambda i=i: iterate(i + 1), names)
+                    return
+                if broken:
+                    return
+
+        saved = {name: frame.env.pop(name, None) for name in (BREAK, RETURNED)}
+        frame.loop = LoopContext(live)
+        iterate(0)
+        frame.loop = outer
+        self.after_loop(rest if returns else None, saved)
+
+    def after_loop(self, rest: list[ast.stmt] | None, saved: dict[str, Any]) -> None:
+        """Leave the loop: forget its flags, and go on with `rest` where it may have returned."""
+        frame = self.frame
+        returned = frame.env.pop(RETURNED, False)
+        frame.env.pop(BREAK, None)
+        frame.env.update({k: v for k, v in saved.items() if v is not None})
+        if rest is None:
+            return
+
+        def leave() -> None:
+            if frame.loop is not None:
+                frame.env[BREAK] = frame.env[RETURNED] = True
+            frame.stopped = True
+
+        def go_on() -> None:
+            frame.env.pop(RESULT, None)
+            self.finish([], rest)
+
+        if isinstance(returned, TensorValue):
+            self.tail_if(returned.handle, leave, go_on)
+        elif returned:
+            leave()
+
+    # ---- runtime loops ---------------------------------------------------------------------------
+
+    def carried(self, node: ast.For | ast.While, flags: list[str]) -> list[Carried]:
+        frame = self.frame
+        head = frame.analysis.head[node]
+        targets = ()
+        if isinstance(node, ast.For):
+            targets = tuple(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name))
+        found = []
+        for name in frame.analysis.assigned(node):
+            if name not in head or name in targets or name not in frame.env:
+                continue
+            value = frame.env[name]
+            if not isinstance(value, Undefined):
+                found.append(Carried(name, value, self._promoted(value)))
+        found.extend(Carried(flag, False, self._promoted(False)) for flag in flags)
+        return found
+
+    def _promoted(self, value: Any) -> Any:
+        """`value` with its numbers made runtime constants; other compile-time values stay."""
+        if isinstance(value, _NUMBERS):
+            return constant(self, value, literal_type(value))
+        if isinstance(value, tuple | list):
+            return like(value, [self._promoted(item) for item in value])
+        return value
+
+    def enter(self, carried: list[Carried], block: Block) -> None:
+        """Give `block` one argument a carried tensor and bind the names to them."""
+        for c in carried:
+            c.inside = self._as_arguments(c.initial, block)
+            self.frame.env[c.name] = c.inside
+
+    def _as_arguments(self, value: Any, block: Block) -> Any:
+        if isinstance(value, TensorValue):
+            argument = block.insert_arg(ir_type(value.type), len(block.args))
+            return self.tensor(argument, value.type)
+        if isinstance(value, tuple | list):
+            return like(value, [self._as_arguments(item, block) for item in value])
+        return value
+
+    def leave(self, carried: list[Carried]) -> list[tuple[Carried, Any]]:
+        """The value each name has at the end of the body, made to fit what came in."""
+        return [(c, self.fit(c, c.inside, self.frame.env.get(c.name))) for c in carried]
+
+    def fit(self, c: Carried, inside: Any, value: Any) -> Any:
+        if same_value(inside, value):
+            return value
+        if isinstance(value, Undefined):
+            value.raise_()
+        if isinstance(inside, TensorValue):
+            if isinstance(value, _NUMBERS):
+                if same_value(value, c.before):
+                    return value
+                value = constant(self, value, literal_type(value))
+            if isinstance(value, TensorValue) and value.type == inside.type:
+                return value
+        elif (
+            isinstance(inside, tuple | list)
+            and type(inside) is type(value)
+            and len(inside) == len(value)
+        ):
+            pairs = zip(inside, value, strict=True)
+            return like(inside, [self.fit(c, a, b) for a, b in pairs])
+        raise self._unstable(c, inside, value)
+
+    def _unstable(self, c: Carried, inside: Any, value: Any) -> CompilationError:
+        help = ""
+        if isinstance(inside, TensorValue) and isinstance(value, TensorValue):
+            old, new = inside.type, value.type
+            if isinstance(c.before, _NUMBERS) and not new.is_block():
+                if new.is_floating():
+                    help = f"start with a float: `{c.name} = {float(c.before)}`"
+                else:
+                    help = f"start with `{c.name} = tl.full((), {c.before}, {_tl_name(new)})`"
+            elif new.is_block() and not old.is_block():
+                shape = ", ".join(map(str, new.shape))
+                help = (
+                    f"start with a tile: `{c.name} = tl.zeros(({shape},), {_tl_name(new.scalar)})`"
+                )
+            elif old.scalar != new.scalar:
+                help = (
+                    f"keep one dtype: start with {_tl_name(new.scalar)}, or end the iteration "
+                    f"with `{c.name} = {c.name}.to({_tl_name(old.scalar)})`"
+                )
+            else:
+                help = "the shape must stay the same from one iteration to the next"
+        elif not isinstance(inside, TensorValue | tuple | list):
+            help = f"give '{c.name}' its first value as a number or tensor before the loop"
+        return KernelTypeError(
+            f"'{c.name}' is {_kind_text(inside)} before the loop but {_kind_text(value)} at the end "
+            "of its body; a value carried from one iteration to the next keeps its type",
+            help=help,
+        )
+
+    def forget_inner(self, node: ast.For | ast.While, before: dict[str, Any]) -> None:
+        """After a runtime loop, names first set inside it have no value."""
+        frame = self.frame
+        line = frame.location(node).line
+        env = dict(before)
+        targets = set()
+        if isinstance(node, ast.For):
+            targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        for name in frame.analysis.assigned(node):
+            if name in targets:
+                env[name] = Undefined(
+                    f"loop index '{name}' has no value after its loop (line {line})",
+                    f"copy it into another name inside the loop, e.g. `last = {name}`, "
+                    "that has a value before the loop",
+                )
+            elif name not in before or isinstance(before[name], Undefined):
+                env[name] = Undefined(
+                    f"'{name}' is first set inside the loop in line {line} and used after it; "
+                    "the loop may run zero times",
+                    f"give '{name}' a value of the same type before the loop",
+                )
+        frame.env = env
+
+    def _range_loop(self, node: ast.For, items: RangeValue, rest: list[ast.stmt]) -> None:
+        if not isinstance(node.target, ast.Name):
+            raise UnsupportedSyntax(
+                "a range loop has one index name", help="use `for i in range(...)`"
+            )
+        bounds, kind = self._bounds(items)
+        if has_break(node.body):
+            self.breaking_range(node, bounds, kind, rest)
+            return
+        frame, before, outer = self.frame, self.frame.env, self.frame.loop
+        frame.env = dict(before)
+        carried = self.carried(node, [])
+        block = Block(arg_types=[ir_type(kind)])
+        block.args[0].name_hint = node.target.id
+        self.enter(carried, block)
+        with self.builder.block(block):
+            self.body(node, lambda: self._bind(node, self.tensor(block.args[0], kind)))
+            ends = self.leave(carried)
+            kept = self._prune(ends, block)
+            self.builder.op("scf.yield", [end for _, _, end in kept])
+        frame.loop = outer
+        op = scf.ForOp.create(
+            operands=[*bounds, *(initial.handle for initial, _, _ in kept)],
+            result_types=[initial.handle.type for initial, _, _ in kept],
+            regions=[Region(block)],
+            attributes=_hint_attributes(items.hints),
+        )
+        self.builder.insert(op)
+        self.forget_inner(node, before)
+        self.bind_results(ends, kept, list(op.results))
+
+    def breaking_range(
+        self, node: ast.For, bounds: list[SSAValue], kind: dtypes.dtype, rest: list[ast.stmt]
+    ) -> None:
+        raise NotImplementedError
+
+    def _bounds(self, items: RangeValue) -> tuple[list[SSAValue], dtypes.dtype]:
+        """Handles of start, stop and step in one integer type, and that type."""
+        values = [items.start, items.stop, items.step]
+        types = []
+        for value, what in zip(values, ("start", "stop", "step"), strict=True):
+            kind = value.type if isinstance(value, TensorValue) else None
+            if kind is None and isinstance(value, int):
+                kind = literal_type(int(value))
+            if kind is None or kind.is_block() or not kind.is_int():
+                raise KernelTypeError(
+                    f"the {what} of a range must be an integer scalar, not {describe(value)}"
+                )
+            types.append(kind)
+        if items.step == 0 and not isinstance(items.step, TensorValue):
+            raise KernelTypeError("the step of a range must not be zero")
+        wide = any(kind.primitive_bitwidth > 32 or kind == dtypes.uint32 for kind in types)
+        kind = dtypes.int64 if wide else dtypes.int32
+        handles = []
+        for value in values:
+            if isinstance(value, TensorValue):
+                handles.append(self.semantics.cast(value, kind).handle)
+            else:
+                handles.append(self.builder.constant(int(value), kind))
+        return handles, kind
+
+    def _bind(self, node: ast.For, value: Any) -> None:
+        self.frame.env[node.target.id] = value  # pyright: ignore
+
+    def body(self, node: ast.For | ast.While, prepare: Callable[[], None]) -> None:
+        frame = self.frame
+        frame.loop = LoopContext(frame.analysis.head[node] | frame.analysis.after[node])
+        prepare()
+        self.run(node.body)
+        frame.stopped = False
+        frame.node = node
+
+    def _prune(self, ends: list[tuple[Carried, Any]], block: Block) -> list[Kept]:
+        """Drop carried tensors that no iteration changes; gives those that are left."""
+        kept: list[Kept] = []
+        replaced: dict[SSAValue, SSAValue] = {}
+        for c, value in ends:
+            for initial, inside, end in tensor_triples(c.initial, c.inside, value):
+                if isinstance(end, TensorValue) and end.handle is not inside.handle:
+                    kept.append((initial, inside, end.handle))
+                else:
+                    replaced[inside.handle] = initial.handle
+        for argument, initial in replaced.items():
+            argument.replace_all_uses_with(initial)
+            block.erase_arg(argument)  # pyright: ignore
+        return [(a, b, replaced.get(end, end)) for a, b, end in kept]
+
+    def bind_results(
+        self,
+        ends: list[tuple[Carried, Any]],
+        kept: list[Kept],
+        results: list[SSAValue],
+    ) -> None:
+        by_inside = {id(inside): r for (_, inside, _), r in zip(kept, results, strict=True)}
+        for c, _ in ends:
+            self.frame.env[c.name] = self._after(c.before, c.initial, c.inside, by_inside)
+
+    def _after(self, before: Any, initial: Any, inside: Any, results: dict[int, SSAValue]) -> Any:
+        """The value after the loop: the loop's result where it changes, else what was there before."""
+        if isinstance(inside, TensorValue):
+            found = results.get(id(inside))
+            return before if found is None else self.tensor(found, inside.type)
+        if isinstance(inside, tuple | list):
+            triples = zip(before, initial, inside, strict=True)
+            return like(inside, [self._after(*triple, results) for triple in triples])
+        return before
+
+
+def tensor_triples(initial: Any, inside: Any, end: Any) -> list[tuple[Any, Any, Any]]:
+    if isinstance(inside, TensorValue):
+        return [(initial, inside, end)]
+    if isinstance(inside, tuple | list):
+        triples = zip(initial, inside, end, strict=True)
+        return [pair for triple in triples for pair in tensor_triples(*triple)]
+    return []
+
+
+def _tl_name(kind: Any) -> str:
+    return f"tl.{kind.array_name}" if isinstance(kind, dtypes.dtype) else type_text(kind)
+
+
+def _kind_text(value: Any) -> str:
+    if isinstance(value, TensorValue):
+        return type_text(value.type)
+    return describe(value)
+
+
+def _hint_attributes(hints: dict[str, Any]) -> dict[str, Any]:
+    known = {k: v for k, v in hints.items() if isinstance(v, int) and v is not False}
+    return {f"tile.{key}": IntegerAttr(int(value), i32) for key, value in known.items()}

@@ -1,0 +1,230 @@
+"""Values of the front end: telling them apart, comparing, joining where control flow meets.
+
+A value is a `TensorValue` (known when the kernel runs), a tuple or list of values, or any other
+Python object, which is known at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import Block, SSAValue
+
+from tilewright import dtypes
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.values import TensorValue, describe
+
+if TYPE_CHECKING:
+    from tilewright.frontend.state import BuilderState
+
+_NUMBERS = (bool, int, float)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The place of a joined tensor in a template."""
+
+    type: Any
+
+
+@dataclass
+class Joined:
+    """Two values made to fit: a template with `Leaf`s, their types, and each side's handles."""
+
+    template: Any
+    types: list[Any]
+    handles: tuple[list[SSAValue], list[SSAValue]]
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorValue)
+
+
+def has_tensor(value: Any) -> bool:
+    """Whether `value` is, or a tuple or list in it holds, something known only at run time."""
+    if isinstance(value, tuple | list):
+        return any(has_tensor(item) for item in value)
+    return isinstance(value, TensorValue)
+
+
+def like(container: Any, items: list[Any]) -> Any:
+    """A tuple, list or named tuple of the kind of `container` that holds `items`."""
+    if hasattr(container, "_fields"):
+        return type(container)(*items)
+    return type(container)(items)
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two values are the same handle, or equal compile-time values of one type."""
+    if a is b:
+        return True
+    if isinstance(a, TensorValue) or isinstance(b, TensorValue):
+        return (
+            isinstance(a, TensorValue)
+            and isinstance(b, TensorValue)
+            and a.handle is b.handle
+            and a.type == b.type
+        )
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float):
+        return repr(a) == repr(b)  # tells 0.0 from -0.0, and NaN equals itself
+    try:
+        return bool(a == b)
+    except Exception:  # a foreign object may refuse to be compared
+        return False
+
+
+def leaves(value: Any) -> Iterator[TensorValue]:
+    """The tensors in `value`, in order."""
+    if isinstance(value, TensorValue):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from leaves(item)
+
+
+def rebuild(state: BuilderState, template: Any, handles: Iterator[SSAValue]) -> Any:
+    """`template` with its `Leaf`s replaced by tensors of the next `handles`."""
+    if isinstance(template, Leaf):
+        return TensorValue(next(handles), template.type, state.semantics)
+    if isinstance(template, tuple | list):
+        return like(template, [rebuild(state, item, handles) for item in template])
+    return template
+
+
+def literal_type(value: Any) -> dtypes.dtype:
+    """The type a Python number gets by itself: int1, int32 or wider, fp32 or fp64."""
+    if isinstance(value, bool):
+        return dtypes.int1
+    if isinstance(value, int):
+        for kind, low, high in (
+            (dtypes.int32, -(2**31), 2**31),
+            (dtypes.uint32, 0, 2**32),
+            (dtypes.int64, -(2**63), 2**63),
+            (dtypes.uint64, 0, 2**64),
+        ):
+            if low <= value < high:
+                return kind
+        raise KernelTypeError(f"{value} does not fit 64 bits")
+    size = abs(value)
+    plain = size == 0 or size != size or size == float("inf") or 2**-126 <= size < 2**128
+    return dtypes.float32 if plain else dtypes.float64
+
+
+def number_fits(value: Any, kind: Any) -> bool:
+    """Whether the Python number `value` can take the tensor type `kind` without promoting it."""
+    scalar = kind.scalar
+    if scalar.is_ptr():
+        return False
+    if scalar.is_bool():
+        return isinstance(value, bool)
+    if scalar.is_int():
+        if isinstance(value, float):
+            return False
+        width = scalar.primitive_bitwidth
+        low, high = (
+            (0, 2**width) if scalar.is_int_unsigned() else (-(2 ** (width - 1)), 2 ** (width - 1))
+        )
+        return low <= value < high
+    return True
+
+
+def constant(state: BuilderState, value: Any, kind: Any) -> TensorValue:
+    """The Python number `value` as a tensor of language type `kind`, at the insertion point."""
+    scalar = kind.scalar
+    if scalar.is_ptr():
+        zero = state.builder.constant(value, dtypes.int64)
+        handle = state.builder.op("tile.int_to_ptr", [zero], scalar)
+    else:
+        handle = state.builder.constant(value, scalar)
+    if kind.is_block():
+        handle = state.builder.op("tile.splat", [handle], kind)
+    return TensorValue(handle, kind, state.semantics)
+
+
+def filler(state: BuilderState, value: Any) -> Any:
+    """A value of `value`'s structure and types that nobody will look at."""
+    if isinstance(value, TensorValue):
+        return constant(state, 0, value.type)
+    if isinstance(value, tuple | list):
+        return like(value, [filler(state, item) for item in value])
+    return value
+
+
+def join_types(
+    state: BuilderState,
+    what: str,
+    values: tuple[Any, Any],
+    blocks: Sequence[Block],
+    places: tuple[str, str],
+) -> Joined:
+    """Make two values of one structure and type, adding constants to the end of their `blocks`.
+
+    Raises `KernelTypeError` that calls the thing `what` and the sides `places`.
+    """
+    joined = Joined(None, [], ([], []))
+    joined.template = _join(state, what, values, blocks, places, joined)
+    return joined
+
+
+def _join(
+    state: BuilderState,
+    what: str,
+    values: tuple[Any, Any],
+    blocks: Sequence[Block],
+    places: tuple[str, str],
+    joined: Joined,
+) -> Any:
+    a, b = values
+    if same_value(a, b):
+        return a
+    if isinstance(a, tuple | list) and type(a) is type(b) and len(a) == len(b):
+        pairs = enumerate(zip(a, b, strict=True))
+        return like(a, [_join(state, f"{what}[{i}]", p, blocks, places, joined) for i, p in pairs])
+    kind = _common_type(a, b)
+    if kind is None:
+        raise KernelTypeError(
+            f"{what} is {describe(a)} in {places[0]} and {describe(b)} in {places[1]}",
+            help=_join_help(a, b),
+        )
+    for value, block, handles in zip(values, blocks, joined.handles, strict=True):
+        if not isinstance(value, TensorValue):
+            with state.builder.block(block):
+                value = constant(state, value, kind)
+        handles.append(value.handle)
+    joined.types.append(kind)
+    return Leaf(kind)
+
+
+def _common_type(a: Any, b: Any) -> Any:
+    """The language type both values can have, or None."""
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+        return a.type if a.type == b.type else None
+    for tensor, number in ((a, b), (b, a)):
+        if isinstance(tensor, TensorValue):
+            fits = isinstance(number, _NUMBERS) and number_fits(number, tensor.type)
+            return tensor.type if fits else None
+    if not (isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS)):
+        return None
+    kinds = [literal_type(v) for v in (a, b)]
+    for kind in (*kinds, dtypes.int64, dtypes.float32, dtypes.float64):
+        if all(number_fits(v, kind) for v in (a, b)) and all(
+            kind.primitive_bitwidth >= k.primitive_bitwidth for k in kinds
+        ):
+            return kind
+    return None
+
+
+def _join_help(a: Any, b: Any) -> str:
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+        if a.type.scalar != b.type.scalar:
+            return "convert one side with .to(...)"
+        return "both sides need one shape; broadcast one of them"
+    if a is None or b is None:
+        return "give it a value of one type on every path"
+    return "a runtime condition cannot choose between these; make the condition a tl.constexpr"

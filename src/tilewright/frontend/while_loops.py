@@ -1,0 +1,229 @@
+"""`while`, and `for` with `break` or `return`, as `scf.while`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Region, SSAValue
+
+from tilewright import dtypes
+from tilewright.errors import CompilationError, UnsupportedSyntax
+from tilewright.frontend.analysis import exits_loop_or_function, has_break
+from tilewright.frontend.frame import BREAK, RESULT, RETURNED
+from tilewright.frontend.loops import Carried, Loops, tensor_triples
+from tilewright.frontend.state import BuilderState
+from tilewright.frontend.values import filler, leaves, like
+from tilewright.ir.types import ir_type
+from tilewright.semantics.values import TensorValue
+
+_INDEX = "$index"
+
+
+class WhileLoops(Loops):
+    """Loops whose end is decided as they run."""
+
+    def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
+        if node.orelse:
+            raise UnsupportedSyntax("a loop cannot have an `else` part")
+        self._while(
+            node,
+            [],
+            lambda: self.condition(node.test, "while"),
+            lambda: None,
+            lambda: None,
+            rest,
+        )
+
+    def breaking_range(
+        self, node: ast.For, bounds: list[SSAValue], kind: dtypes.dtype, rest: list[ast.stmt]
+    ) -> None:
+        """A range loop that may end early: the index is carried, the bounds are tested."""
+        start, stop, step = bounds
+        builder = self.builder
+        first = self.tensor(start, kind)
+        zero = builder.constant(0, kind)
+        upward = builder.op("tile.cmpi", [step, zero], dtypes.int1, predicate="sgt")
+
+        def test() -> SSAValue:
+            index = self.frame.env[_INDEX].handle
+            below = builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate="slt")
+            above = builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate="sgt")
+            return builder.op("tile.select", [upward, below, above], dtypes.int1)
+
+        def prepare() -> None:
+            self.frame.env[node.target.id] = self.frame.env[_INDEX]  # pyright: ignore
+
+        def advance() -> None:
+            index = self.frame.env[_INDEX].handle
+            self.frame.env[_INDEX] = self.tensor(
+                builder.op("arith.addi", [index, step], kind), kind
+            )
+
+        self._while(node, [Carried(_INDEX, first, first)], test, prepare, advance, rest)
+
+    def _while(
+        self,
+        node: ast.For | ast.While,
+        extra: list[Carried],
+        test: Callable[[], bool | SSAValue],
+        prepare: Callable[[], None],
+        advance: Callable[[], None],
+        rest: list[ast.stmt],
+    ) -> None:
+        frame, outer = self.frame, self.frame.loop
+        outer_env = frame.env
+        breaks = has_break(node.body)
+        returns = exits_loop_or_function([node], in_loop=False)
+        saved = {name: outer_env.get(name) for name in (BREAK, RETURNED)}
+        frame.env = {k: v for k, v in outer_env.items() if k not in saved}
+        before = dict(frame.env)
+        flags = [BREAK] * breaks + [RETURNED] * returns
+        carried = extra + self.carried(node, flags)
+
+        head, body = Block(), Block()
+        self.enter(carried, head)
+        with self.builder.block(head):
+            condition = self._guarded(test, breaks)
+            at_head = [(c, self._after_test(c)) for c in carried]
+            self._refuse_walrus(node, before)
+        if isinstance(condition, bool) and not condition:
+            _discard(head)
+            frame.env, frame.loop = outer_env, outer
+            return
+        if isinstance(condition, bool):
+            self._require_exit(breaks)
+            with self.builder.block(head):
+                condition = self.builder.constant(1, dtypes.int1)
+        self.enter(carried, body)
+        with self.builder.block(body):
+            self.body(node, prepare)
+            advance()
+            ends = self.leave(carried)
+        self._emit_while(node, head, body, condition, at_head, ends, before)
+        frame.loop = outer
+        self.after_loop(rest if returns else None, saved)
+
+    def _guarded(self, test: Callable[[], bool | SSAValue], breaks: bool) -> bool | SSAValue:
+        """The loop's condition: not broken out of, and the test, which a `break` skips."""
+        broken = self.frame.env.get(BREAK)
+        if not breaks or not isinstance(broken, TensorValue):
+            return test()
+
+        def value() -> Any:
+            found = test()
+            return found if isinstance(found, bool) else self.tensor(found, dtypes.int1)
+
+        joined = self.short_circuit(broken.handle, lambda: False, value)
+        return joined.handle if isinstance(joined, TensorValue) else joined
+
+    def _after_test(self, c: Carried) -> Any:
+        return self.fit(c, c.inside, self.frame.env.get(c.name))
+
+    def _refuse_walrus(self, node: ast.For | ast.While, before: dict[str, Any]) -> None:
+        if not isinstance(node, ast.While):
+            return
+        for n in ast.walk(node.test):
+            if isinstance(n, ast.NamedExpr) and n.target.id not in before:
+                raise UnsupportedSyntax(
+                    f"'{n.target.id}' is first set in the condition of a `while`",
+                    help=f"give '{n.target.id}' a value before the loop",
+                )
+
+    def _require_exit(self, breaks: bool) -> None:
+        if not breaks:
+            raise CompilationError(
+                "this loop never ends: its condition is always true and it has no `break`"
+            )
+
+    def _emit_while(
+        self,
+        node: ast.For | ast.While,
+        head: Block,
+        body: Block,
+        condition: SSAValue,
+        at_head: list[tuple[Carried, Any]],
+        ends: list[tuple[Carried, Any]],
+        before: dict[str, Any],
+    ) -> None:
+        """Close both regions, leaving out what neither changes, and bind what comes out."""
+        states: list[tuple[TensorValue, TensorValue, SSAValue, SSAValue]] = []
+        replaced: dict[SSAValue, SSAValue] = {}
+        position = 0
+        for (c, tested), (_, end) in zip(at_head, ends, strict=True):
+            pairs = zip(
+                tensor_triples(c.initial, c.inside, tested),
+                tensor_triples(c.initial, c.inside, end),
+                strict=True,
+            )
+            for (initial, inside, at_test), (_, _, at_end) in pairs:
+                arguments = head.args[position], body.args[position]
+                position += 1
+                at_head_same = _handle(at_test, arguments[0]) is arguments[0]
+                if at_head_same and _handle(at_end, arguments[1]) is arguments[1]:
+                    replaced |= dict.fromkeys(arguments, initial.handle)
+                else:
+                    tested_handle = _handle(at_test, arguments[0])
+                    states.append((initial, inside, tested_handle, _handle(at_end, arguments[1])))
+        for argument, value in replaced.items():
+            argument.replace_all_uses_with(value)
+            argument.block.erase_arg(argument)  # pyright: ignore
+        result = self._carry_result(head, body, states)
+        with self.builder.block(head):
+            tested = [replaced.get(h, h) for _, _, h, _ in states]
+            self.builder.op("scf.condition", [condition, *tested])
+        with self.builder.block(body):
+            self.builder.op("scf.yield", [replaced.get(h, h) for *_, h in states])
+        op = scf.WhileOp.create(
+            operands=[initial.handle for initial, *_ in states],
+            result_types=[initial.handle.type for initial, *_ in states],
+            regions=[Region(head), Region(body)],
+        )
+        self.builder.insert(op)
+        self.forget_inner(node, before)
+        results = list(op.results)
+        if result is not None:
+            count = sum(1 for _ in leaves(result))
+            fresh = iter(results[len(results) - count :])
+            self.frame.env[RESULT] = _with_handles(self, result, fresh)
+            results = results[: len(results) - count]
+        self.bind_results(ends, [(a, b, h) for a, b, _, h in states[: len(results)]], results)
+        self.frame.env.pop(_INDEX, None)
+
+    def _carry_result(
+        self,
+        head: Block,
+        body: Block,
+        states: list[tuple[TensorValue, TensorValue, SSAValue, SSAValue]],
+    ) -> Any:
+        """Carry the value of a `return` in the body out of the loop; what it is, or None."""
+        if RESULT not in self.frame.env:
+            return None
+        result = self.frame.env[RESULT]
+        for value in leaves(result):
+            initial = filler(self, value)
+            argument = head.insert_arg(ir_type(value.type), len(head.args))
+            body.insert_arg(ir_type(value.type), len(body.args))
+            states.append((initial, value, argument, value.handle))
+        return result
+
+
+def _handle(value: Any, default: SSAValue | None = None) -> SSAValue | None:
+    return value.handle if isinstance(value, TensorValue) else default
+
+
+def _with_handles(state: BuilderState, value: Any, handles: Iterator[SSAValue]) -> Any:
+    if isinstance(value, TensorValue):
+        return state.tensor(next(handles), value.type)
+    if isinstance(value, tuple | list):
+        return like(value, [_with_handles(state, item, handles) for item in value])
+    return value
+
+
+def _discard(block: Block) -> None:
+    """Erase a block that is not used after all, so that outer values lose their uses in it."""
+    for op in reversed(list(block.ops)):
+        op.detach()
+        op.erase(safe_erase=False)
