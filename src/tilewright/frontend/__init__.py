@@ -43,7 +43,7 @@ def build(
     divisors of pointer and integer arguments. Of `options` only `debug` is read: whether
     `device_assert` is kept. Raises `CompilationError` with the place in the kernel's source.
     """
-    from tilewright.frontend.build import build_module
+    from tilewright.frontend.module import build_module
 
     debug = bool(getattr(options, "debug", False))
     return build_module(fn, signature, divisibility or {}, debug, name)

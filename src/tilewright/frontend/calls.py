@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.expressions import BoundMethod
-from tilewright.frontend.frame import RESULT, Frame, Undefined
+from tilewright.frontend.frame import RESULT, Frame
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
-from tilewright.frontend.values import describe, has_tensor, is_tensor, literal_type, same_value
+from tilewright.frontend.values import has_tensor, is_tensor, same_value
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.semantics.values import TensorValue
+from tilewright.semantics.values import TensorValue, describe
 
 _MAX_RECURSION = 32
 _SYMBOLS = {
@@ -73,9 +73,7 @@ class KernelBuilder(Statements):
     def _language_call(
         self, method: Callable[..., Any], name: str, args: list[Any], keywords: dict[str, Any]
     ) -> Any:
-        """Call into semantics; `@jit` functions among the arguments become Python callables."""
-        args = [self._callable(a) for a in args]
-        keywords = {k: self._callable(v) for k, v in keywords.items()}
+        """Call into semantics; a wrong argument list is told by the function's signature."""
         try:
             return dtypes.unwrap_constexpr(method(*args, **keywords))
         except CompilationError:
@@ -86,16 +84,9 @@ class KernelBuilder(Statements):
             text = str(error).partition("()")[2].strip() or str(error)
             raise KernelTypeError(f"{name}: {text}", help=_signature_help(method, name)) from None
 
-    def _callable(self, value: Any) -> Any:
-        if not isinstance(value, KernelFunction):
-            return value
-        node = self.frame.node
-
-        def run(*args: Any, **keywords: Any) -> Any:
-            return self.inline(value, list(args), keywords, node)
-
-        run.__name__ = value.fn.__name__
-        return run
+    def call_back(self, function: Any, args: Sequence[Any]) -> Any:
+        """What semantics calls to run a combine function on its values."""
+        return self.call(function, list(args), {}, self.frame.node)
 
     def _foreign_call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """A Python function that is not part of the language: only on compile-time values."""
@@ -387,6 +378,3 @@ def _signature_help(method: Any, name: str) -> str:
         return f"its parameters are {name}{inspect.signature(method)}"
     except (TypeError, ValueError):
         return ""
-
-
-__all__ = ["KernelBuilder", "Undefined", "bind_arguments", "literal_type"]

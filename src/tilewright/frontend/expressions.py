@@ -17,9 +17,10 @@ from tilewright.errors import (
     UnsupportedSyntax,
 )
 from tilewright.frontend.frame import Undefined, check_global, is_plain
-from tilewright.frontend.values import describe, has_tensor, is_tensor
+from tilewright.frontend.loops import RangeValue
+from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
-from tilewright.semantics.values import TensorValue
+from tilewright.semantics.values import TensorValue, describe
 
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -300,6 +301,8 @@ class Expressions(WhileLoops):
             return
         first, *others = generators
         items = self.loop_items(first.iter)
+        if isinstance(items, RangeValue) and not has_tensor(items.bounds):
+            items = self.static_call(range, list(items.bounds), {}, "range()")
         if not isinstance(items, list | tuple | range | dict | str):
             raise UnsupportedSyntax(
                 "a comprehension needs items known at compile time",
@@ -366,7 +369,7 @@ class Expressions(WhileLoops):
                 raise UnsupportedSyntax("`**` needs a dict known at compile time")
         return self.call(function, positional, keywords, node)
 
-    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
         raise NotImplementedError
 
     def static_call(

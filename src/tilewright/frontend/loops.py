@@ -22,14 +22,12 @@ from tilewright.frontend.control_flow import ControlFlow
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
 from tilewright.frontend.values import (
     constant,
-    describe,
     like,
-    literal_type,
     same_value,
-    type_text,
 )
 from tilewright.ir.types import ir_type
-from tilewright.semantics.values import TensorValue
+from tilewright.semantics.promotion import literal_type
+from tilewright.semantics.values import TensorValue, describe, type_text
 
 _NUMBERS = (bool, int, float)
 
@@ -42,6 +40,10 @@ class RangeValue:
     stop: Any
     step: Any
     hints: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bounds(self) -> tuple[Any, Any, Any]:
+        return self.start, self.stop, self.step
 
 
 @dataclass
@@ -286,7 +288,7 @@ class Loops(ControlFlow):
 
     def _bounds(self, items: RangeValue) -> tuple[list[SSAValue], dtypes.dtype]:
         """Handles of start, stop and step in one integer type, and that type."""
-        values = [items.start, items.stop, items.step]
+        values = items.bounds
         types = []
         for value, what in zip(values, ("start", "stop", "step"), strict=True):
             kind = value.type if isinstance(value, TensorValue) else None

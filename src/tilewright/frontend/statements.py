@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.expressions import _BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.values import describe, has_tensor, is_tensor
-from tilewright.semantics.values import TensorValue
+from tilewright.frontend.values import has_tensor, is_tensor
+from tilewright.semantics.values import TensorValue, describe
 
 _UNSUPPORTED = {
     "Try": ("try", "errors cannot be caught in a kernel; check conditions with `if`"),
@@ -167,6 +166,3 @@ class Statements(Expressions):
 
     def device_assert(self, condition: Any, message: str) -> None:
         raise NotImplementedError
-
-
-__all__ = ["Statements", "dtypes"]

@@ -14,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import KernelTypeError
+from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe
 
 if TYPE_CHECKING:
@@ -95,25 +96,6 @@ def rebuild(state: BuilderState, template: Any, handles: Iterator[SSAValue]) -> 
     if isinstance(template, tuple | list):
         return like(template, [rebuild(state, item, handles) for item in template])
     return template
-
-
-def literal_type(value: Any) -> dtypes.dtype:
-    """The type a Python number gets by itself: int1, int32 or wider, fp32 or fp64."""
-    if isinstance(value, bool):
-        return dtypes.int1
-    if isinstance(value, int):
-        for kind, low, high in (
-            (dtypes.int32, -(2**31), 2**31),
-            (dtypes.uint32, 0, 2**32),
-            (dtypes.int64, -(2**63), 2**63),
-            (dtypes.uint64, 0, 2**64),
-        ):
-            if low <= value < high:
-                return kind
-        raise KernelTypeError(f"{value} does not fit 64 bits")
-    size = abs(value)
-    plain = size == 0 or size != size or size == float("inf") or 2**-126 <= size < 2**128
-    return dtypes.float32 if plain else dtypes.float64
 
 
 def number_fits(value: Any, kind: Any) -> bool:

@@ -35,7 +35,7 @@ class _Compilation(KernelBuilder):
     def __init__(self, fn: KernelFunction, debug: bool) -> None:
         self.block = Block()
         self.builder = IRBuilder(self.block, self._location)
-        self.semantics = Semantics(self.builder, debug=debug)
+        self.semantics = Semantics(self.builder, call=self.call_back, debug=debug)
         self.debug = debug
         self.frame = Frame(fn, None)
         self.frames = [self.frame]
