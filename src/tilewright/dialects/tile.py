@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    i1,
     i32,
     i64,
 )
@@ -206,7 +207,7 @@ class TransOp(IRDLOperation):
 
     name = "tile.trans"
     source = operand_def(TensorType)
-    order = prop_def(DenseArrayBase)
+    order = prop_def(DenseArrayBase.constr(i64))
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$source `,` $order attr-dict `:` type($source) `to` type($result)"
@@ -729,7 +730,7 @@ class HintOp(IRDLOperation):
     name = "tile.hint"
     source = operand_def()
     kind = prop_def(StringAttr)
-    values = prop_def(DenseArrayBase)
+    values = prop_def(DenseArrayBase.constr(i64))
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$source `,` $kind `,` $values attr-dict `:` type($source) `to` type($result)"
@@ -759,7 +760,7 @@ class PrintOp(IRDLOperation):
     name = "tile.print"
     prefix = prop_def(StringAttr)
     hex = prop_def(BoolAttr)
-    signed = prop_def(DenseArrayBase)
+    signed = prop_def(DenseArrayBase.constr(i1))
     """One i1 an operand: whether an integer prints as signed."""
     arguments = var_operand_def()
     assembly_format = "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
