@@ -163,7 +163,13 @@ class Loops(ControlFlow):
         """Give `block` one argument a carried tensor and bind the names to them."""
         for c in carried:
             c.inside = self._as_arguments(c.initial, block)
+            self._name(c.name, c.inside)
             self.frame.env[c.name] = c.inside
+
+    def _name(self, name: str, value: Any) -> None:
+        """Let the IR show a tensor under the name it has in the kernel."""
+        if isinstance(value, TensorValue) and name.isidentifier():
+            value.handle.name_hint = name
 
     def _as_arguments(self, value: Any, block: Block) -> Any:
         if isinstance(value, TensorValue):
@@ -257,7 +263,7 @@ class Loops(ControlFlow):
             )
         bounds, kind = self._bounds(items)
         if has_break(node.body):
-            self.breaking_range(node, bounds, kind, rest)
+            self.breaking_range(node, items, bounds, kind, rest)
             return
         frame, before, outer = self.frame, self.frame.env, self.frame.loop
         frame.env = dict(before)
@@ -282,7 +288,12 @@ class Loops(ControlFlow):
         self.bind_results(ends, kept, list(op.results))
 
     def breaking_range(
-        self, node: ast.For, bounds: list[SSAValue], kind: dtypes.dtype, rest: list[ast.stmt]
+        self,
+        node: ast.For,
+        items: RangeValue,
+        bounds: list[SSAValue],
+        kind: dtypes.dtype,
+        rest: list[ast.stmt],
     ) -> None:
         raise NotImplementedError
 
@@ -345,7 +356,10 @@ class Loops(ControlFlow):
     ) -> None:
         by_inside = {id(inside): r for (_, inside, _), r in zip(kept, results, strict=True)}
         for c, _ in ends:
-            self.frame.env[c.name] = self._after(c.before, c.initial, c.inside, by_inside)
+            value = self._after(c.before, c.initial, c.inside, by_inside)
+            if value is not c.before:
+                self._name(c.name, value)
+            self.frame.env[c.name] = value
 
     def _after(self, before: Any, initial: Any, inside: Any, results: dict[int, SSAValue]) -> Any:
         """The value after the loop: the loop's result where it changes, else what was there before."""

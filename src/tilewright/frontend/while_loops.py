@@ -13,7 +13,7 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.loops import Carried, Loops, tensor_triples
+from tilewright.frontend.loops import Carried, Loops, RangeValue, tensor_triples
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
@@ -38,20 +38,31 @@ class WhileLoops(Loops):
         )
 
     def breaking_range(
-        self, node: ast.For, bounds: list[SSAValue], kind: dtypes.dtype, rest: list[ast.stmt]
+        self,
+        node: ast.For,
+        items: RangeValue,
+        bounds: list[SSAValue],
+        kind: dtypes.dtype,
+        rest: list[ast.stmt],
     ) -> None:
         """A range loop that may end early: the index is carried, the bounds are tested."""
         start, stop, step = bounds
         builder = self.builder
         first = self.tensor(start, kind)
-        zero = builder.constant(0, kind)
-        upward = builder.op("tile.cmpi", [step, zero], dtypes.int1, predicate="sgt")
+        upward = None
+        if isinstance(items.step, TensorValue):
+            zero = builder.constant(0, kind)
+            upward = builder.op("tile.cmpi", [step, zero], dtypes.int1, predicate="sgt")
+
+        def compare(predicate: str) -> SSAValue:
+            index = self.frame.env[_INDEX].handle
+            return builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate=predicate)
 
         def test() -> SSAValue:
-            index = self.frame.env[_INDEX].handle
-            below = builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate="slt")
-            above = builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate="sgt")
-            return builder.op("tile.select", [upward, below, above], dtypes.int1)
+            if upward is None:
+                return compare("slt" if items.step > 0 else "sgt")
+            sides = [compare("slt"), compare("sgt")]
+            return builder.op("tile.select", [upward, *sides], dtypes.int1)
 
         def prepare() -> None:
             self.frame.env[node.target.id] = self.frame.env[_INDEX]  # pyright: ignore
@@ -99,6 +110,7 @@ class WhileLoops(Loops):
                 condition = self.builder.constant(1, dtypes.int1)
         self.enter(carried, body)
         with self.builder.block(body):
+            frame.env.update(dict.fromkeys(flags, False))  # an iteration that runs has not ended
             self.body(node, prepare)
             advance()
             ends = self.leave(carried)
