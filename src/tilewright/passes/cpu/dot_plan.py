@@ -227,7 +227,10 @@ def _integer_kernel(
 def _vector_plan(
     kind: str, m: int, n: int, k: int, element: str, acc: str, target: DotTarget
 ) -> DotPlan:
-    tile = choose_micro_tile(m, n, k, ELEMENT_BITS[acc], target.vector_bits, target.vector_registers)
+    tile = choose_micro_tile(
+        m, n, -(-k // GROUP[kind]), ELEMENT_BITS[acc], target.vector_bits,
+        target.vector_registers, is_fused(kind, acc, target),
+    )  # fmt: skip
     width = tile.columns
     b_layout = BufferLayout.panel(k, n, width)
     if GROUP[kind] > 1:
@@ -239,17 +242,26 @@ def _vector_plan(
     )  # fmt: skip
 
 
+def is_fused(kind: str, acc: str, target: DotTarget) -> bool:
+    """Whether one vector instruction multiplies and adds."""
+    if not target.triple.startswith("x86_64"):
+        return acc != "i64"
+    if kind == "int_pairs":
+        return target.has("avx512vnni") if target.vector_bits == 512 else False
+    return kind == "fma" and (target.has("fma") or target.has("avx512f"))
+
+
 def _amx_plan(kind: str, m: int, n: int, k: int, element: str, acc: str) -> DotPlan:
     group = GROUP[kind]
     found = amx_tile(m, n, k, group)
     if found is None:
         raise PassError(f"no AMX tile for {m}x{n}x{k}")
-    # 64 elements of slack let the copies start on a cache line
+    # Copies behind the matrices: b interleaved, for fp16 both operands in two halves. The slack lets
+    # them start on a cache line.
     copies = 2 if kind == "amx_fp16" else 1
-    a_extra = copies * m * k + 64 if copies == 2 else 0
     return DotPlan(
         kind, m, n, k, element, element, acc, found,
-        BufferLayout.row(m, k, extra=a_extra),
-        BufferLayout.panel(k, n, found.lanes, copies * k * n + 64),
-        BufferLayout.panel(m, n, found.lanes),
+        BufferLayout.row(m, k, extra=copies * m * k + 64 if kind == "amx_fp16" else 0),
+        BufferLayout.panel(k, n, found.columns, copies * k * n + 64),
+        BufferLayout.panel(m, n, found.columns),
     )  # fmt: skip

@@ -24,32 +24,33 @@ class MicroTile:
         return self.vectors * self.lanes
 
 
-def choose_micro_tile(m: int, n: int, k: int, bits: int, vector_bits: int, registers: int) -> MicroTile:
+def choose_micro_tile(
+    m: int, n: int, k: int, bits: int, vector_bits: int, registers: int, fused: bool = True
+) -> MicroTile:
     """The register tile for accumulators of `bits` bits.
 
     Among the widths whose accumulators, one row of the right operand and a broadcast fit in
-    `registers` without spilling, the one with the least padding of columns and then the fewest
-    loads per product.
+    `registers` without spilling: the one with the least padding of columns, and then the fewest loads
+    per product. `fused`: whether multiply and add are one instruction; otherwise LLVM's scheduler
+    needs room for products in flight and for broadcasts (limits found by counting spills).
     """
     lanes = vector_bits // bits
-    # Narrow matrices: shorter vectors rather than padding, down to 128 bits (or a single 64-bit pair).
+    # Narrow matrices: shorter vectors rather than padding, down to 128 bits.
     while lanes > 128 // bits and lanes // 2 >= n:
         lanes //= 2
-    limit = max(4, (registers - 2) * 3 // 5) if registers >= 32 else max(2, registers - 4)
+    wide = registers >= 32
+    limit = ((18 if vector_bits > 128 else 16) if wide else 12) if fused else (8 if wide else 6)
     best: tuple[float, MicroTile] | None = None
-    for vectors in (1, 2, 3, 4):
-        if vectors > 1 and (vectors - 1) * lanes >= n:
-            break
-        rows = min(8, max(1, limit // vectors), m)
+    for vectors in (1, 2, 3, 4) if fused else (1, 2):
+        rows = min(8, limit // vectors, m)
         rows = -(-m // -(-m // rows))  # equal blocks rather than full ones and a small rest
-        if rows * vectors + vectors + 1 > registers:
+        if (vectors > 1 and (vectors - 1) * lanes >= n) or rows * vectors + vectors + 1 > registers:
             continue
         cost = _cost(m, n, rows, vectors, lanes)
         if best is None or cost < best[0] * 0.999:
-            best = cost, MicroTile(rows, vectors, lanes, 1)
+            best = cost, MicroTile(rows, vectors, lanes, choose_unroll(k, 4 if fused else 2))
     assert best is not None
-    tile = best[1]
-    return MicroTile(tile.rows, tile.vectors, tile.lanes, choose_unroll(k, tile.rows * tile.vectors))
+    return best[1]
 
 
 def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
@@ -63,14 +64,14 @@ def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
     return panels * (full * block(rows) + (block(rest) if rest else 0.0))
 
 
-def choose_unroll(k: int, accumulators: int) -> int:
-    """Steps of the inner loop in one trip: a divisor of `k` up to 8 where there is a good one."""
-    if k <= 4:
+def choose_unroll(k: int, most: int) -> int:
+    """Steps of the inner loop in one trip: a divisor of `k` near `most` where there is one."""
+    if k <= most:
         return k
-    for unroll in (4, 8, 6, 7, 5, 3):
-        if k % unroll == 0:
+    for unroll in (most, most + 1, most - 1):
+        if unroll > 1 and k % unroll == 0:
             return unroll
-    return 4
+    return most
 
 
 def amx_tile(m: int, n: int, k: int, group: int) -> MicroTile | None:
@@ -79,10 +80,10 @@ def amx_tile(m: int, n: int, k: int, group: int) -> MicroTile | None:
     `group` rows of the right operand share a 32-bit lane: 2 for 16-bit elements, 4 for 8-bit ones.
     """
     rows = _divisor(m, 16, 1)
-    columns = _divisor(n, 16, 1)
+    columns = _divisor(n, 16, 8)
     depth = _divisor(k, 16 * group, group)
     # below half of the unit's capacity the fp32 kernel is as good and needs no set-up
-    if rows * columns * depth * 2 < 16 * 16 * 16 * group or not depth:
+    if rows * columns * depth * 2 < 16 * 16 * 16 * group:
         return None
     return MicroTile(rows, 2 if n % (2 * columns) == 0 else 1, columns, depth)
 

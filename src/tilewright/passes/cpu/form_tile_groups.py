@@ -251,7 +251,7 @@ class _Outliner:
         body.add_op(cpu.GroupEndOp.create(operands=list(exports)))
         for value, result in zip(exports, op.results, strict=True):
             result.name_hint = value.name_hint
-            value.replace_uses_with_if(result, lambda use: not _inside(use.operation, op))
+            value.replace_uses_with_if(result, lambda use, op=op: not _inside(use.operation, op))
 
     def _provide(
         self, member: Operation, group: _Group, body: Block, mapping: dict[SSAValue, SSAValue]
@@ -282,6 +282,8 @@ class _Outliner:
             mapping[old] = new
 
     def _recompute_here(self, value: SSAValue, group: _Group) -> bool:
+        if not tile.is_tile(value):
+            return False
         home = self.home.get(value.owner) if isinstance(value.owner, Operation) else None
         return (
             home is not None

@@ -79,7 +79,7 @@ def _lower(op: tile.DotOp, target: Any) -> None:
     op.parent.insert_op_before(dot, op)
     result = _converted(dot.result, tile.element_of(op.result), op)
     result.name_hint = op.result.name_hint
-    op.result.replace_by(result)
+    op.result.replace_all_uses_with(result)
     op.detach()
     op.erase()
 

@@ -141,9 +141,10 @@ class _Planner:
             )
             op.parent.insert_op_before(new, op)
             for (_, old), result in zip(scalars, new.results, strict=True):
-                old.replace_by(result)
+                old.replace_all_uses_with(result)
             # tile results: users ask the slot table, which is keyed by the old values
             op.detach()
+            op.drop_all_references()
 
     def _read_captured(self, op: cpu.GroupOp) -> None:
         """Replace tiles from outside the group by reads of their buffers at its start."""
@@ -251,6 +252,7 @@ class _Planner:
         )
         op.parent.insert_op_before(new, op)
         op.detach()
+        op.drop_all_references()
 
     def _operand(self, value: SSAValue, layout: BufferLayout, before: Operation) -> SSAValue:
         if self._is_kept(value):
@@ -291,8 +293,9 @@ class _Planner:
         )
         op.parent.insert_op_before(new, op)
         for (_, _, old), result in zip(scalars, new.results, strict=True):
-            old.replace_by(result)
+            old.replace_all_uses_with(result)
         op.detach()
+        op.drop_all_references()
 
     @staticmethod
     def _forget_uses(value: SSAValue) -> None:
@@ -330,8 +333,9 @@ class _Planner:
         )
         op.parent.insert_op_before(new, op)
         for old, result in zip(scalars, new.results, strict=True):
-            old.replace_by(result)
+            old.replace_all_uses_with(result)
         op.detach()
+        op.drop_all_references()
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
@@ -375,8 +379,9 @@ class _Planner:
         )
         op.parent.insert_op_before(new, op)
         for old, result in zip(scalars, new.results, strict=True):
-            old.replace_by(result)
+            old.replace_all_uses_with(result)
         op.detach()
+        op.drop_all_references()
 
 
 __all__ = ["CONTROL", "PlanScratch", "TensorType"]

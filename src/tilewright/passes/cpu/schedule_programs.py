@@ -67,7 +67,7 @@ def _schedule(function: func.FuncOp) -> None:
     ]
     for arg, value in zip(old.args, arguments, strict=True):
         value.name_hint = arg.name_hint
-        arg.replace_by(value)
+        arg.replace_all_uses_with(value)
     grid = [
         emit.add(
             cpu.ArgumentOp.create(
@@ -120,11 +120,11 @@ def _replace(
     asserts: list[Attribute],
 ) -> None:
     if isinstance(op, tile.ProgramIdOp):
-        op.result.replace_by(ids[op.axis.value.data])
+        op.result.replace_all_uses_with(ids[op.axis.value.data])
     elif isinstance(op, tile.NumProgramsOp):
         count = arith.TruncIOp.create(operands=[grid[op.axis.value.data]], result_types=[i32])
         op.parent.insert_op_before(count, op)
-        op.result.replace_by(count.results[0])
+        op.result.replace_all_uses_with(count.results[0])
     elif isinstance(op, tile.AssertOp):
         true = arith.ConstantOp.create(
             result_types=[i1], properties={"value": IntegerAttr(-1, i1)}

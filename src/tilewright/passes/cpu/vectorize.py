@@ -35,6 +35,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     layout_of,
     row_layout,
 )
+from tilewright.passes.cpu.nest.dead_lanes import BufferBounds, DeadLanes, find_dead_lanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.guards import hazards, safe_condition
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
@@ -50,20 +51,27 @@ class Vectorize(Pass):
 
     split_bounds: bool = True
     """Run full chunks unmasked and only the rest under masks."""
+    trim_dead_lanes: bool = True
+    """Compute lanes beyond every bound once instead of chunk by chunk."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
-                _Lowering(function, target, self.split_bounds).run()
+                _Lowering(function, target, self.split_bounds, self.trim_dead_lanes).run()
 
 
 class _Lowering:
-    def __init__(self, function: func.FuncOp, target: Any, split_bounds: bool) -> None:
+    def __init__(
+        self, function: func.FuncOp, target: Any, split_bounds: bool, trim_dead_lanes: bool
+    ) -> None:
         self.function = function
         self.entry = function.body.block
         self.target = target
         self.split_bounds = split_bounds
+        self.trim_dead_lanes = trim_dead_lanes
+        self.dead: DeadLanes | None = None
         self.addresses: dict[SSAValue, SSAValue] = {}
+        self.bounds = BufferBounds(self.entry)
 
     def run(self) -> None:
         for op in list(self.entry.ops):
@@ -141,6 +149,9 @@ class _Lowering:
         block = Block()
         emit = Emitter(block, op.location)
         pairs = hazards(op)
+        self.dead = find_dead_lanes(op, self.bounds) if self.trim_dead_lanes else None
+        if self.dead is not None:
+            self.bounds.record(op, self.dead)
         if not pairs:
             self._replace(op, block, self._nest(op, emit, compact=False))
             return
@@ -155,8 +166,9 @@ class _Lowering:
             new.detach()
             op.parent.insert_op_before(new, op)
         for old, value in zip(op.results, results, strict=True):
-            old.replace_by(value)
+            old.replace_all_uses_with(value)
         op.detach()
+        op.erase(safe_erase=False)
 
     def _ordered(self, op: cpu.GroupOp, emit: Emitter) -> list[SSAValue]:
         """All loads and arithmetic first, values into scratch; then the stores one after another."""
@@ -171,9 +183,12 @@ class _Lowering:
         groups = [self._store_group(first, store, buffer) for store, buffer in later]
         for store in stores:
             store.detach()
+            store.erase()
         results = self._nest(first, emit, compact=True)
         for group in groups:
             self._nest(group, emit, compact=True)
+        for group in (first, *groups):
+            group.erase(safe_erase=False)
         return results
 
     def _store_group(self, first: cpu.GroupOp, store: Any, buffer: SSAValue) -> cpu.GroupOp:
@@ -190,11 +205,13 @@ class _Lowering:
         for op in reversed(list(block.ops)):
             if op not in keep:
                 op.detach()
+                op.erase(safe_erase=False)
         body = Block()
         for op in list(block.ops):
             op.detach()
             body.add_op(op)
         body.add_op(cpu.GroupEndOp.create())
+        copy.erase(safe_erase=False)
         return cpu.GroupOp.create(
             properties=dict(first.properties), regions=[Region(body)], location=first.location
         )
@@ -210,6 +227,7 @@ class _Lowering:
             while last is not None and last is not before:
                 previous = last.prev_op
                 last.detach()
+                last.erase(safe_erase=False)
                 last = previous
             shape = plan_shape(op, self.target, scalar=True)
             return self._versions(op, emit, shape, compact)
@@ -219,8 +237,9 @@ class _Lowering:
     ) -> list[SSAValue]:
         limits, wraps = _bounds(op)
         body = Body(emit, Facts(), self.addresses)
+        dead = self.dead
         if compact or not self.split_bounds or not (limits or wraps):
-            return Nest(op, shape, None).build(body)
+            return Nest(op, shape, None, dead).build(body)
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
         if flat and not wraps and all(d == shape.vector_dim for _, d in limits):
             return self._main_and_tail(op, body, shape, limits)
@@ -234,9 +253,9 @@ class _Lowering:
         )
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
         whole.yield_values(
-            Nest(op, shape, None).build(Body(whole, facts, self.addresses))
+            Nest(op, shape, None, dead).build(Body(whole, facts, self.addresses))
         )
-        cut.yield_values(Nest(op, shape, None).build(Body(cut, Facts(), self.addresses)))
+        cut.yield_values(Nest(op, shape, None, dead).build(Body(cut, Facts(), self.addresses)))
         return list(branch.results)
 
     def _main_and_tail(
@@ -245,12 +264,12 @@ class _Lowering:
         emit = body.emit
         extent = shape.extents[shape.vector_dim]
         if extent <= shape.lanes or shape.lanes == 1:
-            return Nest(op, shape, None).build(body)
+            return Nest(op, shape, None, self.dead).build(body)
         lowest: Index = extent
         for limit, _ in limits:
             lowest = emit.smallest(limit, lowest)
         main = emit.round_down(emit.largest(lowest, 0), shape.lanes)
-        nest = Nest(op, shape, main)
+        nest = Nest(op, shape, main, self.dead)
         nest.split_facts = frozenset(limits)
         return nest.build(body)
 

@@ -14,6 +14,7 @@ from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.nest import memory, reductions
+from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
@@ -92,7 +93,13 @@ def _lane_limit(
 class Nest:
     """Builds one version of a group's loops."""
 
-    def __init__(self, group: cpu.GroupOp, shape: Shape, split: Index | None) -> None:
+    def __init__(
+        self,
+        group: cpu.GroupOp,
+        shape: Shape,
+        split: Index | None,
+        dead: DeadLanes | None = None,
+    ) -> None:
         self.group = group
         self.shape = shape
         self.split = split
@@ -103,6 +110,7 @@ class Nest:
         self.axis_ops: list[Any] = [op for op in self.members if isinstance(op, AXIS_OPS)]
         self.finished = {r for op in self.axis_ops for r in op.results}
         self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()
+        self.dead = dead
 
     def build(self, body: Body) -> list[SSAValue]:
         """Emit the nest; returns the group's scalar results."""
@@ -166,11 +174,44 @@ class Nest:
             start = step
         else:
             carried = [reductions.start_value(body.emit, op, lanes) for op in self.axis_ops]
+        end: Index = extent
+        trims = self.dead is not None and not peel and extent > step
+        if trims and self.dead is not None:
+            emit = body.emit
+            live = emit.round_down(emit.plus(emit.largest(self.dead.bound, 0), step - 1), step)
+            end = emit.smallest(live, extent)
         if self.split is not None and dim == self.shape.vector_dim and not peel:
             main = replace(body.facts, full=body.facts.full | self.split_facts)
             carried = self._segment(body, at, dim, step, start, self.split, carried, main)
-            return self._segment(body, at, dim, step, self.split, extent, carried, body.facts)
-        return self._segment(body, at, dim, step, start, extent, carried, body.facts)
+            start = self.split
+        carried = self._segment(body, at, dim, step, start, end, carried, body.facts)
+        return self._dead_chunk(body, at, dim, step, end, carried) if trims else carried
+
+    def _dead_chunk(
+        self,
+        body: Body,
+        at: list[Coordinate],
+        dim: int,
+        step: int,
+        end: Index,
+        carried: list[list[SSAValue]],
+    ) -> list[list[SSAValue]]:
+        """One chunk in the name of all from `end` on, whose lanes are uniform."""
+        emit, extent = body.emit, self.shape.extents[dim]
+        flat = [v for values in carried for v in values]
+        some, none, branch = emit.branch(
+            emit.condition(emit.less(end, extent)), [v.type for v in flat]
+        )
+        inner = body.nested(some)
+        values = self._step(inner, at, dim, end, step, None)
+        chunks = some.divide(some.minus(extent, end), step)
+        result = []
+        for op, old, new in zip(self.axis_ops, carried, values, strict=True):
+            counted = reductions.repeated(some, op, new, some.value(chunks))
+            result.extend(reductions.combine(some, op, old, counted))
+        some.yield_values(result)
+        none.yield_values(flat)
+        return _regroup(list(branch.results), carried)
 
     def _segment(
         self,

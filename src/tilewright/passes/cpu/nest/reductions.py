@@ -129,3 +129,26 @@ def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue
             )
         values = combine(emit, op, halves[0], halves[1])
     return values
+
+
+def repeated(
+    emit: Emitter, op: AxisOp, values: list[SSAValue], times: SSAValue
+) -> list[SSAValue]:
+    """`values` combined with themselves `times` times (i64, at least 1)."""
+    kind = simple_kind(op)
+    if kind not in ("arith.addf", "arith.addi"):
+        return values  # idempotent
+    from xdsl.dialects import arith
+
+    (value,) = values
+    element = cpu.scalar_of(value)
+    factor: SSAValue
+    if isinstance(element, IntegerType):
+        factor = times
+        if element.width.data < 64:
+            factor = emit.add(arith.TruncIOp.create(operands=[times], result_types=[element]))
+        product: type[Operation] = arith.MuliOp
+    else:
+        factor = emit.add(arith.SIToFPOp.create(operands=[times], result_types=[element]))
+        product = arith.MulfOp
+    return [emit.binary(product, value, emit.splat(factor, cpu.lanes_of(value)))]

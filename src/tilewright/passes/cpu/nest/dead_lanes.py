@@ -1,0 +1,222 @@
+"""Lanes beyond a bound that all do the same thing are computed once, not chunk by chunk.
+
+A kernel for rows of up to 4096 columns that meets a row of 256 has 3840 lanes whose loads are all
+masked off. If everything those lanes feed is uniform (a comparison with the bound, `other`, and
+arithmetic on such), then one chunk of them stands for all: stores do nothing there, and a reduction
+counts the chunk as often as it occurs. A tile in scratch keeps the property for its readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.sign import nonnegative
+from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
+from tilewright.passes.cpu.analysis.hazards import same_scalar
+from tilewright.passes.cpu.nest import reductions
+
+_COUNTED = ("arith.addf", "arith.addi")
+_IDEMPOTENT = (
+    "arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf", "arith.maxsi",
+    "arith.minsi", "arith.maxui", "arith.minui", "arith.andi", "arith.ori",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DeadLanes:
+    """Lanes from `bound` on (an i64 value known before the group) are uniform."""
+
+    bound: SSAValue
+
+
+class BufferBounds:
+    """Which scratch buffers hold uniform lanes beyond a bound."""
+
+    def __init__(self, function_block: Block) -> None:
+        self._writers: dict[SSAValue, int] = {}
+        self._bounds: dict[SSAValue, SSAValue] = {}
+        for op in function_block.walk():
+            if isinstance(op, cpu.WriteOp | cpu.DotBuffersOp):
+                target = op.buffer if isinstance(op, cpu.WriteOp) else op.acc
+                self._writers[target] = self._writers.get(target, 0) + 1
+
+    def get(self, buffer: SSAValue) -> SSAValue | None:
+        return self._bounds.get(buffer)
+
+    def record(self, group: cpu.GroupOp, dead: DeadLanes) -> None:
+        """Note the buffers that `group`, trimmed at `dead`, is the only writer of."""
+        for op in group.body.block.ops:
+            if isinstance(op, cpu.WriteOp) and self._writers[op.buffer] == 1:
+                self._bounds[op.buffer] = dead.bound
+
+    def may_trim(self, group: cpu.GroupOp) -> bool:
+        """Whether every buffer the group writes is written nowhere else."""
+        return all(
+            self._writers[op.buffer] == 1
+            for op in group.body.block.ops
+            if isinstance(op, cpu.WriteOp)
+        )
+
+
+def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | None:
+    """The bound beyond which a one-dimensional group's lanes are uniform, if there is one."""
+    if len(group.extents) != 1 or not buffers.may_trim(group):
+        return None
+    bound = _common_bound(group, buffers)
+    if bound is None:
+        return None
+    proof = _Proof(group, bound, buffers)
+    return DeadLanes(bound) if all(proof.root(op) for op in group.body.block.ops) else None
+
+
+def _common_bound(group: cpu.GroupOp, buffers: BufferBounds) -> SSAValue | None:
+    """The one bound that limits every access and read buffer of the group."""
+    bound: SSAValue | None = None
+    for op in group.body.block.walk():
+        candidates: list[SSAValue | None] = []
+        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
+            candidates = [upper_bound(v, group) for v in op.limits] or [None]
+        elif isinstance(op, cpu.ReadOp):
+            candidates = [buffers.get(op.buffer)]
+        for candidate in candidates:
+            if candidate is None or (bound is not None and not same_scalar(bound, candidate)):
+                return None
+            bound = candidate
+    return bound
+
+
+def upper_bound(limit: SSAValue, group: cpu.GroupOp) -> SSAValue | None:
+    """A value from outside the group that `limit` never exceeds."""
+    value = limit
+    while _inside(value, group):
+        op = value.owner
+        if isinstance(op, arith.SubiOp) and nonnegative(op.rhs):
+            value = op.lhs
+        elif isinstance(op, arith.ExtSIOp) and isinstance(op.input.owner, arith.SubiOp):
+            return None
+        else:
+            return None
+    return value
+
+
+def _inside(value: SSAValue, group: cpu.GroupOp) -> bool:
+    owner = value.owner
+    op = owner.parent_op() if isinstance(owner, Block) else owner
+    while op is not None:
+        if op is group:
+            return True
+        op = op.parent_op()
+    return False
+
+
+class _Proof:
+    """Proves values uniform in the lanes from `bound` on."""
+
+    def __init__(self, group: cpu.GroupOp, bound: SSAValue, buffers: BufferBounds) -> None:
+        self.group = group
+        self.bound = bound
+        self.buffers = buffers
+        self.known: dict[SSAValue, bool] = {}
+
+    def root(self, op: Operation) -> bool:
+        """Whether an operation of the group has no effect, or a uniform one, in dead lanes."""
+        if isinstance(op, tile.StoreViewOp):
+            return self._limited(op) and op.mask is None
+        if isinstance(op, cpu.WriteOp):
+            return not tile.is_tile(op.value) or self.uniform(op.value)
+        if isinstance(op, AXIS_OPS):
+            kind = reductions.simple_kind(op)
+            counted = kind in (*_COUNTED, *_IDEMPOTENT) and isinstance(op, tile.ReduceOp)
+            return counted and all(self.uniform(v) for v in op.inputs)
+        if isinstance(op, tile.StoreOp | tile.AtomicRMWOp | tile.AtomicCASOp | tile.PrintOp):
+            return False
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            return all(self.uniform(r) for r in op.results)
+        return True
+
+    def uniform(self, value: SSAValue) -> bool:
+        if not tile.is_tile(value):
+            return True
+        if value not in self.known:
+            self.known[value] = True  # induction for carried tiles
+            self.known[value] = self._uniform(value)
+        return self.known[value]
+
+    def _uniform(self, value: SSAValue) -> bool:
+        op = value.owner
+        if isinstance(op, Block):
+            return self._carried(value, op)
+        if isinstance(op, tile.LoadViewOp):
+            return self._limited(op) and op.mask is None
+        if isinstance(op, cpu.ReadOp):
+            found = self.buffers.get(op.buffer)
+            return found is not None and same_scalar(found, self.bound)
+        if isinstance(op, tile.CmpIOp) and self._beyond(op):
+            return True
+        if isinstance(op, scf.ForOp):
+            position = list(op.results).index(value)
+            return self._for(op, position)
+        if isinstance(op, scf.IfOp):
+            position = list(op.results).index(value)
+            return all(
+                self.uniform(r.block.last_op.operands[position]) for r in op.regions if r.blocks
+            )
+        if isinstance(op, tile.SplatOp):
+            return True
+        return is_elementwise(op) and all(self.uniform(v) for v in op.operands)
+
+    def _for(self, op: scf.ForOp, position: int) -> bool:
+        arg = op.body.block.args[position + 1]
+        self.known.setdefault(arg, True)
+        return self.uniform(op.iter_args[position]) and self.uniform(
+            op.body.block.last_op.operands[position]
+        )
+
+    def _carried(self, value: SSAValue, block: Block) -> bool:
+        loop = block.parent_op()
+        if not isinstance(loop, scf.ForOp) or not _inside(value, self.group):
+            return False
+        return self._for(loop, list(block.args).index(value) - 1)
+
+    def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
+        """Whether an access touches nothing in dead lanes."""
+        return any(
+            (found := upper_bound(limit, self.group)) is not None
+            and same_scalar(found, self.bound)
+            for limit in op.limits
+        )
+
+    def _beyond(self, op: tile.CmpIOp) -> bool:
+        """Whether `offset + arange < n` is false in all dead lanes, that is, `n - offset <= bound`."""
+        if op.predicate.data != "slt":
+            return False
+        n = _splatted(op.rhs)
+        offsets = _offsets(op.lhs)
+        if n is None or offsets is None or not all(nonnegative(o) for o in offsets):
+            return False
+        bound = self.bound.owner
+        if isinstance(bound, arith.ExtSIOp):
+            return same_scalar(bound.input, n)
+        return same_scalar(self.bound, n)
+
+
+def _splatted(value: SSAValue) -> SSAValue | None:
+    return value.owner.source if isinstance(value.owner, tile.SplatOp) else None
+
+
+def _offsets(value: SSAValue) -> list[SSAValue] | None:
+    """The scalars added to an arange from 0, or None for other tiles."""
+    op = value.owner
+    if isinstance(op, tile.ArangeOp):
+        return [] if op.start.value.data == 0 else None
+    if isinstance(op, arith.AddiOp):
+        for base, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            scalar = _splatted(added)
+            rest = _offsets(base)
+            if scalar is not None and rest is not None:
+                return [*rest, scalar]
+    return None
