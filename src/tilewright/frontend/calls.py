@@ -23,7 +23,6 @@ _SYMBOLS = {
     "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "neg": "-", "pos": "+", "invert": "~", "not_": "not",
-    "logical_and": "and", "logical_or": "or",
 }  # fmt: skip
 
 
@@ -212,27 +211,19 @@ class KernelBuilder(Statements):
             return value.shape[0]
         return self.static_call(len, [value], {})
 
-    def builtin_int(self, value: Any = 0) -> Any:
-        return self._number(value, int, dtypes.int32)
+    def builtin_int(self, value: Any = 0, *base: Any) -> Any:
+        return self._number(self.semantics.python_int, int, value, *base)
 
     def builtin_float(self, value: Any = 0.0) -> Any:
-        return self._number(value, float, dtypes.float32)
+        return self._number(self.semantics.python_float, float, value)
 
     def builtin_bool(self, value: Any = False) -> Any:
-        return self._number(value, bool, dtypes.int1)
+        return self._number(self.semantics.python_bool, bool, value)
 
-    def _number(self, value: Any, kind: type, target: dtypes.dtype) -> Any:
-        if not is_tensor(value):
-            return self.static_call(kind, [value], {})
-        if value.type.is_block():
-            raise KernelTypeError(
-                f"{kind.__name__}() of a tile ({describe(value)})", help="use x.to(dtype)"
-            )
-        if (kind is int and value.type.is_int()) or (kind is float and value.type.is_floating()):
-            return value
-        if kind is bool:
-            return self.semantics.not_equal(value, 0)
-        return self.semantics.cast(value, target)
+    def _number(self, convert: Any, kind: type, *args: Any) -> Any:
+        if has_tensor(args):
+            return convert(*args)
+        return self.static_call(kind, list(args), {}, f"{kind.__name__}()")
 
     def builtin_isinstance(self, value: Any, kinds: Any) -> bool:
         kinds = kinds if isinstance(kinds, tuple | list) else (kinds,)
@@ -291,7 +282,7 @@ class KernelBuilder(Statements):
         value: Any = start
         for item in self.sequence(items):
             if is_tensor(value) or is_tensor(item):
-                value = self.tensor_binary(name, value, item)
+                value = getattr(self.semantics, name)(value, item)
             elif bool(item) is not start:
                 return not start
         return value

@@ -33,7 +33,7 @@ class ControlFlow(BuilderState):
         raise NotImplementedError
 
     def visit_if(self, node: ast.If, rest: list[ast.stmt]) -> None:
-        condition = self.condition(node.test, "if")
+        condition = self.condition(node.test, "`if`")
         leaves_early = exits_loop_or_function([node])
         if isinstance(condition, bool):
             live = node.body if condition else node.orelse
@@ -161,7 +161,7 @@ class ControlFlow(BuilderState):
 
     def choose(self, node: ast.IfExp) -> Any:
         """A conditional expression: the live side only when the condition is known, else `scf.if`."""
-        condition = self.condition(node.test, "conditional expression")
+        condition = self.condition(node.test, "a conditional expression")
         if isinstance(condition, bool):
             return self.visit(node.body if condition else node.orelse)
         return self.short_circuit(

@@ -83,17 +83,7 @@ class Expressions(WhileLoops):
         """The truth of a value: a bool when known at compile time, else a scalar i1 handle."""
         if not is_tensor(value):
             return self.static_call(bool, [value], {})
-        if value.type.is_block():
-            raise KernelTypeError(
-                f"the condition of this {what} is a tile ({describe(value)}); it must be a scalar",
-                help="select lanes with tl.where(condition, a, b), or reduce the condition with "
-                "tl.max or tl.sum",
-            )
-        if value.type.is_bool():
-            return value.handle
-        if value.type.is_ptr():
-            raise KernelTypeError(f"a pointer cannot be the condition of this {what}")
-        return self.semantics.not_equal(value, 0).handle
+        return self.semantics.condition(value, f"the condition of {what}").handle
 
     # ---- names and constants -------------------------------------------------------------------
 
@@ -130,14 +120,18 @@ class Expressions(WhileLoops):
 
     def _global_chain(self, path: list[str]) -> Any:
         value = self.frame.look_up_global(path[0])
+        own = False
         for i, name in enumerate(path[1:], 1):
             if isinstance(value, ModuleType):
+                own = value.__name__.partition(".")[0] == "tilewright"
                 if not hasattr(value, name):
                     raise self._no_attribute(".".join(path[:i]), value, name)
                 value = getattr(value, name)
             else:
                 check_global(".".join(path[:i]), value)
                 value = self.attribute(dtypes.unwrap_constexpr(value), name)
+        if own:  # the language's own names are covered by the hash of this package
+            return dtypes.unwrap_constexpr(value)
         return self.global_value(".".join(path), value)
 
     def _no_attribute(self, path: str, module: Any, name: str) -> CompilationError:
@@ -225,7 +219,7 @@ class Expressions(WhileLoops):
     def logical_and(self, left: Any, right: Any) -> Any:
         if not is_tensor(left):
             return right if left else left
-        return self.tensor_binary("and_", left, right)
+        return self.semantics.logical_and(left, right)
 
     def expr_BoolOp(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)
@@ -233,8 +227,8 @@ class Expressions(WhileLoops):
         for next_node in node.values[1:]:
             if is_tensor(value):
                 right = self.visit(next_node)
-                name = "logical_and" if is_and else "logical_or"
-                value = self.tensor_binary(name, value, right)
+                combine = self.semantics.logical_and if is_and else self.semantics.logical_or
+                value = combine(value, right)
                 continue
             if bool(value) is not is_and:
                 return value
@@ -310,7 +304,7 @@ class Expressions(WhileLoops):
             )
         for item in items:
             self.assign(first.target, item)
-            truths = [self.condition(test, "comprehension") for test in first.ifs]
+            truths = [self.condition(test, "a comprehension") for test in first.ifs]
             if not all(isinstance(t, bool) for t in truths):
                 raise UnsupportedSyntax(
                     "the condition of a comprehension must be known at compile time"

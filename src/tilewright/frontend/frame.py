@@ -53,6 +53,7 @@ class Frame:
         self.analysis: FunctionAnalysis = analysis_of(fn)
         self.env: dict[str, Any] = {}
         self.arguments: dict[str, Any] = {}
+        self.locations: dict[tuple[int, int], Any] = {}
         self.caller = caller
         self.node: ast.AST = self.tree
         self.loop: LoopContext | None = None

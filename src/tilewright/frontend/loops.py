@@ -317,7 +317,7 @@ class Loops(ControlFlow):
         handles = []
         for value in values:
             if isinstance(value, TensorValue):
-                handles.append(self.semantics.cast(value, kind).handle)
+                handles.append(self.semantics.convert(value, kind).handle)
             else:
                 handles.append(self.builder.constant(int(value), kind))
         return handles, kind

@@ -42,15 +42,14 @@ class _Compilation(KernelBuilder):
         self.globals_read = {}
         self.callees = {}
         self.copied = 0
-        self._locations: dict[tuple[int, int, int], Attribute] = {}
 
     def _location(self) -> Attribute:
         frame = self.frame
         node = frame.node if hasattr(frame.node, "lineno") else frame.tree
-        key = (id(frame), node.lineno, node.col_offset)  # pyright: ignore
-        found = self._locations.get(key)
+        key = (node.lineno, node.col_offset)  # pyright: ignore
+        found = frame.locations.get(key)
         if found is None:
-            found = self._locations[key] = location_attribute(frame.location(node))
+            found = frame.locations[key] = location_attribute(frame.location(node))
         return found
 
     def compile(self, signature: Mapping[str, Any]) -> list[tuple[str, Any]]:

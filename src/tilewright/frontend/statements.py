@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
+from tilewright.frontend.analysis import exits_loop_or_function
 from tilewright.frontend.expressions import _BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import has_tensor, is_tensor
@@ -152,7 +153,7 @@ class Statements(Expressions):
                 )
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, manager)
-        self.finish(node.body, rest)
+        self.finish(node.body, rest if exits_loop_or_function([node]) else None)
 
     def stmt_Assert(self, node: ast.Assert) -> None:
         value = self.visit(node.test)
@@ -160,7 +161,7 @@ class Statements(Expressions):
         if is_tensor(value):
             self.device_assert(value, str(message))
             return
-        if not self.truth(value, "assert"):
+        if not self.truth(value, "`assert`"):
             text = f"assertion failed: {ast.unparse(node.test)}"
             raise CompilationError(f"{text}: {message}" if message else text)
 

@@ -31,7 +31,7 @@ class WhileLoops(Loops):
         self._while(
             node,
             [],
-            lambda: self.condition(node.test, "while"),
+            lambda: self.condition(node.test, "`while`"),
             lambda: None,
             lambda: None,
             rest,

@@ -1,0 +1,198 @@
+"""Kernels with one common mistake each. The golden files show what is said about them."""
+
+from tilewright import language as tl
+from tilewright.language.kernel_function import KernelFunction as jit
+
+
+@jit
+def arange_not_a_power_of_two(x_ptr):
+    offs = tl.arange(0, 100)
+    tl.store(x_ptr + offs, offs)
+
+
+@jit
+def int_accumulator_becomes_float(x_ptr, n):
+    acc = 0
+    for i in range(n):
+        acc += tl.load(x_ptr + i)
+    tl.store(x_ptr, acc)
+
+
+@jit
+def set_inside_the_loop_used_after(x_ptr, n):
+    for i in range(n):
+        v = tl.load(x_ptr + i)
+    tl.store(x_ptr, v)
+
+
+@jit
+def set_in_one_branch(x_ptr, n):
+    if n > 3:
+        v = 1.0
+    tl.store(x_ptr, v)
+
+
+@jit
+def scalar_index(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 8))
+    tl.store(x_ptr, x[3])
+
+
+@jit
+def slice_index(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(x_ptr + tl.arange(0, 8), x[:8])
+
+
+@jit
+def item_assignment(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    x[0] = 1.0
+    tl.store(x_ptr + tl.arange(0, 16), x)
+
+
+@jit
+def tile_as_condition(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    if x > 0:
+        tl.store(x_ptr, 1.0)
+
+
+@jit
+def shapes_do_not_match(x_ptr, y_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    y = tl.load(y_ptr + tl.arange(0, 32))
+    tl.store(x_ptr + tl.arange(0, 16), x + y)
+
+
+@jit
+def runtime_shape(x_ptr, n):
+    acc = tl.zeros((n,), dtype=tl.float32)
+    tl.store(x_ptr + tl.arange(0, 16), acc)
+
+
+@jit
+def runtime_arange(x_ptr, n):
+    tl.store(x_ptr + tl.arange(0, n), 1.0)
+
+
+@jit
+def _helper(x):
+    return tl.exponential(x)
+
+
+@jit
+def unknown_function_in_helper(x_ptr):
+    x = tl.load(x_ptr)
+    y = _helper(x)
+    tl.store(x_ptr, y)
+
+
+@jit
+def unknown_name(x_ptr):
+    value = tl.load(x_ptr)
+    tl.store(x_ptr, valeu)  # noqa: F821
+
+
+@jit
+def unknown_keyword(x_ptr):
+    tl.load(x_ptr, msk=True)
+
+
+def _plain(x):
+    return x + 1
+
+
+@jit
+def plain_function_on_a_tensor(x_ptr):
+    tl.store(x_ptr, _plain(tl.load(x_ptr)))
+
+
+@jit
+def return_from_kernel(x_ptr):
+    return tl.load(x_ptr)
+
+
+@jit
+def branches_disagree(x_ptr, n):
+    if n > 3:
+        v = tl.load(x_ptr)
+    else:
+        v = tl.load(x_ptr + tl.arange(0, 8))
+    tl.store(x_ptr, tl.sum(v, 0))
+
+
+@jit
+def loop_changes_shape(x_ptr, n):
+    acc = tl.load(x_ptr)
+    for i in range(n):
+        acc = acc + tl.load(x_ptr + tl.arange(0, 16) + i)
+    tl.store(x_ptr + tl.arange(0, 16), acc)
+
+
+@jit
+def constexpr_parameter_at_run_time(x_ptr, n):
+    tl.store(x_ptr, _needs_constexpr(n))
+
+
+@jit
+def _needs_constexpr(N: tl.constexpr):
+    return N + 1
+
+
+@jit
+def endless_loop(x_ptr):
+    while True:
+        tl.store(x_ptr, 1.0)
+
+
+@jit
+def endless_recursion(x_ptr):
+    tl.store(x_ptr, _calls_itself(tl.load(x_ptr)))
+
+
+@jit
+def _calls_itself(x):
+    return _calls_itself(x) + 1
+
+
+@jit
+def try_statement(x_ptr):
+    try:
+        tl.store(x_ptr, 1.0)
+    except ValueError:
+        pass
+
+
+@jit
+def lambda_expression(x_ptr):
+    f = lambda v: v + 1
+    tl.store(x_ptr, f(1.0))
+
+
+@jit
+def static_assert_fails(x_ptr, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK % 16 == 0, "BLOCK must be a multiple of 16")
+    tl.store(x_ptr, 1.0)
+
+
+@jit
+def f_string_of_a_tensor(x_ptr, n):
+    tl.device_print(f"n is {n}")
+
+
+@jit
+def store_through_an_integer(n):
+    tl.store(n, 1.0)
+
+
+@jit
+def wrong_dot_shapes(x_ptr):
+    a = tl.zeros((16, 32), tl.float32)
+    b = tl.zeros((16, 32), tl.float32)
+    tl.store(x_ptr, tl.sum(tl.sum(tl.dot(a, b), 0), 0))
+
+
+@jit
+def 宽字符(x_ptr):
+    数 = tl.load(x_ptr + tl.arange(0, 16)); tl.store(x_ptr, 数 + tl.arange(0, 32))  # noqa: E702  # fmt: skip
