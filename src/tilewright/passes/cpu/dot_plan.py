@@ -157,7 +157,17 @@ class DotPlan:
         fetch = [(int(p.split("x")[0]), int(p.split("x")[1])) for p in parts[7:9]]
         tile = MicroTile(*(int(g) for g in micro.groups()))
         return DotPlan(
-            parts[0], m, n, k, a_type, b_type, acc_type, tile, *layouts, fetch_a=fetch[0], fetch_b=fetch[1]
+            parts[0],
+            m,
+            n,
+            k,
+            a_type,
+            b_type,
+            acc_type,
+            tile,
+            *layouts,
+            fetch_a=fetch[0],
+            fetch_b=fetch[1],
         )
 
 

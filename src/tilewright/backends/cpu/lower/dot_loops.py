@@ -106,9 +106,7 @@ def loop(
     return after_values
 
 
-def repeat(
-    b: ir.IRBuilder, count: int, body: Callable[[ir.Value], None], base: int = 0
-) -> None:
+def repeat(b: ir.IRBuilder, count: int, body: Callable[[ir.Value], None], base: int = 0) -> None:
     """`body(i)` for `count` values of i from `base`: nothing, once, or a loop."""
     if count == 1:
         body(i64(base))

@@ -21,7 +21,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     shuffle,
     splat,
 )
-from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
+from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 
 #: (accumulator, broadcast of a, vector of b) → accumulator
 Product = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
@@ -155,7 +155,7 @@ class _VectorKernel:
         ]
         if plan.b_type != plan.acc_type and shape.group == 1:
             wide = ir.VectorType(element_type(plan.acc_type), lanes)
-            width = [b.sext(v, wide) for v in width]
+            width = [_widen(b, v, wide) for v in width]
         result = []
         for r in range(rows):
             place = at(b, a, r * shape.a_row + u * shape.group * shape.a_element)
@@ -180,8 +180,13 @@ class _VectorKernel:
             return b.bitcast(splat(b, pair, lanes), ir.VectorType(ir.IntType(16), 2 * lanes))
         scalar = load(b, place, element_type(plan.a_type), shape.a_element)
         if plan.a_type != plan.acc_type:
-            scalar = b.sext(scalar, element_type(plan.acc_type))
+            scalar = _widen(b, scalar, element_type(plan.acc_type))
         return splat(b, scalar, lanes)
+
+
+def _widen(b: ir.IRBuilder, value: ir.Value, kind: ir.Type) -> ir.Value:
+    whole = isinstance(getattr(value.type, "element", value.type), ir.IntType)
+    return b.sext(value, kind) if whole else b.fpext(value, kind)
 
 
 def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
@@ -189,7 +194,7 @@ def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
     lanes, acc = plan.micro.lanes, element_type(plan.acc_type)
     vector = ir.VectorType(acc, lanes)
     if plan.kind == "fma":
-        if not has_fma(target):
+        if not is_fused(plan.kind, plan.acc_type, target):
             # llvm.fma would become a library call for each lane
             return lambda c, x, y: b.fadd(c, b.fmul(x, y))
         suffix = f"v{lanes}f{32 if plan.acc_type == 'f32' else 64}" if lanes > 1 else "f64"
@@ -199,21 +204,13 @@ def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
         return lambda c, x, y: b.add(c, b.mul(x, y))
     pairs = ir.VectorType(ir.IntType(16), 2 * lanes)
     bits = 32 * lanes
-    fused = target.has("avx512vnni") and (bits == 512 or target.has("avx512vl"))
-    if fused or (target.has("avxvnni") and bits <= 256):
+    if target.has("avx512vnni") and (bits == 512 or target.has("avx512vl")):
         name = f"llvm.x86.avx512.vpdpwssd.{bits}"
         fused_product = declare(b.module, name, vector, vector, pairs, pairs)
         return lambda c, x, y: b.call(fused_product, [c, x, y])
     name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
     multiply = declare(b.module, f"llvm.x86.{name}", vector, pairs, pairs)
     return lambda c, x, y: b.add(c, b.call(multiply, [x, y]))
-
-
-def has_fma(target: TargetInfo) -> bool:
-    """Whether vectors multiply and add in one instruction."""
-    if target.triple.startswith("x86_64"):
-        return target.has("fma") or target.has("avx512f")
-    return True
 
 
 def _interleave(b: ir.IRBuilder, plan: DotPlan) -> ir.Value:
@@ -234,7 +231,9 @@ def _interleave(b: ir.IRBuilder, plan: DotPlan) -> ir.Value:
         for v in range(plan.micro.vectors):
             x = load(b, at(b, source, v * half * element), vector, half * element)
             y = load(b, at(b, source, second + v * half * element), vector, half * element)
-            b.store(shuffle(b, x, y, order), at(b, out, 2 * v * half * element), align=half * element)
+            b.store(
+                shuffle(b, x, y, order), at(b, out, 2 * v * half * element), align=half * element
+            )
 
     def panel(j: ir.Value) -> None:
         source = at(b, b.function.args[1], b.mul(j, i64(source_panel)))

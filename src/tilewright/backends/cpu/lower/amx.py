@@ -1,0 +1,84 @@
+"""AMX, the tile matrix unit of newer x86 servers: configuring it, and the permission to use it.
+
+Eight tile registers of 16 rows × 64 bytes; `tdpbf16ps` and `tdpbssd` add the product of two of them
+to a third (Intel SDM volume 2, "AMX"). The register extents come from a 64-byte configuration, loaded
+per thread. Linux hands out the large register state only to processes that ask for it
+(Documentation/arch/x86/xstate.rst).
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.lower.dot_loops import BYTE, POINTER, VOID, declare
+from tilewright.passes.cpu.dot_plan import GROUP, DotPlan
+
+_ARCH_PRCTL = 158
+_ARCH_REQ_XCOMP_PERM = 0x1023
+_XFEATURE_XTILEDATA = 18
+
+#: tile registers: up to 2 × 2 accumulators, two of the left and two of the right operand
+ACCUMULATORS = (0, 1, 2, 3)
+LEFT = (4, 5)
+RIGHT = (6, 7)
+
+
+def request_amx() -> bool:
+    """Ask Linux for the AMX register state; True when this process may use it.
+
+    Call it once, before the first AMX instruction. Threads made afterwards share the permission.
+    """
+    import ctypes
+    import platform
+
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = [ctypes.c_long] * 3
+    return call(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
+
+
+def tile_configuration(plan: DotPlan) -> bytes:
+    """The 64 bytes `ldtilecfg` wants for this plan: palette 1, then bytes a row and rows per register."""
+    tile, group = plan.micro, GROUP[plan.kind]
+    element = 1 if plan.kind == "amx_int8" else 2
+    data = bytearray(64)
+    data[0] = 1
+
+    def extents(register: int, rows: int, row_bytes: int) -> None:
+        data[16 + 2 * register] = row_bytes
+        data[48 + register] = rows
+
+    for register in ACCUMULATORS:
+        extents(register, tile.rows, 4 * tile.lanes)
+    for register in LEFT:
+        extents(register, tile.rows, tile.unroll * element)
+    for register in RIGHT:
+        extents(register, tile.unroll // group, 4 * tile.lanes)
+    return bytes(data)
+
+
+def emit_amx_config(b: ir.IRBuilder, plan: DotPlan) -> None:
+    """Load the tile configuration of `plan` on the running thread (clears the tile registers)."""
+    data = tile_configuration(plan)
+    name = f"amx_config_{plan.micro.rows}_{plan.micro.lanes}_{data[16 + 2 * LEFT[0]]}"
+    kind = ir.ArrayType(BYTE, 64)
+    table = b.module.globals.get(name)
+    if table is None:
+        table = ir.GlobalVariable(b.module, kind, name)
+        table.linkage = "internal"
+        table.global_constant = True
+        table.align = 64
+        table.initializer = ir.Constant(kind, bytearray(data))
+    b.call(declare(b.module, "llvm.x86.ldtilecfg", VOID, POINTER), [table])
+
+
+def emit_amx_release(b: ir.IRBuilder) -> None:
+    """Give the tile registers back: a dirty state makes every thread switch save 8 KB."""
+    b.call(declare(b.module, "llvm.x86.tilerelease", VOID), [])
+
+
+def same_configuration(one: DotPlan, other: DotPlan) -> bool:
+    """Whether two plans can run under one `emit_amx_config`."""
+    return tile_configuration(one) == tile_configuration(other)

@@ -1,0 +1,303 @@
+"""AMX dot kernels: bf16, int8, and fp16 as the exact sum of two bf16 halves.
+
+`tdpbf16ps` and `tdpbssd` want the right operand with the rows of a 32-bit lane interleaved; a copy in
+that order is made behind the operand's matrix at the start of each call.
+
+A finite fp16 number has 11 significant bits; cutting its fp32 image after 8 of them leaves a
+remainder that bf16 also holds exactly. Four products (high and low of either side) then give what an
+exact multiplication would. Infinities and NaN have no such split (inf - inf), so a call that meets one
+takes the fp32 kernel instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from tilewright.backends.base import TargetInfo
+from tilewright.backends.cpu.lower.amx import (
+    ACCUMULATORS,
+    LEFT,
+    RIGHT,
+    emit_amx_config,
+    emit_amx_release,
+)
+from tilewright.backends.cpu.lower.dot_fetch import Fetcher
+from tilewright.backends.cpu.lower.dot_loops import (
+    BYTE,
+    I64,
+    POINTER,
+    VOID,
+    at,
+    declare,
+    element_type,
+    i64,
+    load,
+    loop,
+    repeat,
+    shuffle,
+)
+from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
+from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan
+from tilewright.passes.cpu.dot_shapes import MicroTile
+
+_I16 = ir.IntType(16)
+_INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "tdpbssd"}
+
+
+def emit_amx_body(
+    b: ir.IRBuilder, plan: DotPlan, target: TargetInfo, configure: bool = True
+) -> None:
+    """The body of an AMX dot function. Without `configure` the caller has loaded the configuration."""
+    kernel = _AmxKernel(b, plan)
+    if plan.kind != "amx_fp16":
+        kernel.interleave()
+        kernel.run(configure)
+        return
+    special = kernel.split_operands()
+    with b.if_else(special, likely=False) as (unusual, usual):
+        with unusual:
+            emit_vector_body(b, _fallback(plan), target)
+        with usual:
+            kernel.run(configure)
+
+
+def _fallback(plan: DotPlan) -> DotPlan:
+    """The fp32 kernel on the same buffers, converting as it goes."""
+    rows = next(r for r in (8, 6, 4, 3, 2, 1) if plan.m % r == 0)
+    unroll = 2 if plan.k % 2 == 0 else 1
+    return replace(
+        plan,
+        kind="fma",
+        micro=MicroTile(rows, plan.micro.vectors, plan.micro.lanes, unroll),
+        a_layout=BufferLayout.row(plan.m, plan.k),
+        b_layout=BufferLayout.panel(plan.k, plan.n, plan.micro.columns),
+        fetch_a=(0, 0),
+        fetch_b=(0, 0),
+    )
+
+
+def _behind(layout: BufferLayout, element: int) -> int:
+    """Byte offset of the working space of a buffer, on a cache line."""
+    return -(-layout.matrix_size * element // 64) * 64
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Where the tile products read: one pair of addresses per product part."""
+
+    left: list[ir.Value]
+    right: list[ir.Value]
+
+
+class _AmxKernel:
+    def __init__(self, b: ir.IRBuilder, plan: DotPlan) -> None:
+        self.b, self.plan = b, plan
+        a, right, acc, next_a, next_lda, next_b, next_ldb = b.function.args
+        self.a, self.right, self.acc = a, right, acc
+        tile = plan.micro
+        self.element = ELEMENT_BITS[plan.a_type] // 8
+        self.group = GROUP[plan.kind]
+        self.row_tiles = plan.m // tile.rows
+        self.panels = plan.n // tile.columns
+        self.steps = plan.k // tile.unroll
+        self.copy = at(b, right, _behind(plan.b_layout, self.element))
+        self.strip = plan.k * tile.lanes * self.element
+        """Bytes of the interleaved copy of one column of hardware tiles."""
+        self.fetcher = Fetcher(
+            b, self.panels * -(-self.row_tiles // 2),
+            [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
+        )  # fmt: skip
+        self.sources = _Sources([a], [self.copy])
+
+    # ---- copies ----------------------------------------------------------------------------------
+
+    def interleave(self) -> None:
+        """Copy b with the rows of a lane side by side: [strip][k / group][lane][group]."""
+        b, plan = self.b, self.plan
+        kind = ir.VectorType(element_type(plan.b_type), plan.micro.lanes)
+
+        def group(place: ir.Value, out: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            row = plan.micro.columns * self.element
+            rows = [load(b, at(b, place, r * row), kind, self.element) for r in range(self.group)]
+            b.store(_zip(b, rows), out, align=4 * plan.micro.lanes)
+            return state
+
+        self._each_group(group, [])
+
+    def _each_group(
+        self, body: Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]],
+        carried: list[ir.Value],
+    ) -> list[ir.Value]:  # fmt: skip
+        """`body(address of the first row, address in the copy, state)` for every group of rows."""
+        b, plan, tile = self.b, self.plan, self.plan.micro
+        row = tile.columns * self.element
+
+        def panel(j: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            source = at(b, self.right, b.mul(j, i64(plan.k * row)))
+            out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
+
+            def rows(p: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
+                first = at(b, source, b.mul(p, i64(self.group * row)))
+                place = at(b, out, b.mul(p, i64(4 * tile.lanes)))
+                for v in range(tile.vectors):
+                    shift = v * tile.lanes * self.element
+                    inner = body(at(b, first, shift), at(b, place, v * self.strip), inner)
+                return inner
+
+            return loop(b, 0, plan.k // self.group, 1, rows, state)
+
+        return loop(b, 0, self.panels, 1, panel, carried)
+
+    def split_operands(self) -> ir.Value:
+        """Write the bf16 halves of both operands; whether any element is infinite or NaN."""
+        b, plan, tile = self.b, self.plan, self.plan.micro
+        count = plan.m * plan.k
+        lanes = next(w for w in (32, 16, 8, 4, 2, 1) if count % w == 0)
+        high = at(b, self.a, _behind(plan.a_layout, 2))
+        low = at(b, high, 2 * count)
+        halves = ir.VectorType(ir.HalfType(), lanes)
+
+        def chunk(i: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            offset = b.mul(i, i64(2))
+            value = load(b, at(b, self.a, offset), halves, 2)
+            for part, base in zip(_split(b, value), (high, low), strict=True):
+                b.store(part, at(b, base, offset), align=2)
+            return [_larger(b, state[0], value)]
+
+        zero = ir.Constant(ir.VectorType(_I16, lanes), None)
+        seen_a = loop(b, 0, count, lanes, chunk, [zero])[0]
+        row = tile.columns * 2
+        rows_kind = ir.VectorType(ir.HalfType(), tile.lanes)
+        low_copy = plan.k * plan.n * 2
+
+        def group(place: ir.Value, out: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            x, y = (load(b, at(b, place, r * row), rows_kind, 2) for r in (0, 1))
+            parts = zip(_split(b, x), _split(b, y), (0, low_copy), strict=True)
+            for first, second, shift in parts:
+                b.store(_zip(b, [first, second]), at(b, out, shift), align=4 * tile.lanes)
+            return [_larger(b, _larger(b, state[0], x), y)]
+
+        zero = ir.Constant(ir.VectorType(_I16, tile.lanes), None)
+        seen_b = self._each_group(group, [zero])[0]
+        self.sources = _Sources([high, low], [self.copy, at(b, self.copy, low_copy)])
+        infinity = ir.Constant(_I16, 0x7C00)
+        return b.or_(
+            b.icmp_unsigned(">=", _largest(b, seen_a), infinity),
+            b.icmp_unsigned(">=", _largest(b, seen_b), infinity),
+        )
+
+    # ---- products --------------------------------------------------------------------------------
+
+    def run(self, configure: bool) -> None:
+        """All register blocks of 2 row tiles by the panel's column tiles."""
+        b, plan = self.b, self.plan
+        if configure:
+            emit_amx_config(b, plan)
+        blocks = -(-self.row_tiles // 2)
+
+        def panel(j: ir.Value) -> None:
+            def block(i: ir.Value, rows: int) -> None:
+                self.block(i, j, rows, b.add(b.mul(j, i64(blocks)), i))
+
+            repeat(b, self.row_tiles // 2, lambda i: block(i, 2))
+            if self.row_tiles % 2:
+                block(i64(self.row_tiles // 2), 1)
+
+        repeat(b, self.panels, panel)
+        if configure:
+            emit_amx_release(b)
+
+    def block(self, i: ir.Value, j: ir.Value, rows: int, number: ir.Value) -> None:
+        """Accumulate `rows` × `vectors` hardware tiles over the whole depth."""
+        b, plan, tile = self.b, self.plan, self.plan.micro
+        acc_row = 4 * tile.columns
+        first_row = b.mul(i, i64(2 * tile.rows))
+        acc = at(b, self.acc, b.mul(b.add(b.mul(j, i64(plan.m)), first_row), i64(acc_row)))
+        places = [
+            (ACCUMULATORS[2 * r + v], at(b, acc, r * tile.rows * acc_row + v * 4 * tile.lanes))
+            for r in range(rows)
+            for v in range(tile.vectors)
+        ]
+        for register, place in places:
+            self._load(register, place, acc_row)
+        a_row = plan.k * self.element
+        skip_a = b.mul(first_row, i64(a_row))
+        skip_b = b.mul(j, i64(tile.vectors * self.strip))
+
+        def step(s: ir.Value) -> None:
+            self.fetcher.emit(number, s, self.steps)
+            x = b.add(skip_a, b.mul(s, i64(tile.unroll * self.element)))
+            y = b.add(skip_b, b.mul(s, i64(tile.unroll * tile.lanes * self.element)))
+            self._products(x, y, rows, a_row)
+
+        repeat(b, self.steps, step)
+        store = declare(b.module, "llvm.x86.tilestored64", VOID, BYTE, POINTER, I64)
+        for register, place in places:
+            b.call(store, [_register(register), place, i64(acc_row)])
+
+    def _products(self, x: ir.Value, y: ir.Value, rows: int, a_row: int) -> None:
+        """One depth step. fp16 visits its four combinations so that each changes one operand only."""
+        b, tile = self.b, self.plan.micro
+        name = f"llvm.x86.{_INSTRUCTION[self.plan.kind]}"
+        multiply = declare(b.module, name, VOID, BYTE, BYTE, BYTE)
+        many = len(self.sources.left) > 1
+        loaded_left = loaded_right = -1
+        for left, right in [(0, 0), (1, 0), (1, 1), (0, 1)] if many else [(0, 0)]:
+            for r in range(rows):
+                if left != loaded_left:
+                    place = at(b, self.sources.left[left], x)
+                    self._load(LEFT[r], at(b, place, r * self.plan.micro.rows * a_row), a_row)
+                for v in range(tile.vectors):
+                    if right != loaded_right and r == 0:
+                        place = at(b, self.sources.right[right], y)
+                        self._load(RIGHT[v], at(b, place, v * self.strip), 4 * tile.lanes)
+                    sums = _register(ACCUMULATORS[2 * r + v])
+                    b.call(multiply, [sums, _register(LEFT[r]), _register(RIGHT[v])])
+            loaded_left, loaded_right = left, right
+
+    def _load(self, register: int, place: ir.Value, stride: int) -> None:
+        b = self.b
+        intrinsic = declare(b.module, "llvm.x86.tileloadd64", VOID, BYTE, POINTER, I64)
+        b.call(intrinsic, [_register(register), place, i64(stride)])
+
+
+def _register(number: int) -> ir.Constant:
+    return ir.Constant(BYTE, number)
+
+
+def _zip(b: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
+    """Interleave vectors: lane 0 of each, lane 1 of each …"""
+    if len(rows) == 4:
+        # in two steps: (0, 2) and (1, 3), then both
+        rows = [_zip(b, [rows[0], rows[2]]), _zip(b, [rows[1], rows[3]])]
+    lanes = rows[0].type.count
+    return shuffle(b, rows[0], rows[1], [lane for n in range(lanes) for lane in (n, lanes + n)])
+
+
+def _split(b: ir.IRBuilder, halves: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The two bf16 vectors (as i16) whose sum is the fp16 vector."""
+    lanes = halves.type.count
+    whole = ir.VectorType(ir.IntType(32), lanes)
+    floats, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(_I16, lanes)
+    sixteen = ir.Constant(whole, [16] * lanes)
+    value = b.fpext(halves, floats)
+    bits = b.bitcast(value, whole)
+    high = b.and_(bits, ir.Constant(whole, [0xFFFF0000] * lanes))
+    low = b.bitcast(b.fsub(value, b.bitcast(high, floats)), whole)
+    return tuple(b.trunc(b.lshr(x, sixteen), narrow) for x in (high, low))  # type: ignore[return-value]
+
+
+def _larger(b: ir.IRBuilder, seen: ir.Value, halves: ir.Value) -> ir.Value:
+    """Lane-wise maximum of `seen` and the magnitudes' bits."""
+    lanes = halves.type.count
+    bits = b.and_(b.bitcast(halves, seen.type), ir.Constant(seen.type, [0x7FFF] * lanes))
+    maximum = declare(b.module, f"llvm.umax.v{lanes}i16", seen.type, seen.type, seen.type)
+    return b.call(maximum, [seen, bits])
+
+
+def _largest(b: ir.IRBuilder, seen: ir.Value) -> ir.Value:
+    name = f"llvm.vector.reduce.umax.v{seen.type.count}i16"
+    return b.call(declare(b.module, name, _I16, seen.type), [seen])

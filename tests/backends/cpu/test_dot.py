@@ -1,0 +1,96 @@
+"""Dot micro-kernels against NumPy, and what their assembly must not do."""
+
+import numpy as np
+import pytest
+
+from tilewright.backends.cpu.dot_probe import (
+    NUMPY,
+    TARGETS,
+    CompiledDot,
+    assembly,
+    runs_here,
+    vector_spills,
+)
+from tilewright.passes.cpu.dot_plan import plan_dot
+
+SHAPES = [(1, 1, 1), (1, 128, 64), (3, 5, 7), (16, 16, 16), (17, 33, 65), (24, 48, 5), (96, 96, 32)]
+TYPES = [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("i8", "i8", "i32"), ("i16", "i16", "i32"),
+         ("i32", "i32", "i32"), ("i64", "i64", "i64")]  # fmt: skip
+LEVELS = ["sse2", "avx2", "avx512", "avx512vnni"]
+
+
+def _matrix(rng, shape, name, wanted):
+    kind = NUMPY[name]
+    if name[0] == "f":
+        return rng.standard_normal(shape).astype(kind)
+    limits = np.iinfo(NUMPY[wanted])
+    return rng.integers(limits.min, limits.max, shape, NUMPY[wanted], endpoint=True).astype(kind)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("types", TYPES, ids=lambda t: "-".join(t))
+def test_matches_numpy(level, types):
+    target = TARGETS[level]
+    if not runs_here(target):
+        pytest.skip(f"this machine lacks {level}")
+    rng = np.random.default_rng(7)
+    for shape in SHAPES:
+        m, n, k = shape
+        plan = plan_dot(m, n, k, *types, target)
+        a = _matrix(rng, (m, k), plan.a_type, types[0])
+        b = _matrix(rng, (k, n), plan.b_type, types[1])
+        acc = _matrix(rng, (m, n), plan.acc_type, types[2])
+        dot = CompiledDot(plan, target)
+        for fetch in (False, True):
+            result = dot(a, b, acc, fetch)
+            if plan.acc_type[0] == "i":
+                wide = NUMPY[plan.acc_type]
+                with np.errstate(over="ignore"):
+                    np.testing.assert_array_equal(result, acc + a.astype(wide) @ b.astype(wide))
+            else:
+                exact = acc.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+                bound = np.abs(acc) + np.abs(a).astype(np.float64) @ np.abs(b)
+                assert (np.abs(result - exact) <= (k + 1) * np.finfo(acc.dtype).eps * bound).all()
+
+
+@pytest.mark.parametrize("level", [*LEVELS, "neon"])
+@pytest.mark.parametrize("types", TYPES, ids=lambda t: "-".join(t))
+def test_nothing_spills(level, types):
+    # AVX2 and SSE have no 64-bit multiply: what replaces it needs more registers than there are
+    if types[0] == "i64" and level in ("sse2", "neon"):
+        pytest.skip("no 64-bit vector multiply")
+    for shape in [(128, 128, 32), (64, 64, 64), (17, 33, 65), (192, 192, 64), (64, 16, 128)]:
+        plan = plan_dot(*shape, *types, TARGETS[level])
+        assert vector_spills(assembly(plan, TARGETS[level])) == 0, str(plan)
+
+
+@pytest.mark.parametrize(
+    ("level", "types", "instruction"),
+    [
+        ("sse2", ("f32", "f32", "f32"), "mulps"),
+        ("sse2", ("i8", "i8", "i32"), "pmaddwd"),
+        ("avx2", ("f32", "f32", "f32"), "vfmadd231ps"),
+        ("avx512", ("f32", "f32", "f32"), "vfmadd231ps"),
+        ("avx512", ("i8", "i8", "i32"), "vpmaddwd"),
+        ("avx512vnni", ("i8", "i8", "i32"), "vpdpwssd"),
+        ("neon", ("f32", "f32", "f32"), "fmla"),
+        ("neon", ("i8", "i8", "i32"), "smlal"),
+    ],
+)
+def test_instructions(level, types, instruction):
+    asm = assembly(plan_dot(64, 64, 32, *types, TARGETS[level]), TARGETS[level])
+    assert instruction in asm
+    assert "fmaf" not in asm  # the library function, once a lane
+    assert ("prefetcht1" in asm) == (level != "neon")
+
+
+def test_padding_and_neighbours_stay_out_of_the_result():
+    """Buffers are filled with NaN around the matrices; a narrow result must not see it."""
+    target = TARGETS["sse2"]
+    if not runs_here(target):
+        pytest.skip("not x86-64")
+    plan = plan_dot(5, 3, 9, "f32", "f32", "f32", target)
+    ones = CompiledDot(plan, target)(
+        np.ones((5, 9), np.float32), np.ones((9, 3), np.float32), np.zeros((5, 3), np.float32)
+    )
+    np.testing.assert_array_equal(ones, np.full((5, 3), 9, np.float32))
