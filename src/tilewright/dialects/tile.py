@@ -45,6 +45,10 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.ir.upstream import widen_conversions
+
+widen_conversions()
+
 
 @irdl_attr_definition
 class PtrType(ParametrizedAttribute, TypeAttribute):

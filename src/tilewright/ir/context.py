@@ -12,6 +12,8 @@ from importlib import import_module
 from xdsl.context import Context
 from xdsl.ir import Attribute, Dialect, Operation
 
+from tilewright.ir.upstream import widen_conversions
+
 _UPSTREAM = ("builtin", "func", "arith", "math", "scf", "vector", "memref", "ub")
 _OWN = (("tile", "tilewright.dialects.tile", "Tile"), ("cpu", "tilewright.dialects.cpu", "Cpu"))
 _CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB"}
@@ -23,6 +25,7 @@ def _factory(module: str, attribute: str) -> Dialect:
 
 def new_context() -> Context:
     """A context in which every dialect is registered; each is imported when text first names it."""
+    widen_conversions()
     context = Context()
     for name in _UPSTREAM:
         module = f"xdsl.dialects.{name}"

@@ -1,0 +1,59 @@
+"""What xDSL's `arith` is stricter about than MLIR's.
+
+In MLIR the integer conversions act lane by lane on tensors; xDSL 0.74 declares them for scalars only,
+in operand constraints and verifiers. `widen_conversions` gives those seven operations MLIR's
+definition. It changes xDSL's classes in place, because everybody makes operations with them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloatConstr, IntegerType, container_of
+from xdsl.irdl import OperandDef, ResultDef
+from xdsl.utils.exceptions import VerifyException
+
+
+def _element(kind: Any) -> Any:
+    return getattr(kind, "element_type", kind)
+
+
+def _verify_shapes(op: Any) -> None:
+    source, result = op.operands[0].type, op.results[0].type
+    shapes = [k.get_shape() if hasattr(k, "get_shape") else () for k in (source, result)]
+    if shapes[0] != shapes[1]:
+        raise VerifyException(f"{op.name}: shapes differ: {source} and {result}")
+
+
+def _verify_narrower(op: Any) -> None:
+    _verify_shapes(op)
+    if not _element(op.results[0].type).width.data < _element(op.operands[0].type).width.data:
+        raise VerifyException("Destination bit-width must be smaller than the input bit-width")
+
+
+def _verify_wider(op: Any) -> None:
+    _verify_shapes(op)
+    if not _element(op.results[0].type).width.data > _element(op.operands[0].type).width.data:
+        raise VerifyException("Destination bit-width must be larger than the input bit-width")
+
+
+@functools.cache
+def widen_conversions() -> None:
+    """Let the integer conversions of xDSL's `arith` take tensors. Does nothing the second time."""
+    integer, floating = container_of(IntegerType), container_of(AnyFloatConstr)
+    table = (
+        (arith.TruncIOp, integer, integer, _verify_narrower),
+        (arith.ExtSIOp, integer, integer, _verify_wider),
+        (arith.ExtUIOp, integer, integer, _verify_wider),
+        (arith.SIToFPOp, integer, floating, _verify_shapes),
+        (arith.UIToFPOp, integer, floating, _verify_shapes),
+        (arith.FPToSIOp, floating, integer, _verify_shapes),
+        (arith.FPToUIOp, floating, integer, _verify_shapes),
+    )
+    for kind, source, result, verify in table:
+        definition = kind.get_irdl_definition()
+        definition.operands[0] = (definition.operands[0][0], OperandDef(source))
+        definition.results[0] = (definition.results[0][0], ResultDef(result))
+        kind.verify_ = verify  # type: ignore[method-assign]
