@@ -1,0 +1,86 @@
+// RUN: cse
+// Equal operations in one block, commuted operands included.
+// CHECK-LABEL: @commuted
+func.func @commuted(%p: !tile.ptr<i32>, %x: i32, %y: i32) {
+  // CHECK: [[A:%.+]] = arith.addi %x, %y : i32
+  // CHECK-NEXT: arith.muli [[A]], [[A]]
+  %a = arith.addi %x, %y : i32
+  %b = arith.addi %y, %x : i32
+  %c = arith.muli %a, %b : i32
+  tile.store %p, %c : !tile.ptr<i32>, i32
+  func.return
+}
+
+// -----
+// Subtraction does not commute.
+// CHECK-LABEL: @ordered
+func.func @ordered(%p: !tile.ptr<i32>, %x: i32, %y: i32) {
+  // CHECK-COUNT-2: arith.subi
+  %a = arith.subi %x, %y : i32
+  %b = arith.subi %y, %x : i32
+  %c = arith.muli %a, %b : i32
+  tile.store %p, %c : !tile.ptr<i32>, i32
+  func.return
+}
+
+// -----
+// What one branch computes is not known in the other, nor after the branches.
+// CHECK-LABEL: @branches
+func.func @branches(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
+  // CHECK-COUNT-3: arith.addi
+  scf.if %c {
+    %a = arith.addi %x, %x : i32
+    tile.store %p, %a : !tile.ptr<i32>, i32
+  } else {
+    %a = arith.addi %x, %x : i32
+    tile.store %p, %a : !tile.ptr<i32>, i32
+  }
+  %b = arith.addi %x, %x : i32
+  tile.store %p, %b : !tile.ptr<i32>, i32
+  func.return
+}
+
+// -----
+// 0.0 and -0.0 are different constants; loads are never merged.
+// CHECK-LABEL: @zeros
+func.func @zeros(%p: !tile.ptr<f32>) {
+  // CHECK: arith.constant 0.0
+  // CHECK: arith.constant -0.0
+  // CHECK-COUNT-2: tile.load
+  %a = arith.constant 0.0 : f32
+  %b = arith.constant -0.0 : f32
+  %x = tile.load %p : !tile.ptr<f32> to f32
+  tile.store %p, %a : !tile.ptr<f32>, f32
+  %y = tile.load %p : !tile.ptr<f32> to f32
+  %z = arith.addf %x, %y : f32
+  tile.store %p, %z : !tile.ptr<f32>, f32
+  tile.store %p, %b : !tile.ptr<f32>, f32
+  func.return
+}
+
+// -----
+// Reductions are equal when their regions are.
+// CHECK-LABEL: @reductions
+func.func @reductions(%p: !tile.ptr<f32>, %x: tensor<8xf32>) {
+  // CHECK-COUNT-2: "tile.reduce"
+  // CHECK-NOT: "tile.reduce"
+  %a = "tile.reduce"(%x) <{axis = 0 : i64}> ({
+  ^bb0(%u: f32, %v: f32):
+    %w = arith.addf %u, %v : f32
+    tile.yield %w : f32
+  }) : (tensor<8xf32>) -> f32
+  %b = "tile.reduce"(%x) <{axis = 0 : i64}> ({
+  ^bb0(%u: f32, %v: f32):
+    %w = arith.addf %u, %v : f32
+    tile.yield %w : f32
+  }) : (tensor<8xf32>) -> f32
+  %c = "tile.reduce"(%x) <{axis = 0 : i64}> ({
+  ^bb0(%u: f32, %v: f32):
+    %w = arith.maximumf %u, %v : f32
+    tile.yield %w : f32
+  }) : (tensor<8xf32>) -> f32
+  tile.store %p, %a : !tile.ptr<f32>, f32
+  tile.store %p, %b : !tile.ptr<f32>, f32
+  tile.store %p, %c : !tile.ptr<f32>, f32
+  func.return
+}

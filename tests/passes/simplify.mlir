@@ -1,0 +1,150 @@
+// RUN: simplify
+// CHECK-LABEL: @integers
+func.func @integers(%p: tensor<8x!tile.ptr<i32>>, %x: tensor<8xi32>) {
+  // CHECK-NEXT: tile.store %p, %x
+  // CHECK-NEXT: func.return
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zeros = tile.splat %c0 : i32 to tensor<8xi32>
+  %ones = tile.splat %c1 : i32 to tensor<8xi32>
+  %a = arith.addi %zeros, %x : tensor<8xi32>
+  %b = arith.muli %a, %ones : tensor<8xi32>
+  %c = arith.muli %b, %zeros : tensor<8xi32>
+  %d = arith.ori %b, %c : tensor<8xi32>
+  %e = arith.remsi %d, %ones : tensor<8xi32>
+  %f = arith.subi %d, %e : tensor<8xi32>
+  %g = arith.andi %f, %f : tensor<8xi32>
+  tile.store %p, %g : tensor<8x!tile.ptr<i32>>, tensor<8xi32>
+  func.return
+}
+
+// -----
+// x + 0.0 is not x when x is -0.0; x - 0.0, x * 1.0 and x / 1.0 are.
+// CHECK-LABEL: @floats
+func.func @floats(%p: !tile.ptr<f32>, %x: f32) {
+  // CHECK: [[S:%.+]] = arith.addf %x, {{%.+}} : f32
+  // CHECK-NEXT: tile.store %p, [[S]]
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %a = arith.addf %x, %zero : f32
+  %b = arith.subf %a, %zero : f32
+  %c = arith.mulf %one, %b : f32
+  %d = arith.divf %c, %one : f32
+  tile.store %p, %d : !tile.ptr<f32>, f32
+  func.return
+}
+
+// -----
+// CHECK-LABEL: @conversions
+func.func @conversions(%p: !tile.ptr<i32>, %q: !tile.ptr<f16>, %x: i32, %h: f16, %c: i1) {
+  // CHECK-NEXT: tile.store %p, %x
+  // CHECK-NEXT: tile.store %q, %h
+  // CHECK-NEXT: scf.if %c
+  %a = arith.extsi %x : i32 to i64
+  %b = arith.trunci %a : i64 to i32
+  tile.store %p, %b : !tile.ptr<i32>, i32
+  %f = arith.extf %h : f16 to f32
+  %g = arith.extf %f : f32 to f64
+  %i = arith.truncf %g : f64 to f16
+  tile.store %q, %i : !tile.ptr<f16>, f16
+  %w = arith.extui %c : i1 to i32
+  %z = arith.constant 0 : i32
+  %d = tile.cmpi "ne", %w, %z : i32, i32 to i1
+  scf.if %d {
+    tile.store %p, %x : !tile.ptr<i32>, i32
+  }
+  func.return
+}
+
+// -----
+// Arithmetic on equal lanes is scalar arithmetic; shapes of splats are free.
+// CHECK-LABEL: @lanes
+func.func @lanes(%p: tensor<4x8x!tile.ptr<f32>>, %x: f32, %y: f32) {
+  // CHECK-NEXT: [[S:%.+]] = arith.addf %x, %y : f32
+  // CHECK-NEXT: [[T:%.+]] = tile.splat [[S]] : f32 to tensor<4x8xf32>
+  // CHECK-NEXT: tile.store %p, [[T]]
+  %a = tile.splat %x : f32 to tensor<8xf32>
+  %b = tile.splat %y : f32 to tensor<8xf32>
+  %c = arith.addf %a, %b : tensor<8xf32>
+  %d = tile.expand_dims %c, 0 : i32 : tensor<8xf32> to tensor<1x8xf32>
+  %e = tile.broadcast %d : tensor<1x8xf32> to tensor<4x8xf32>
+  tile.store %p, %e : tensor<4x8x!tile.ptr<f32>>, tensor<4x8xf32>
+  func.return
+}
+
+// -----
+// CHECK-LABEL: @branches
+func.func @branches(%p: !tile.ptr<i32>, %x: i32, %c: i1) {
+  // CHECK-NEXT: arith.constant
+  // CHECK-NEXT: [[R:%.+]] = scf.if %c -> (i32)
+  // CHECK: tile.store %p, %x
+  // CHECK: tile.store %p, [[R]]
+  %true = arith.constant true
+  %one = arith.constant 1 : i32
+  %a = scf.if %true -> (i32) {
+    scf.yield %x : i32
+  } else {
+    scf.yield %one : i32
+  }
+  %r:3 = scf.if %c -> (i32, i32, i32) {
+    scf.yield %a, %x, %one : i32, i32, i32
+  } else {
+    scf.yield %x, %one, %one : i32, i32, i32
+  }
+  tile.store %p, %r#0 : !tile.ptr<i32>, i32
+  tile.store %p, %r#1 : !tile.ptr<i32>, i32
+  func.return
+}
+
+// -----
+// Loops of no and of one iteration; the second store is that of iteration 5.
+// CHECK-LABEL: @loops
+func.func @loops(%p: !tile.ptr<i32>, %x: i32) {
+  // CHECK-NEXT: [[I:%.+]] = arith.constant 5 : i32
+  // CHECK-NEXT: tile.store %p, [[I]]
+  // CHECK-NEXT: tile.store %p, %x
+  // CHECK-NEXT: func.return
+  %lb = arith.constant 5 : i32
+  %ub = arith.constant 6 : i32
+  %step = arith.constant 4 : i32
+  %r = scf.for %i = %ub to %lb step %step iter_args(%a = %x) -> (i32) : i32 {
+    %b = arith.addi %a, %i : i32
+    scf.yield %b : i32
+  }
+  scf.for %i = %lb to %ub step %step : i32 {
+    tile.store %p, %i : !tile.ptr<i32>, i32
+  }
+  tile.store %p, %r : !tile.ptr<i32>, i32
+  func.return
+}
+
+// -----
+// Unused loads go, volatile ones and loops with effects stay.
+// CHECK-LABEL: @dead
+func.func @dead(%p: !tile.ptr<i32>, %n: i32) {
+  // CHECK-NEXT: tile.load %p {volatile = true}
+  // CHECK-NEXT: func.return
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = tile.load %p : !tile.ptr<i32> to i32
+  %b = tile.load %p {volatile = true} : !tile.ptr<i32> to i32
+  scf.for %i = %zero to %n step %one : i32 {
+    %c = tile.load %p : !tile.ptr<i32> to i32
+  }
+  func.return
+}
+
+// -----
+// CHECK-LABEL: @reciprocal_shapes
+func.func @reciprocal_shapes(%p: tensor<4x8x!tile.ptr<f32>>, %x: tensor<4x8xf32>, %y: tensor<32xf32>) {
+  // CHECK-NEXT: tile.store %p, %x
+  // CHECK-NEXT: [[R:%.+]] = tile.reshape %y : tensor<32xf32> to tensor<4x8xf32>
+  // CHECK-NEXT: tile.store %p, [[R]]
+  %t = tile.trans %x, [1, 0] : tensor<4x8xf32> to tensor<8x4xf32>
+  %u = tile.trans %t, [1, 0] : tensor<8x4xf32> to tensor<4x8xf32>
+  tile.store %p, %u : tensor<4x8x!tile.ptr<f32>>, tensor<4x8xf32>
+  %v = tile.reshape %y : tensor<32xf32> to tensor<2x16xf32>
+  %w = tile.reshape %v : tensor<2x16xf32> to tensor<4x8xf32>
+  tile.store %p, %w : tensor<4x8x!tile.ptr<f32>>, tensor<4x8xf32>
+  func.return
+}
