@@ -28,9 +28,15 @@ Index = int | SSAValue
 class Emitter:
     """Appends operations to the end of `block` (before nothing: blocks are built in order)."""
 
-    def __init__(self, block: Block, location: Any = None) -> None:
+    def __init__(self, block: Block, location: Any = None, outer: Emitter | None = None) -> None:
         self.block = block
         self.location = location
+        self.outer = outer
+        self._constants: dict[tuple[float, Attribute], SSAValue] = {}
+
+    def inside(self, block: Block) -> Emitter:
+        """An emitter for a block nested in this one: constants from here are visible there."""
+        return Emitter(block, self.location, self)
 
     def add(self, op: Operation) -> Any:
         """Append `op`; its only result, or the operation when it has none or several."""
@@ -48,15 +54,23 @@ class Emitter:
         return self.constant(index, i64)
 
     def constant(self, value: float, kind: Attribute) -> SSAValue:
-        """A scalar constant."""
+        """A scalar constant; one operation for equal constants that are visible here."""
+        key = (value, kind)
+        scope: Emitter | None = self
+        while scope is not None:
+            if (found := scope._constants.get(key)) is not None:
+                return found
+            scope = scope.outer
         attr = (
             IntegerAttr(int(value), kind)
             if isinstance(kind, IntegerType)
             else FloatAttr(float(value), kind)  # type: ignore[arg-type]
         )
-        return self.add(
+        result = self.add(
             arith.ConstantOp.create(result_types=[kind], properties={"value": attr})
         )
+        self._constants[key] = result
+        return result
 
     def plus(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
@@ -206,7 +220,7 @@ class Emitter:
         if self.location is not None:
             op.location = self.location
         self.block.add_op(op)
-        return Emitter(body, self.location), body.args[0], list(body.args[1:]), op
+        return self.inside(body), body.args[0], list(body.args[1:]), op
 
     def branch(
         self, condition: SSAValue, result_types: list[Attribute]
@@ -221,8 +235,8 @@ class Emitter:
             op.location = self.location
         self.block.add_op(op)
         return (
-            Emitter(op.true_region.block, self.location),
-            Emitter(op.false_region.block, self.location),
+            self.inside(op.true_region.block),
+            self.inside(op.false_region.block),
             op,
         )
 

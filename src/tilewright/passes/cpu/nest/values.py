@@ -158,7 +158,7 @@ class Body:
             self.lanes(v, at) if tile.is_tile(v) else self.scalar(v) for v in op.iter_args
         ]
         block = Block(arg_types=[op.body.block.args[0].type, *(v.type for v in carried)])
-        inner = self.nested(Emitter(block, op.location))
+        inner = self.nested(self.emit.inside(block))
         inner.bind_scalar(op.body.block.args[0], block.args[0])
         for old, new in zip(op.body.block.args[1:], block.args[1:], strict=True):
             if tile.is_tile(old):
@@ -186,7 +186,7 @@ class Body:
         blocks = []
         for region in op.regions:
             block = Block()
-            inner = self.nested(Emitter(block, op.location))
+            inner = self.nested(self.emit.inside(block))
             if region.blocks:
                 inner.run(list(region.block.ops), at)
                 inner.emit.yield_values(inner._yielded(list(region.block.last_op.operands), at))
