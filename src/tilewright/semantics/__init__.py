@@ -1,1 +1,14 @@
-"""(see docs/architecture.md)"""
+"""The meaning of the kernel language over an abstract builder: promotion, shapes, errors.
+
+`Semantics(builder)` has one method for each operation; `TensorValue` is what they take and give.
+"""
+
+from tilewright.semantics.builder import Builder, EagerBuilder
+from tilewright.semantics.core import PYTHON_BUILTINS, TENSOR_METHODS, Semantics
+from tilewright.semantics.memory import BlockPointer, TensorDescriptor
+from tilewright.semantics.values import TensorValue, describe, type_text
+
+__all__ = [
+    "PYTHON_BUILTINS", "TENSOR_METHODS", "BlockPointer", "Builder", "EagerBuilder", "Semantics",
+    "TensorDescriptor", "TensorValue", "describe", "type_text",
+]  # fmt: skip

@@ -1,0 +1,113 @@
+"""Atomic read-modify-write operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.memory import Memory
+from tilewright.semantics.values import TensorValue
+
+_SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
+_SCOPES = ("cta", "gpu", "sys")
+
+
+class Atomics(Memory):
+    """`atomic_add` … `atomic_cas`; each gives the value that was in memory."""
+
+    def atomic_add(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer += val`; the old value."""
+        return self._rmw("add", pointer, val, mask, sem, scope)
+
+    def atomic_max(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer = max(*pointer, val)`; the old value."""
+        return self._rmw("max", pointer, val, mask, sem, scope)
+
+    def atomic_min(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer = min(*pointer, val)`; the old value."""
+        return self._rmw("min", pointer, val, mask, sem, scope)
+
+    def atomic_and(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer &= val`; the old value."""
+        return self._rmw("and", pointer, val, mask, sem, scope)
+
+    def atomic_or(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer |= val`; the old value."""
+        return self._rmw("or", pointer, val, mask, sem, scope)
+
+    def atomic_xor(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer ^= val`; the old value."""
+        return self._rmw("xor", pointer, val, mask, sem, scope)
+
+    def atomic_xchg(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`*pointer = val`; the old value."""
+        return self._rmw("xchg", pointer, val, mask, sem, scope)
+
+    def atomic_cas(
+        self, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """`if *pointer == cmp: *pointer = val`; the old value."""
+        what = "tl.atomic_cas"
+        pointer = self._pointer_argument(what, pointer)
+        element = self._atomic_element(what, pointer, "xchg")
+        compare, value = (
+            self._to_access_shape(what, name, self._number_as(unwrap_constexpr(v), element), pointer)
+            for name, v in (("cmp", cmp), ("val", val))
+        )
+        return self.emit(
+            "tile.atomic_cas", [pointer, compare, value], element.with_shape(pointer.shape),
+            **self._ordering(what, sem, scope),
+        )  # fmt: skip
+
+    def _ordering(self, what: str, sem: Any, scope: Any) -> dict[str, str]:
+        order = self.known_text(sem, f"{what}: sem", ("", *_SEMANTICS))
+        extent = self.known_text(scope, f"{what}: scope", ("", *_SCOPES))
+        return {"sem": order or "acq_rel", "scope": extent or "gpu"}
+
+    def _atomic_element(self, what: str, pointer: TensorValue, kind: str) -> Any:
+        element = pointer.dtype.element_ty
+        if pointer.dtype.const:
+            raise KernelTypeError(f"{what} through a const pointer ({pointer.dtype})")
+        if element.is_bool() or element.is_fp8():
+            raise KernelTypeError(
+                f"{what} has no form for elements of type {element}",
+                help="use int32 for flags and fp16 or wider for floats",
+            )
+        if kind in ("and", "or", "xor") and not element.is_int():
+            raise KernelTypeError(f"{what} needs integers, got elements of type {element}")
+        return element
+
+    def _rmw(
+        self, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any
+    ) -> TensorValue:
+        what = f"tl.atomic_{kind}"
+        pointer = self._pointer_argument(what, pointer)
+        element = self._atomic_element(what, pointer, kind)
+        value = self._number_as(unwrap_constexpr(val), element)
+        value = self._to_access_shape(what, "val", value, pointer)
+        mask = self._mask_argument(what, unwrap_constexpr(mask), pointer)
+        if kind in ("add", "max", "min") and element.is_floating():
+            kind = f"f{kind}"
+        elif kind in ("max", "min") and element.is_int_unsigned():
+            kind = f"u{kind}"
+        ordering = self._ordering(what, sem, scope)
+        return self.emit(
+            "tile.atomic_rmw", [pointer, value, mask], t.block_type(element, pointer.shape)
+            if pointer.shape else element, kind=kind, **ordering,
+        )  # fmt: skip

@@ -1,0 +1,215 @@
+"""What all parts of `Semantics` share: making values, constants, broadcasting, argument checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.builder import Builder
+from tilewright.semantics.promotion import literal_type
+from tilewright.semantics.values import TensorValue, describe, type_text
+
+
+class SemanticsBase:
+    """Holds the builder.
+
+    `call(function, args)` runs a user's function (a `KernelFunction` or a `tl` name) on semantic
+    values and returns its result: the front end inlines it, eager mode calls it. `debug` keeps
+    `device_assert`. `dot_precision` is what `tl.dot` means by default.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        *,
+        call: Callable[[Any, Sequence[Any]], Any] | None = None,
+        debug: bool = False,
+        dot_precision: str = "ieee",
+    ) -> None:
+        self.builder = builder
+        self.debug = debug
+        self.dot_precision = dot_precision
+        self._call = call
+
+    # ---- making values -------------------------------------------------------------------------
+
+    def tensor(self, handle: Any, kind: Any) -> TensorValue:
+        """A value of this semantics from a builder's handle."""
+        return TensorValue(handle, kind, self)
+
+    def emit(
+        self, name: str, operands: Sequence[TensorValue | None], kind: Any, /, **attributes: Any
+    ) -> TensorValue:
+        """One operation with one result of type `kind`."""
+        handles = [None if v is None else v.handle for v in operands]
+        return TensorValue(self.builder.op(name, handles, kind, **attributes), kind, self)
+
+    def constant(self, value: Any, kind: t.dtype) -> TensorValue:
+        """A scalar constant of a scalar type."""
+        return TensorValue(self.builder.constant(value, kind), kind, self)
+
+    def filled(self, value: Any, kind: Any) -> TensorValue:
+        """A constant of a scalar or tile type (of numbers)."""
+        return self.splat(self.constant(value, kind.scalar), kind.shape)
+
+    def to_tensor(self, value: Any) -> TensorValue:
+        """A tensor as it is; a Python number or constexpr by its literal type."""
+        value = unwrap_constexpr(value)
+        if isinstance(value, TensorValue):
+            return value
+        if isinstance(value, bool | int | float):
+            return self.constant(value, literal_type(value))
+        raise KernelTypeError(
+            f"a number or a tensor was expected, got {describe(value)}",
+            help="pass a tensor, a Python number or a tl.constexpr",
+        )
+
+    def call_function(self, function: Any, args: Sequence[Any]) -> Any:
+        """Run a user's function on semantic values."""
+        name = getattr(function, "__tl_builtin__", None)
+        if name is not None:
+            return getattr(self, name)(*args)
+        if self._call is not None:
+            return self._call(function, args)
+        return getattr(function, "fn", function)(*args)
+
+    # ---- shapes --------------------------------------------------------------------------------
+
+    def splat(self, x: TensorValue, shape: Sequence[int]) -> TensorValue:
+        """A tile of a scalar; the scalar itself for `()`."""
+        if not len(shape):
+            return x
+        return self.emit("tile.splat", [x], x.type.scalar.with_shape(tuple(shape)))
+
+    def expand_rank(self, x: TensorValue, rank: int) -> TensorValue:
+        """Leading extents of 1 until `x` has `rank` dimensions."""
+        while x.ndim < rank:
+            x = self.emit("tile.expand_dims", [x], x.type.with_shape((1, *x.shape)), axis=0)
+        return x
+
+    def broadcast_shape(
+        self, x: TensorValue, shape: Sequence[int], what: str = "a value"
+    ) -> TensorValue:
+        """`x` repeated to exactly `shape`. `what` names it in errors."""
+        shape = tuple(shape)
+        if x.shape == shape:
+            return x
+        if not x.shape:
+            return self.splat(x, shape)
+        fits = x.ndim <= len(shape) and all(
+            a in (1, b) for a, b in zip(x.shape[::-1], shape[::-1], strict=False)
+        )
+        if not fits:
+            raise KernelTypeError(
+                f"{what} of shape {list(x.shape)} ({type_text(x.type)}) does not broadcast to"
+                f" {list(shape)}",
+                help="extents must be equal or 1, counted from the last dimension",
+            )
+        x = self.expand_rank(x, len(shape))
+        if x.shape == shape:
+            return x
+        return self.emit("tile.broadcast", [x], x.type.with_shape(shape))
+
+    def common_shape(self, values: Sequence[TensorValue], what: str) -> tuple[int, ...]:
+        """The shape that all `values` broadcast to. Raises KernelTypeError naming them."""
+        rank = max((v.ndim for v in values), default=0)
+        shape = [1] * rank
+        for value in values:
+            for position, extent in enumerate(value.shape, rank - value.ndim):
+                if shape[position] == 1:
+                    shape[position] = extent
+                elif extent not in (1, shape[position]):
+                    kinds = " and ".join(type_text(v.type) for v in values)
+                    raise KernelTypeError(
+                        f"shapes do not fit in {what}: {kinds} (dimension {position}:"
+                        f" {shape[position]} and {extent})",
+                        help="index with [:, None] or [None, :] so that extents are equal or 1",
+                    )
+        return tuple(shape)
+
+    def broadcast_all(self, values: Sequence[TensorValue], what: str) -> list[TensorValue]:
+        """All `values` in their common shape."""
+        shape = self.common_shape(values, what)
+        return [self.broadcast_shape(v, shape) for v in values]
+
+    # ---- checking arguments --------------------------------------------------------------------
+
+    def known_int(self, value: Any, what: str) -> int:
+        """A Python int known at compile time. `what` names it in errors."""
+        value = unwrap_constexpr(value)
+        if isinstance(value, TensorValue):
+            raise KernelTypeError(
+                f"{what} must be known at compile time, but is a runtime {type_text(value.type)}",
+                help="make it a tl.constexpr parameter of the kernel",
+            )
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise KernelTypeError(f"{what} must be an int, got {describe(value)}")
+        return value.__index__()
+
+    def known_ints(self, values: Any, what: str) -> tuple[int, ...]:
+        """A tuple of Python ints from a sequence or a single int."""
+        values = unwrap_constexpr(values)
+        if isinstance(values, tuple | list):
+            return tuple(self.known_int(v, f"{what}[{i}]") for i, v in enumerate(values))
+        return (self.known_int(values, what),)
+
+    def known_bool(self, value: Any, what: str) -> bool:
+        """A Python bool known at compile time."""
+        value = unwrap_constexpr(value)
+        if isinstance(value, TensorValue):
+            raise KernelTypeError(
+                f"{what} must be known at compile time, but is a runtime {type_text(value.type)}"
+            )
+        return bool(value)
+
+    def known_text(self, value: Any, what: str, allowed: Sequence[str] = ()) -> str:
+        """A string known at compile time, one of `allowed` if given; None counts as ""."""
+        value = unwrap_constexpr(value)
+        value = "" if value is None else value
+        if not isinstance(value, str):
+            raise KernelTypeError(f"{what} must be a string, got {describe(value)}")
+        if allowed and value not in allowed:
+            options = ", ".join(repr(a) for a in allowed)
+            raise KernelTypeError(f"{what} is {value!r}", help=f"use one of {options}")
+        return value
+
+    def known_dtype(self, value: Any, what: str = "dtype") -> Any:
+        """A scalar or pointer type."""
+        value = unwrap_constexpr(value)
+        if isinstance(value, t.block_type):
+            value = value.scalar
+        if not isinstance(value, t.dtype | t.pointer_type):
+            raise KernelTypeError(
+                f"{what} must be a type such as tl.float32, got {describe(value)}"
+            )
+        return value
+
+    def shape_argument(self, shape: Any, what: str) -> tuple[int, ...]:
+        """A checked tile shape: positive constant extents, each a power of two."""
+        extents = self.known_ints(shape, f"{what}: shape")
+        for extent in extents:
+            if extent <= 0 or extent & (extent - 1):
+                raise KernelTypeError(
+                    f"{what}: extent {extent} of shape {list(extents)} is not a power of two",
+                    help="round it up with triton.next_power_of_2 and mask the rest",
+                )
+        return extents
+
+    def dimension(self, axis: Any, rank: int, what: str) -> int:
+        """`axis` in 0 … rank-1, negative ones counted from the end."""
+        number = self.known_int(axis, f"{what}: axis")
+        if not -rank <= number < rank:
+            raise KernelTypeError(
+                f"{what}: axis {number} is out of range for a value with {rank} dimensions"
+            )
+        return number % rank
+
+    def tile_argument(self, x: Any, what: str) -> TensorValue:
+        """A tile (not a scalar)."""
+        x = self.to_tensor(x)
+        if not x.shape:
+            raise KernelTypeError(f"{what} needs a tile, got the scalar {type_text(x.type)}")
+        return x

@@ -1,0 +1,166 @@
+"""The functions of `tl.extra.libdevice`, as methods `libdevice_<name>` of `Semantics`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.semantics.mathematics import Mathematics
+from tilewright.semantics.values import TensorValue
+
+#: libdevice's name -> C's, one float argument
+UNARY = {
+    name: name
+    for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf",
+        "erfc", "exp", "exp2", "expm1", "fabs", "floor", "j0", "j1", "lgamma", "log", "log10",
+        "log1p", "log2", "logb", "nearbyint", "rint", "round", "rsqrt", "sin", "sinh", "sqrt",
+        "tan", "tanh", "tgamma", "trunc", "y0", "y1",
+    )
+} | {
+    "fast_sinf": "sin", "fast_cosf": "cos", "fast_tanf": "tan", "fast_tanhf": "tanh",
+    "fast_expf": "exp", "fast_logf": "log", "fast_log2f": "log2", "fast_log10f": "log10",
+    "sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt",
+}  # fmt: skip
+BINARY = {
+    name: name
+    for name in ("atan2", "copysign", "fdim", "fmod", "hypot", "nextafter", "pow", "remainder")
+} | {"fast_powf": "pow", "powf": "pow"}
+PREDICATES = {
+    "isnan": "isnan", "isinf": "isinf", "isfinited": "isfinite", "finitef": "isfinite",
+    "isfinite": "isfinite",
+}  # fmt: skip
+#: rounding functions whose result is an integer
+TO_INTEGER = {
+    "llrint": ("rint", t.int64), "llround": ("round", t.int64), "float2int_rn": ("rint", t.int32),
+    "float2int_rd": ("floor", t.int32), "float2int_ru": ("ceil", t.int32),
+    "float2int_rz": ("trunc", t.int32),
+}  # fmt: skip
+
+
+class Libdevice(Mathematics):
+    """What the tables do not say."""
+
+    def libdevice_abs(self, arg0: Any) -> TensorValue:
+        """Absolute value."""
+        return self.abs(arg0)
+
+    def libdevice_exp10(self, arg0: Any) -> TensorValue:
+        """10 to the power x."""
+        x = self._float_arguments((arg0,), "libdevice.exp10")[0]
+        return self.float_function("pow", (self.filled(10.0, x.type), x), "libdevice.exp10")
+
+    def libdevice_rcbrt(self, arg0: Any) -> TensorValue:
+        """1 / cbrt(x)."""
+        return self.fdiv(1.0, self.float_function("cbrt", (arg0,), "libdevice.rcbrt"))
+
+    def libdevice_sinpi(self, arg0: Any) -> TensorValue:
+        """sin(pi * x)."""
+        return self.sin(self._half_turns(arg0))
+
+    def libdevice_cospi(self, arg0: Any) -> TensorValue:
+        """cos(pi * x)."""
+        return self.cos(self._half_turns(arg0))
+
+    def _half_turns(self, x: Any) -> TensorValue:
+        """pi times x reduced to [-1, 1], which is exact."""
+        turns = self.float_function("rint", (self.binary("*", x, 0.5),), "libdevice.sinpi")
+        return self.binary("*", self.binary("-", x, self.binary("*", turns, 2.0)), math.pi)
+
+    def libdevice_normcdf(self, arg0: Any) -> TensorValue:
+        """Distribution function of the standard normal distribution."""
+        scaled = self.binary("*", arg0, -math.sqrt(0.5))
+        return self.binary("*", self.float_function("erfc", (scaled,), "libdevice.normcdf"), 0.5)
+
+    def libdevice_fma(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
+        """`arg0 * arg1 + arg2`, rounded once."""
+        return self.fma(arg0, arg1, arg2)
+
+    def libdevice_div_rn(self, arg0: Any, arg1: Any) -> TensorValue:
+        """`arg0 / arg1`, correctly rounded."""
+        return self.fdiv(arg0, arg1)
+
+    def libdevice_fast_dividef(self, arg0: Any, arg1: Any) -> TensorValue:
+        """`arg0 / arg1`."""
+        return self.fdiv(arg0, arg1)
+
+    def libdevice_rcp_rn(self, arg0: Any) -> TensorValue:
+        """`1 / arg0`, correctly rounded."""
+        return self.fdiv(1.0, arg0)
+
+    def libdevice_max(self, arg0: Any, arg1: Any) -> TensorValue:
+        """The larger of two."""
+        return self.maximum(arg0, arg1)
+
+    def libdevice_min(self, arg0: Any, arg1: Any) -> TensorValue:
+        """The smaller of two."""
+        return self.minimum(arg0, arg1)
+
+    libdevice_fmax = libdevice_max
+    libdevice_fmin = libdevice_min
+
+    def libdevice_saturatef(self, arg0: Any) -> TensorValue:
+        """`arg0` limited to [0, 1]."""
+        return self.clamp(arg0, 0.0, 1.0)
+
+    def libdevice_mulhi(self, arg0: Any, arg1: Any) -> TensorValue:
+        """High half of the product of unsigned integers."""
+        return self.umulhi(arg0, arg1)
+
+    libdevice_umulhi = libdevice_mulhi
+
+    def libdevice_signbit(self, arg0: Any) -> TensorValue:
+        """Whether the sign bit is set (also of -0.0 and NaN)."""
+        x = self._in_wide(self._float_arguments((arg0,), "libdevice.signbit")[0])
+        kind = t.int64 if x.dtype.is_fp64() else t.int32
+        return self.binary("<", self.cast(x, kind, bitcast=True), 0)
+
+    def libdevice_div_rz(self, arg0: Any, arg1: Any) -> TensorValue:
+        """`arg0 / arg1` of fp32 values, rounded towards zero."""
+        quotient = self.fdiv(self._wide(arg0), self._wide(arg1))
+        return self.cast(quotient, t.float32, "rtz")
+
+    def _wide(self, x: Any) -> TensorValue:
+        return self.convert(self.to_tensor(unwrap_constexpr(x)), t.float64)
+
+
+def _install_tables() -> None:
+    def unary(name: str, function: str) -> Callable[..., Any]:
+        def method(self: Libdevice, arg0: Any) -> TensorValue:
+            return self.float_function(function, (arg0,), f"libdevice.{name}")
+
+        return method
+
+    def binary(name: str, function: str) -> Callable[..., Any]:
+        def method(self: Libdevice, arg0: Any, arg1: Any) -> TensorValue:
+            return self.float_function(function, (arg0, arg1), f"libdevice.{name}")
+
+        return method
+
+    def predicate(name: str, function: str) -> Callable[..., Any]:
+        def method(self: Libdevice, arg0: Any) -> TensorValue:
+            return self.float_function(function, (arg0,), f"libdevice.{name}", t.int1)
+
+        return method
+
+    def to_integer(name: str, function: str, kind: t.dtype) -> Callable[..., Any]:
+        def method(self: Libdevice, arg0: Any) -> TensorValue:
+            rounded = self.float_function(function, (arg0,), f"libdevice.{name}")
+            return self.convert(rounded, kind)
+
+        return method
+
+    for name, function in UNARY.items():
+        setattr(Libdevice, f"libdevice_{name}", unary(name, function))
+    for name, function in BINARY.items():
+        setattr(Libdevice, f"libdevice_{name}", binary(name, function))
+    for name, function in PREDICATES.items():
+        setattr(Libdevice, f"libdevice_{name}", predicate(name, function))
+    for name, (function, kind) in TO_INTEGER.items():
+        setattr(Libdevice, f"libdevice_{name}", to_integer(name, function, kind))
+
+
+_install_tables()

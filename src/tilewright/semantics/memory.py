@@ -1,0 +1,361 @@
+"""Loads, stores, block pointers and tensor descriptors.
+
+Block pointers and descriptors are tuples of values (so that they pass through loops and calls like
+any tuple); an access through one becomes a tile of pointers and a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.program import Program
+from tilewright.semantics.values import TensorValue, describe, type_text
+
+_LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
+_STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
+_EVICTION = ("", "evict_first", "evict_last", "evict_normal")
+
+
+class BlockPointer(NamedTuple):
+    """What `tl.make_block_ptr` gives: a window of `block_shape` at `offsets` of an array.
+
+    `shape`, `strides`, `offsets` hold one int64 scalar a dimension, counted in elements.
+    """
+
+    base: TensorValue
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    offsets: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+class TensorDescriptor(NamedTuple):
+    """What `tl.make_tensor_descriptor` gives: an array, read and written in blocks."""
+
+    base: TensorValue
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    block_shape: tuple[int, ...]
+    padding: str
+
+    @property
+    def dtype(self) -> Any:
+        """Element type of the array."""
+        return self.base.dtype.element_ty
+
+    @property
+    def type(self) -> Any:
+        """Type of one block."""
+        return self.dtype.with_shape(self.block_shape)
+
+    @property
+    def _semantics(self) -> Any:
+        return self.base._semantics()
+
+    def load(self, offsets: Any) -> Any:
+        """The block that starts at `offsets`; elements outside the array are padding."""
+        return self._semantics.load_tensor_descriptor(self, offsets)
+
+    def store(self, offsets: Any, value: Any) -> None:
+        """Write a block at `offsets`; elements outside the array are dropped."""
+        self._semantics.store_tensor_descriptor(self, offsets, value)
+
+
+class Memory(Program):
+    """`load`, `store` and what they go through."""
+
+    # ---- plain pointers ------------------------------------------------------------------------
+
+    def load(
+        self,
+        pointer: Any,
+        mask: Any = None,
+        other: Any = None,
+        *,
+        boundary_check: Any = (),
+        padding_option: Any = "",
+        cache_modifier: Any = "",
+        eviction_policy: Any = "",
+        volatile: Any = False,
+    ) -> TensorValue:
+        """Read through a pointer, a tile of pointers or a block pointer."""
+        attributes = {
+            **self._policies("tl.load", cache_modifier, _LOAD_CACHE, eviction_policy),
+            "volatile": self.known_bool(volatile, "tl.load: volatile") or None,
+        }
+        mask, other = unwrap_constexpr(mask), unwrap_constexpr(other)
+        if isinstance(pointer, BlockPointer):
+            self._no_mask("tl.load", mask, other)
+            pointer, mask = self._window(pointer, boundary_check, "tl.load")
+            other = self._padding(padding_option, pointer.dtype.element_ty, mask)
+        else:
+            self._only_for_block_pointers("tl.load", boundary_check, padding_option)
+            pointer = self._pointer_argument("tl.load", pointer)
+        if other is not None and mask is None:
+            raise KernelTypeError(
+                "tl.load: `other` was given without `mask`",
+                help="pass mask=..., which says which lanes read memory",
+            )
+        element = pointer.dtype.element_ty
+        kind = element.with_shape(pointer.shape)
+        mask = self._mask_argument("tl.load", mask, pointer)
+        if other is not None:
+            other = self._number_as(other, element)
+            other = self._to_access_shape("tl.load", "other", other, pointer)
+        return self.emit("tile.load", [pointer, mask, other], kind, **attributes)
+
+    def store(
+        self,
+        pointer: Any,
+        value: Any,
+        mask: Any = None,
+        *,
+        boundary_check: Any = (),
+        cache_modifier: Any = "",
+        eviction_policy: Any = "",
+    ) -> None:
+        """Write through a pointer, a tile of pointers or a block pointer."""
+        attributes = self._policies("tl.store", cache_modifier, _STORE_CACHE, eviction_policy)
+        mask = unwrap_constexpr(mask)
+        if isinstance(pointer, BlockPointer):
+            self._no_mask("tl.store", mask, None)
+            pointer, mask = self._window(pointer, boundary_check, "tl.store")
+        else:
+            self._only_for_block_pointers("tl.store", boundary_check, "")
+            pointer = self._pointer_argument("tl.store", pointer)
+        if pointer.dtype.const:
+            raise KernelTypeError(f"tl.store through a const pointer ({type_text(pointer.type)})")
+        value = self._number_as(unwrap_constexpr(value), pointer.dtype.element_ty)
+        value = self._to_access_shape("tl.store", "value", value, pointer)
+        mask = self._mask_argument("tl.store", mask, pointer)
+        handles = [pointer.handle, value.handle, None if mask is None else mask.handle]
+        self.builder.op("tile.store", handles, None, **attributes)
+
+    def _policies(
+        self, what: str, cache: Any, caches: Sequence[str], eviction: Any
+    ) -> dict[str, Any]:
+        text = self.known_text(cache, f"{what}: cache_modifier", caches)
+        policy = self.known_text(eviction, f"{what}: eviction_policy", _EVICTION)
+        return {"cache": text.removeprefix(".") or None, "eviction": policy or None}
+
+    def _pointer_argument(self, what: str, pointer: Any) -> TensorValue:
+        pointer = unwrap_constexpr(pointer)
+        if isinstance(pointer, TensorDescriptor):
+            raise KernelTypeError(
+                f"{what} does not take a tensor descriptor",
+                help="use descriptor.load([offsets]) and descriptor.store([offsets], value)",
+            )
+        if not isinstance(pointer, TensorValue) or not pointer.dtype.is_ptr():
+            raise KernelTypeError(
+                f"{what} needs a pointer or a tile of pointers, got {describe(pointer)}",
+                help="add offsets to a pointer argument: x_ptr + offsets",
+            )
+        return pointer
+
+    def _number_as(self, value: Any, kind: Any) -> TensorValue:
+        """A tensor converted to `kind`, or a Python number as a constant of it."""
+        if isinstance(value, bool | int | float) and not kind.is_ptr():
+            if kind.is_int() and isinstance(value, float):
+                value = int(value)
+            return self.constant(value != 0 if kind.is_bool() else value, kind)
+        return self.convert(self.to_tensor(value), kind)
+
+    def _to_access_shape(
+        self, what: str, name: str, value: TensorValue, pointer: TensorValue
+    ) -> TensorValue:
+        if value.shape and not pointer.shape:
+            raise KernelTypeError(
+                f"{what}: `{name}` is {type_text(value.type)} but the pointer is a scalar",
+                help="add offsets to the pointer, e.g. ptr + tl.arange(0, BLOCK)",
+            )
+        return self.broadcast_shape(value, pointer.shape, f"{what}: `{name}`")
+
+    def _mask_argument(self, what: str, mask: Any, pointer: TensorValue) -> TensorValue | None:
+        if mask is None:
+            return None
+        if isinstance(mask, bool | int):
+            if mask:
+                return None
+            mask = self.constant(False, t.int1)
+        elif not isinstance(mask, TensorValue) or not mask.dtype.is_int():
+            raise KernelTypeError(
+                f"{what}: `mask` must be a condition, got {describe(mask)}",
+                help="a mask is a comparison such as offsets < n",
+            )
+        return self._to_access_shape(what, "mask", self.truth(mask), pointer)
+
+    def _no_mask(self, what: str, mask: Any, other: Any) -> None:
+        if mask is not None or other is not None:
+            raise KernelTypeError(
+                f"{what}: block pointers take no mask or other",
+                help="use boundary_check=(0, 1) and padding_option",
+            )
+
+    def _only_for_block_pointers(self, what: str, boundary_check: Any, padding: Any) -> None:
+        if unwrap_constexpr(boundary_check) or unwrap_constexpr(padding):
+            raise KernelTypeError(
+                f"{what}: boundary_check and padding_option are for block pointers",
+                help="pass mask=... and other=...",
+            )
+
+    # ---- block pointers ------------------------------------------------------------------------
+
+    def make_block_ptr(
+        self,
+        base: Any,
+        shape: Any,
+        strides: Any,
+        offsets: Any,
+        block_shape: Any,
+        order: Any,
+    ) -> BlockPointer:
+        """A window of constant `block_shape` at `offsets` of the array (`base`, `shape`, `strides`)."""
+        base = self._base_argument("tl.make_block_ptr", base)
+        block = self.shape_argument(block_shape, "tl.make_block_ptr")
+        parts = [
+            self._coordinates("tl.make_block_ptr", name, values, len(block))
+            for name, values in (("shape", shape), ("strides", strides), ("offsets", offsets))
+        ]
+        order = self.known_ints(order, "tl.make_block_ptr: order")
+        if sorted(order) != list(range(len(block))):
+            raise KernelTypeError(
+                f"tl.make_block_ptr: order {list(order)} is no permutation of"
+                f" {list(range(len(block)))}"
+            )
+        return BlockPointer(base, *parts, block, order)
+
+    def advance(self, base: Any, offsets: Any) -> BlockPointer:
+        """A block pointer moved by `offsets` elements a dimension."""
+        if not isinstance(base, BlockPointer):
+            raise KernelTypeError(f"tl.advance needs a block pointer, got {describe(base)}")
+        moves = self._coordinates("tl.advance", "offsets", offsets, len(base.block_shape))
+        moved = tuple(
+            self.binary("+", old, move) for old, move in zip(base.offsets, moves, strict=True)
+        )
+        return base._replace(offsets=moved)
+
+    def _base_argument(self, what: str, base: Any) -> TensorValue:
+        base = unwrap_constexpr(base)
+        if not isinstance(base, TensorValue) or not base.type.is_ptr():
+            raise KernelTypeError(f"{what}: base must be a scalar pointer, got {describe(base)}")
+        return base
+
+    def _coordinates(self, what: str, name: str, values: Any, rank: int) -> tuple[Any, ...]:
+        """One int64 scalar a dimension."""
+        values = unwrap_constexpr(values)
+        values = tuple(values) if isinstance(values, tuple | list) else (values,)
+        if len(values) != rank:
+            raise KernelTypeError(
+                f"{what}: {name} has {len(values)} entries, but the block has {rank} dimensions"
+            )
+        result = []
+        for value in values:
+            value = unwrap_constexpr(value)
+            scalar = self.constant(value, t.int64) if isinstance(value, int) else self.to_tensor(value)
+            if scalar.shape or not scalar.dtype.is_int():
+                raise KernelTypeError(
+                    f"{what}: {name} must hold integer scalars, got {describe(value)}"
+                )
+            result.append(self.convert(scalar, t.int64))
+        return tuple(result)
+
+    def _window(
+        self, window: BlockPointer, boundary_check: Any, what: str
+    ) -> tuple[TensorValue, TensorValue | None]:
+        """The tile of pointers of a block pointer, and the mask of the checked dimensions."""
+        rank = len(window.block_shape)
+        check = unwrap_constexpr(boundary_check)
+        check = () if check is None else check
+        checked = {self.dimension(d, rank, what) for d in self.known_ints(check, "boundary_check")}
+        pointer: Any = window.base
+        mask: Any = None
+        for d, extent in enumerate(window.block_shape):
+            lanes = self.binary("+", self.convert(self.lanes(0, extent), t.int64), window.offsets[d])
+            inside = self._inside(lanes, window.shape[d]) if d in checked else None
+            shape = [1] * rank
+            shape[d] = extent
+            offset = self._place(self.binary("*", lanes, window.strides[d]), d, rank)
+            pointer = self.binary("+", pointer, offset)
+            if inside is not None:
+                inside = self._place(inside, d, rank)
+                mask = inside if mask is None else self.binary("&", mask, inside)
+        return self.broadcast_shape(pointer, window.block_shape), mask
+
+    def _inside(self, lanes: TensorValue, bound: TensorValue) -> TensorValue:
+        """`0 <= lanes < bound` in one unsigned comparison; extents are never negative."""
+        positive = self.emit("arith.maxsi", [bound, self.constant(0, t.int64)], t.int64)
+        bound = self.splat(positive, lanes.shape)
+        return self.emit(
+            "tile.cmpi", [lanes, bound], t.int1.with_shape(lanes.shape), predicate="ult"
+        )
+
+    def _place(self, x: TensorValue, axis: int, rank: int) -> TensorValue:
+        """A rank-1 tile along dimension `axis` of `rank`."""
+        x = self.expand_rank(x, axis + 1)
+        while x.ndim < rank:
+            x = self.emit(
+                "tile.expand_dims", [x], x.type.with_shape((*x.shape, 1)), axis=x.ndim
+            )
+        return x
+
+    def _padding(self, option: Any, element: Any, mask: Any) -> Any:
+        text = self.known_text(option, "padding_option", ("", "zero", "nan"))
+        if not text or mask is None:
+            return None
+        if text == "nan" and not element.is_floating():
+            raise KernelTypeError(f"padding_option 'nan' does not fit elements of type {element}")
+        return float("nan") if text == "nan" else 0
+
+    # ---- tensor descriptors --------------------------------------------------------------------
+
+    def make_tensor_descriptor(
+        self, base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
+    ) -> TensorDescriptor:
+        """An array of 1 to 5 dimensions, to be read and written in blocks of `block_shape`."""
+        what = "tl.make_tensor_descriptor"
+        base = self._base_argument(what, base)
+        block = self.shape_argument(block_shape, what)
+        if not 1 <= len(block) <= 5:
+            raise KernelTypeError(f"{what}: {len(block)} dimensions; 1 to 5 are possible")
+        last = unwrap_constexpr(tuple(unwrap_constexpr(strides))[-1])
+        if isinstance(last, int) and last != 1:
+            raise KernelTypeError(f"{what}: the last stride must be 1, got {last}")
+        padding = self.known_text(padding_option, f"{what}: padding_option", ("", "zero", "nan"))
+        return TensorDescriptor(
+            base,
+            self._coordinates(what, "shape", shape, len(block)),
+            self._coordinates(what, "strides", strides, len(block)),
+            block,
+            padding or "zero",
+        )
+
+    def _descriptor_window(self, what: str, desc: Any, offsets: Any) -> BlockPointer:
+        if not isinstance(desc, TensorDescriptor):
+            raise KernelTypeError(f"{what} needs a tensor descriptor, got {describe(desc)}")
+        rank = len(desc.block_shape)
+        starts = self._coordinates(what, "offsets", offsets, rank)
+        order = tuple(reversed(range(rank)))
+        return BlockPointer(desc.base, desc.shape, desc.strides, starts, desc.block_shape, order)
+
+    def load_tensor_descriptor(self, desc: Any, offsets: Any) -> TensorValue:
+        """The block that starts at `offsets`; elements outside the array are padding."""
+        window = self._descriptor_window("load_tensor_descriptor", desc, offsets)
+        check = tuple(range(len(window.block_shape)))
+        return self.load(window, boundary_check=check, padding_option=desc.padding)
+
+    def store_tensor_descriptor(self, desc: Any, offsets: Any, value: Any) -> None:
+        """Write a block at `offsets`; elements outside the array are dropped."""
+        window = self._descriptor_window("store_tensor_descriptor", desc, offsets)
+        self.store(window, value, boundary_check=tuple(range(len(window.block_shape))))
+
+    def descriptor_atomic(self, kind: str, desc: Any, offsets: Any, value: Any) -> None:
+        """`descriptor.atomic_add(offsets, value)` and so on."""
+        window = self._descriptor_window(f"atomic_{kind}", desc, offsets)
+        check = tuple(range(len(window.block_shape)))
+        pointer, mask = self._window(window, check, f"atomic_{kind}")
+        getattr(self, f"atomic_{kind}")(pointer, value, mask=mask)
