@@ -366,6 +366,8 @@ def _signature_help(method: Any, name: str) -> str:
     import inspect
 
     try:
-        return f"its parameters are {name}{inspect.signature(method)}"
+        parameters = inspect.signature(method).parameters.values()
     except (TypeError, ValueError):
         return ""
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return f"its parameters are {name}{inspect.Signature(bare)}"

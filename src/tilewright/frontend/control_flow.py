@@ -128,7 +128,13 @@ class ControlFlow(BuilderState):
         if same_value(a, b):
             return a
         what = "the return value" if name == RESULT else f"'{name}'"
-        return join_types(self, what, (a, b), blocks, ("one branch", "the other"))
+        return join_types(
+            self,
+            what,
+            (a, b),
+            blocks,
+            ("the branch taken when the condition holds", "the other branch"),
+        )
 
     def _fill_result(self, a: Any, b: Any, blocks: list[Block]) -> tuple[Any, Any]:
         """A path that does not return has no result; inside a loop any value serves there."""

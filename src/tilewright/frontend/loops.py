@@ -24,6 +24,7 @@ from tilewright.frontend.values import (
     constant,
     like,
     same_value,
+    widened,
 )
 from tilewright.ir.types import ir_type
 from tilewright.semantics.promotion import literal_type
@@ -60,10 +61,49 @@ class Carried:
 Kept = tuple[TensorValue, TensorValue, SSAValue]
 
 
+class _Widen(Exception):
+    """The loop must start again with float64 for these names."""
+
+    def __init__(self, types: dict[str, Any]) -> None:
+        self.types = types
+
+
+def discard(block: Block) -> None:
+    """Erase a block that is not used after all, so that outer values lose their uses in it."""
+    for op in reversed(list(block.ops)):
+        op.detach()
+        op.erase(safe_erase=False)
+
+
 class Loops(ControlFlow):
     """Loop statements."""
 
     def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
+        self.widening(lambda: self._visit_for(node, rest))
+
+    def widening(self, compile_loop: Callable[[], None]) -> None:
+        """Compile a loop; again, with float64 for carried floats that turn out to need it."""
+        frame, block = self.frame, self.builder.current
+        env, loop, node, last = frame.env, frame.loop, frame.node, block.last_op
+        while True:
+            frame.env = dict(env)
+            try:
+                return compile_loop()
+            except _Widen as found:
+                while block.last_op is not last and block.last_op is not None:
+                    op = block.last_op
+                    op.detach()
+                    op.erase(safe_erase=False)
+                frame.loop, frame.node, frame.stopped = loop, node, False
+                for name, kind in found.types.items():
+                    value = env[name]
+                    if isinstance(value, TensorValue):
+                        env[name] = self.semantics.convert(value, kind.scalar)
+                    else:
+                        env[name] = constant(self, value, kind)
+                last = block.last_op
+
+    def _visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         if node.orelse:
             raise UnsupportedSyntax("a loop cannot have an `else` part")
         items = self.loop_items(node.iter)
@@ -168,7 +208,7 @@ class Loops(ControlFlow):
 
     def _name(self, name: str, value: Any) -> None:
         """Let the IR show a tensor under the name it has in the kernel."""
-        if isinstance(value, TensorValue) and name.isidentifier():
+        if isinstance(value, TensorValue) and name.isidentifier() and name.isascii():
             value.handle.name_hint = name
 
     def _as_arguments(self, value: Any, block: Block) -> Any:
@@ -179,9 +219,27 @@ class Loops(ControlFlow):
             return like(value, [self._as_arguments(item, block) for item in value])
         return value
 
-    def leave(self, carried: list[Carried]) -> list[tuple[Carried, Any]]:
+    def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
         """The value each name has at the end of the body, made to fit what came in."""
-        return [(c, self.fit(c, c.inside, self.frame.env.get(c.name))) for c in carried]
+        ends, node = [], self.frame.node
+        wider: dict[str, Any] = {}
+        for c in carried:
+            self.frame.node = _last_assignment(node, c.name)
+            value = self.frame.env.get(c.name)
+            if isinstance(c.inside, TensorValue) and isinstance(value, TensorValue):
+                kind = widened(c.inside.type, value.type)
+                if kind is not None and kind == value.type != c.inside.type:
+                    wider[c.name] = kind
+                    continue
+                if kind is not None and kind != value.type:
+                    value = self.semantics.convert(value, kind.scalar)
+            ends.append((c, self.fit(c, c.inside, value)))
+        self.frame.node = node
+        if wider:
+            for block in blocks:
+                discard(block)
+            raise _Widen(wider)
+        return ends
 
     def fit(self, c: Carried, inside: Any, value: Any) -> Any:
         if same_value(inside, value):
@@ -273,7 +331,7 @@ class Loops(ControlFlow):
         self.enter(carried, block)
         with self.builder.block(block):
             self.body(node, lambda: self._bind(node, self.tensor(block.args[0], kind)))
-            ends = self.leave(carried)
+            ends = self.leave(carried, block)
             kept = self._prune(ends, block)
             self.builder.op("scf.yield", [end for _, _, end in kept])
         frame.loop = outer
@@ -370,6 +428,18 @@ class Loops(ControlFlow):
             triples = zip(before, initial, inside, strict=True)
             return like(inside, [self._after(*triple, results) for triple in triples])
         return before
+
+
+def _last_assignment(loop: ast.AST, name: str) -> ast.AST:
+    """The last statement of a loop that assigns `name`, for error messages; else the loop."""
+    found = loop
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
+            if name in names and (found is loop or node.lineno > found.lineno):  # pyright: ignore
+                found = node
+    return found
 
 
 def tensor_triples(initial: Any, inside: Any, end: Any) -> list[tuple[Any, Any, Any]]:

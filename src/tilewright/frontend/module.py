@@ -94,7 +94,7 @@ class _Compilation(KernelBuilder):
                 self._argument(f"{name}.{i}", item, arguments) for i, item in enumerate(value)
             )
         handle = self.block.insert_arg(ir_type(value), len(self.block.args))
-        if name.isidentifier():
+        if name.isidentifier() and name.isascii():
             handle.name_hint = name
         arguments.append((name, value))
         return self.tensor(handle, value)

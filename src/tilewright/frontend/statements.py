@@ -89,7 +89,7 @@ class Statements(Expressions):
         """Bind the names of an assignment target to (the parts of) `value`."""
         if isinstance(target, ast.Name):
             if isinstance(value, TensorValue) and value.handle.name_hint is None:
-                value.handle.name_hint = target.id
+                value.handle.name_hint = target.id if target.id.isascii() else None
             self.frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)

@@ -175,18 +175,33 @@ def _join(
             help=_join_help(a, b),
         )
     for value, block, handles in zip(values, blocks, joined.handles, strict=True):
-        if not isinstance(value, TensorValue):
-            with state.builder.block(block):
+        with state.builder.block(block):
+            if not isinstance(value, TensorValue):
                 value = constant(state, value, kind)
+            elif value.type != kind:
+                value = state.semantics.convert(value, kind.scalar)
         handles.append(value.handle)
     joined.types.append(kind)
     return Leaf(kind)
 
 
+def widened(a: Any, b: Any) -> Any:
+    """float64 in the common shape of two floating types, one of which is float64; else None.
+
+    Kernels that keep fp32 accumulators thus run on fp64 arrays in fp64; no other type changes
+    by itself where control flow meets.
+    """
+    kinds = (a.scalar, b.scalar)
+    floats = all(kind.is_floating() for kind in kinds)
+    if floats and a.shape == b.shape and dtypes.float64 in kinds:
+        return dtypes.float64.with_shape(a.shape)
+    return None
+
+
 def _common_type(a: Any, b: Any) -> Any:
     """The language type both values can have, or None."""
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
-        return a.type if a.type == b.type else None
+        return a.type if a.type == b.type else widened(a.type, b.type)
     for tensor, number in ((a, b), (b, a)):
         if isinstance(tensor, TensorValue):
             fits = isinstance(number, _NUMBERS) and number_fits(number, tensor.type)

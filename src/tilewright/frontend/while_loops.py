@@ -13,7 +13,7 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.loops import Carried, Loops, RangeValue, tensor_triples
+from tilewright.frontend.loops import Carried, Loops, RangeValue, discard, tensor_triples
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
@@ -28,13 +28,15 @@ class WhileLoops(Loops):
     def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
         if node.orelse:
             raise UnsupportedSyntax("a loop cannot have an `else` part")
-        self._while(
-            node,
-            [],
-            lambda: self.condition(node.test, "`while`"),
-            lambda: None,
-            lambda: None,
-            rest,
+        self.widening(
+            lambda: self._while(
+                node,
+                [],
+                lambda: self.condition(node.test, "`while`"),
+                lambda: None,
+                lambda: None,
+                rest,
+            )
         )
 
     def breaking_range(
@@ -101,7 +103,7 @@ class WhileLoops(Loops):
             at_head = [(c, self._after_test(c)) for c in carried]
             self._refuse_walrus(node, before)
         if isinstance(condition, bool) and not condition:
-            _discard(head)
+            discard(head)
             frame.env, frame.loop = outer_env, outer
             return
         if isinstance(condition, bool):
@@ -113,7 +115,7 @@ class WhileLoops(Loops):
             frame.env.update(dict.fromkeys(flags, False))  # an iteration that runs has not ended
             self.body(node, prepare)
             advance()
-            ends = self.leave(carried)
+            ends = self.leave(carried, head, body)
         self._emit_while(node, head, body, condition, at_head, ends, before)
         frame.loop = outer
         self.after_loop(rest if returns else None, saved)
@@ -232,10 +234,3 @@ def _with_handles(state: BuilderState, value: Any, handles: Iterator[SSAValue]) 
     if isinstance(value, tuple | list):
         return like(value, [_with_handles(state, item, handles) for item in value])
     return value
-
-
-def _discard(block: Block) -> None:
-    """Erase a block that is not used after all, so that outer values lose their uses in it."""
-    for op in reversed(list(block.ops)):
-        op.detach()
-        op.erase(safe_erase=False)
