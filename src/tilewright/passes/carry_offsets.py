@@ -38,6 +38,8 @@ understands, and a tile of 4096 pointers is no longer live around the loop.
 Relies on: nothing. Works from the inside out, through nested `scf.for`, `scf.while` that hand their
 values through unchanged, and `scf.if` whose branches start from one tile.
 
+Scalar pointers are treated alike, so that the base of an access can be traced to an argument.
+
 Guarantees: results are bitwise the same, wrapping included, because the carried i64 is truncated to
 the tile's width before it is added. Tiles moved by a tile (not a scalar) stay as they are.
 """
@@ -104,10 +106,10 @@ class _Move:
 
 
 def _carries_offsets(value: SSAValue) -> bool:
-    """Whether `value` is a tile of pointers or of integers wider than a bit."""
+    """Whether `value` is a pointer, a tile of pointers, or a tile of integers wider than a bit."""
     element = element_of(value)
     whole = isinstance(element, IntegerType) and element.width.data > 1
-    return bool(shape_of(value)) and (whole or isinstance(element, PtrType))
+    return isinstance(element, PtrType) or (whole and bool(shape_of(value)))
 
 
 def _uniform(value: SSAValue) -> bool:
@@ -165,7 +167,7 @@ def _total(moves: Sequence[_Move], emitter: Emitter, start: SSAValue | None = No
 def _moved(origin: SSAValue, amount: SSAValue, emitter: Emitter) -> SSAValue:
     """`origin` with the i64 scalar `amount` added to every lane."""
     element = element_of(origin)
-    if isinstance(element, PtrType):
+    if isinstance(element, PtrType):  # scalar or tile
         return emitter.advance(origin, emitter.splat(amount, shape_of(origin)))
     if not isinstance(element, IntegerType):
         raise TypeError(f"{element} cannot be moved")
