@@ -1,0 +1,100 @@
+"""`fold-transpose`: a transposed load is a load with its dimensions in another order.
+
+Attention kernels load `k` as rows and use it as `tl.trans(k)`. Reading the tile in the transposed order
+costs nothing once the access is structured, while transposing it afterwards moves every element.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+          %one = arith.constant 1 : i64
+          %x = "tile.load_view"(%p, %s, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x32xf32>
+          %t = tile.trans %x, [1, 0] : tensor<16x32xf32> to tensor<32x16xf32>
+          "tile.store_view"(%q, %s, %one, %t) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x16xf32>) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+          %one = arith.constant 1 : i64
+          %t = "tile.load_view"(%p, %one, %s, %n) <{kinds = ["strided", "strided"], limited = array<i64: 1>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<32x16xf32>
+          "tile.store_view"(%q, %s, %one, %t) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x16xf32>) -> ()
+          func.return
+        }
+
+Relies on `raise-access`. Only a load with the transposition as its single user is folded, so no load
+is done twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i32, i64
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class FoldTranspose(Pass):
+    """A transposed load is a load with its dimensions in another order."""
+
+    name: ClassVar[str] = "fold-transpose"
+    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, tile.TransOp) and isinstance(op.source.owner, tile.LoadViewOp):
+                load = op.source.owner
+                if len(list(load.result.uses)) == 1:
+                    _fold(op, load)
+
+
+def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
+    order = op.permutation
+    kinds = tile.view_kinds(load)
+    wrapped = _by_dimension(kinds, "wrapped", list(zip(load.starts, load.sizes, strict=True)))
+    indexed = _by_dimension(kinds, "indexed", list(load.indices))
+    limits = tile.view_limits(load)
+    limited = [d for d, source in enumerate(order) if source in limits]
+    mask = load.mask
+    if mask is not None:
+        turned = tile.TransOp.create(
+            operands=[mask],
+            result_types=[tile.with_shape(tile.element_of(mask), tile.shape_of(op.result))],
+            properties={"order": op.order},
+            location=op.location,
+        )
+        load.parent.insert_op_before(turned, load)
+        mask = turned.result
+    groups: list[list[SSAValue]] = [
+        [load.base],
+        [load.strides[d] for d in order],
+        [wrapped[d][0] for d in order if d in wrapped],
+        [wrapped[d][1] for d in order if d in wrapped],
+        [indexed[d] for d in order if d in indexed],
+        [limits[order[d]] for d in limited],
+        [] if mask is None else [mask],
+        [] if load.other is None else [load.other],
+    ]
+    properties = dict(load.properties)
+    properties["kinds"] = ArrayAttr([StringAttr(kinds[d]) for d in order])
+    properties["limited"] = DenseArrayBase.from_list(i64, limited)
+    properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(g) for g in groups])
+    new = tile.LoadViewOp.create(
+        operands=[v for group in groups for v in group],
+        result_types=[op.result.type],
+        properties=properties,
+        location=load.location,
+    )
+    new.result.name_hint = op.result.name_hint
+    load.parent.insert_op_before(new, load)
+    op.result.replace_all_uses_with(new.result)
+    for old in (op, load):
+        old.detach()
+        old.erase()
+
+
+def _by_dimension(kinds: tuple[str, ...], kind: str, values: list[Any]) -> dict[int, Any]:
+    """Dimension -> operand, for the dimensions of one kind."""
+    return dict(zip((d for d, k in enumerate(kinds) if k == kind), values, strict=True))
