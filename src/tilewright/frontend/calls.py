@@ -15,7 +15,7 @@ from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.semantics.values import TensorValue, describe
+from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
 
 _MAX_RECURSION = 32
 _SYMBOLS = {
@@ -41,9 +41,7 @@ class KernelBuilder(Statements):
     def tensor_subscript(self, value: TensorValue, index: Any) -> Any:
         return self.semantics.subscript(value, index)
 
-    def tensor_attribute(self, value: TensorValue, name: str) -> Any:
-        if name in ("dtype", "shape", "type", "numel", "ndim"):
-            return getattr(value, name)
+    def tensor_attribute(self, value: Any, name: str) -> Any:
         found = self.semantics.attribute(value, name)
         return BoundMethod(found, name) if callable(found) and not is_tensor(found) else found
 
@@ -64,9 +62,9 @@ class KernelBuilder(Statements):
             return self._language_call(method, f"tl.{name}", args, keywords)
         if is_tensor(function):
             raise KernelTypeError(f"a tensor ({describe(function)}) cannot be called")
-        own = self._python_builtin(function)
+        own = self._python_builtin(function, args)
         if own is not None:
-            return own(*args, **keywords)
+            return self._language_call(own, function.__name__, args, keywords)
         return self._foreign_call(function, args, keywords)
 
     def _language_call(
@@ -159,44 +157,18 @@ class KernelBuilder(Statements):
 
     # ---- Python builtins -------------------------------------------------------------------------
 
-    def _python_builtin(self, function: Any) -> Callable[..., Any] | None:
+    def _python_builtin(self, function: Any, args: list[Any]) -> Callable[..., Any] | None:
+        """What a builtin means in a kernel; None: what Python says."""
         try:
             name = _BUILTINS.get(function)
+            meaning = PYTHON_BUILTINS.get(function)
         except TypeError:  # not hashable, so not a builtin
             return None
-        return getattr(self, f"builtin_{name}") if name else None
-
-    def builtin_print(self, *args: Any, **keywords: Any) -> Any:
-        if not has_tensor(args):
-            return self._language_call(self.semantics.static_print, "print", list(args), keywords)
-        if args and isinstance(args[0], str):
-            prefix, *values = args
-        else:
-            prefix, values = "", list(args)
-        return self._language_call(self.semantics.device_print, "print", [prefix, *values], {})
-
-    def builtin_min(self, *args: Any) -> Any:
-        return self._fold("min", "minimum", args)
-
-    def builtin_max(self, *args: Any) -> Any:
-        return self._fold("max", "maximum", args)
-
-    def _fold(self, name: str, method: str, args: tuple[Any, ...]) -> Any:
-        items = self.sequence(args[0]) if len(args) == 1 else list(args)
-        if not items:
-            raise KernelTypeError(f"{name}() needs at least one value")
-        if not has_tensor(items):
-            return self.static_call(getattr(builtins, name), [items], {})
-        value = items[0]
-        for item in items[1:]:
-            if is_tensor(value) or is_tensor(item):
-                value = getattr(self.semantics, method)(value, item)
-            else:
-                value = getattr(builtins, name)(value, item)
-        return value
-
-    def builtin_abs(self, value: Any) -> Any:
-        return self.semantics.abs(value) if is_tensor(value) else self.static_call(abs, [value], {})
+        if name is not None:
+            return getattr(self, f"builtin_{name}")
+        if meaning is not None and (has_tensor(args) or function is print):
+            return getattr(self.semantics, meaning)
+        return None
 
     def builtin_sum(self, items: Any, start: Any = 0) -> Any:
         value = start
@@ -210,20 +182,6 @@ class KernelBuilder(Statements):
                 raise KernelTypeError(f"a scalar ({describe(value)}) has no length")
             return value.shape[0]
         return self.static_call(len, [value], {})
-
-    def builtin_int(self, value: Any = 0, *base: Any) -> Any:
-        return self._number(self.semantics.python_int, int, value, *base)
-
-    def builtin_float(self, value: Any = 0.0) -> Any:
-        return self._number(self.semantics.python_float, float, value)
-
-    def builtin_bool(self, value: Any = False) -> Any:
-        return self._number(self.semantics.python_bool, bool, value)
-
-    def _number(self, convert: Any, kind: type, *args: Any) -> Any:
-        if has_tensor(args):
-            return convert(*args)
-        return self.static_call(kind, list(args), {}, f"{kind.__name__}()")
 
     def builtin_isinstance(self, value: Any, kinds: Any) -> bool:
         kinds = kinds if isinstance(kinds, tuple | list) else (kinds,)
@@ -337,9 +295,8 @@ _ADD.__name__ = "add"
 _BUILTINS: dict[Any, str] = {
     getattr(builtins, name): name
     for name in (
-        "print", "min", "max", "abs", "sum", "len", "int", "float", "bool", "isinstance",
-        "getattr", "hasattr", "tuple", "list", "range", "enumerate", "zip", "reversed", "any",
-        "all",
+        "sum", "len", "isinstance", "getattr", "hasattr", "tuple", "list", "range", "enumerate",
+        "zip", "reversed", "any", "all",
     )
 }  # fmt: skip
 

@@ -45,9 +45,9 @@ _SYMBOLS = {
 
 
 class BoundMethod:
-    """`x.name` of a tensor, waiting to be called."""
+    """`x.name` of a tensor or descriptor, waiting to be called: `value` is the function."""
 
-    def __init__(self, value: TensorValue, name: str) -> None:
+    def __init__(self, value: Any, name: str) -> None:
         self.value = value
         self.name = name
 
@@ -143,7 +143,7 @@ class Expressions(WhileLoops):
 
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name` for a tensor or a compile-time object."""
-        if is_tensor(value):
+        if self.semantics.has_attributes(value):
             return self.tensor_attribute(value, name)
         if hasattr(value, name):
             return dtypes.unwrap_constexpr(getattr(value, name))
@@ -151,7 +151,7 @@ class Expressions(WhileLoops):
             return value
         raise KernelNameError(f"{describe(value)} has no attribute '{name}'")
 
-    def tensor_attribute(self, value: TensorValue, name: str) -> Any:
+    def tensor_attribute(self, value: Any, name: str) -> Any:
         raise NotImplementedError
 
     # ---- operators -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError
 from tilewright.frontend import BuiltKernel
 from tilewright.frontend.calls import KernelBuilder
-from tilewright.frontend.frame import RESULT, Frame
+from tilewright.frontend.frame import Frame
 from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.ir.location import location_attribute
 from tilewright.ir.types import ir_type
@@ -69,11 +69,6 @@ class _Compilation(KernelBuilder):
         frame.arguments = dict(frame.env)
         self.run(frame.tree.body)
         frame.node = frame.tree
-        if frame.env.get(RESULT) is not None:
-            raise KernelTypeError(
-                f"kernel '{frame.fn.fn.__name__}' returns a value",
-                help="a kernel returns nothing; write results with tl.store",
-            )
         self.builder.op("func.return", [])
         return arguments
 

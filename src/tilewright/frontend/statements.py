@@ -129,6 +129,11 @@ class Statements(Expressions):
     def stmt_Return(self, node: ast.Return) -> None:
         value = self.visit(node.value) if node.value is not None else None
         frame = self.frame
+        if value is not None and len(self.frames) == 1:
+            raise KernelTypeError(
+                f"kernel '{frame.fn.fn.__name__}' returns a value ({describe(value)})",
+                help="a kernel returns nothing; write results with tl.store",
+            )
         frame.env[RESULT] = value
         if frame.loop is not None:
             frame.env[BREAK] = frame.env[RETURNED] = True
