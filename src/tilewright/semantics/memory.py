@@ -13,6 +13,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.program import Program
+from tilewright.semantics.promotion import integer_range
 from tilewright.semantics.values import TensorValue, describe, type_text
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
@@ -161,7 +162,8 @@ class Memory(Program):
         """A tensor converted to `kind`, or a Python number as a constant of it."""
         if isinstance(value, bool | int | float) and not kind.is_ptr():
             if kind.is_int() and isinstance(value, float):
-                value = int(value)
+                low, high = integer_range(kind)
+                value = 0 if value != value else int(max(low, min(high, value)))
             return self.constant(value != 0 if kind.is_bool() else value, kind)
         return self.convert(self.to_tensor(value), kind)
 
