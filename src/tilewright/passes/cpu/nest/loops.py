@@ -185,7 +185,10 @@ class Nest:
             carried = self._segment(body, at, dim, step, start, self.split, carried, main)
             start = self.split
         carried = self._segment(body, at, dim, step, start, end, carried, body.facts)
-        return self._dead_chunk(body, at, dim, step, end, carried) if trims else carried
+        effects = self.axis_ops or any(isinstance(op, cpu.WriteOp) for op in self.members)
+        if trims and effects:
+            return self._dead_chunk(body, at, dim, step, end, carried)
+        return carried
 
     def _dead_chunk(
         self,
