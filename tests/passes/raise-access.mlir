@@ -212,3 +212,29 @@ func.func @kept(%p: !tile.ptr<f32>, %t: tensor<8x!tile.ptr<f32>>, %o: tensor<4x8
   tile.store %q2, %y : tensor<4x8x!tile.ptr<f32>>, tensor<4x8xf32>
   func.return
 }
+
+// -----
+// Bounds from below: one that always holds goes, the other stays in the mask.
+// CHECK-LABEL: @below
+func.func @below(%p: !tile.ptr<f32>, %n: i32, %low: i32) {
+  // CHECK: [[M:%.+]] = tile.cmpi "sge", %o, %ls
+  // CHECK: "tile.load_view"({{.*}}, [[M]]) <{kinds = ["strided"], limited = array<i64: 0>,
+  %pid = tile.program_id 0 : i32 : i32
+  %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
+  %st = tile.splat %pid : i32 to tensor<64xi32>
+  %o = arith.addi %st, %a : tensor<64xi32>
+  %ns = tile.splat %n : i32 to tensor<64xi32>
+  %ls = tile.splat %low : i32 to tensor<64xi32>
+  %z = arith.constant 0 : i32
+  %zs = tile.splat %z : i32 to tensor<64xi32>
+  %m1 = tile.cmpi "slt", %o, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %m2 = tile.cmpi "sge", %o, %zs : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %m3 = tile.cmpi "sge", %o, %ls : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %m4 = arith.andi %m1, %m2 : tensor<64xi1>
+  %m5 = arith.andi %m4, %m3 : tensor<64xi1>
+  %ps = tile.splat %p : !tile.ptr<f32> to tensor<64x!tile.ptr<f32>>
+  %q = tile.addptr %ps, %o : tensor<64x!tile.ptr<f32>>, tensor<64xi32> to tensor<64x!tile.ptr<f32>>
+  %x = tile.load %q mask %m5 : tensor<64xi1> : tensor<64x!tile.ptr<f32>> to tensor<64xf32>
+  tile.store %q, %x : tensor<64x!tile.ptr<f32>>, tensor<64xf32>
+  func.return
+}

@@ -74,14 +74,14 @@ class MaskAnalysis:
         if isinstance(op, tile.CmpIOp):
             found = self._comparison(op)
             if found is not None:
-                return [found]
+                return found
         projector = self.affine.projector
         if not projector.varies(mask) and projector.can_project(mask, None):
             return [Condition(mask)]
         return [Residue(mask)]
 
-    def _comparison(self, op: tile.CmpIOp) -> Limit | None:
-        """`lane < bound` hidden in a comparison of affine tiles, else None."""
+    def _comparison(self, op: tile.CmpIOp) -> list[Conjunct] | None:
+        """`lane < bound` hidden in a comparison of affine tiles, or nothing where it always holds."""
         predicate, lhs, rhs = op.predicate.data, op.lhs, op.rhs
         if predicate in _SWAPPED:
             predicate, lhs, rhs = _SWAPPED[predicate], rhs, lhs
@@ -90,19 +90,18 @@ class MaskAnalysis:
         left, right = self.affine.form(lhs), self.affine.form(rhs)
         if left is None or right is None or left.base is not None or right.base is not None:
             return None
-        if predicate.startswith("u"):
-            if not (_countable(left) and _countable(right)):
-                return None
+        if predicate.startswith("u") and not (_countable(left) and _countable(right)):
+            return None
         left, right = self.affine.settle(left, True), self.affine.settle(right, True)
-        difference = left + right.scaled(-ONE)  # the comparison says: difference < 0, or <= 0
-        if difference is None or len(difference.terms) != 1:
+        slack = right + left.scaled(-ONE)  # the comparison says: slack > 0, or >= 0
+        if slack is None or not slack.terms:
             return None
-        ((dim, atoms),) = difference.terms.items()
-        step = atoms[LANE].number if set(atoms) == {LANE} else None
-        if step is None or step <= 0:
-            return None
-        bound = -difference.offset + (ONE if predicate.endswith("le") else Polynomial())
-        return Limit(dim, bound, step)
+        bound = slack.offset + (ONE if predicate.endswith("le") else Polynomial())
+        if _countable(Form(None, bound - ONE, slack.terms)):
+            return []
+        ((dim, atoms), *others) = slack.terms.items()
+        step = -atoms[LANE].number if set(atoms) == {LANE} and atoms[LANE].number else 0
+        return [Limit(dim, bound, step)] if step > 0 and not others else None
 
     # ---- emission ----------------------------------------------------------------------------------
 
@@ -135,7 +134,10 @@ class MaskAnalysis:
 
 
 def _countable(form: Form) -> bool:
-    """Whether unsigned comparison of such tiles is that of their mathematical values."""
+    """Whether a tile is provably not negative, from its lanes and scalars alone.
+
+    Unsigned comparison of two such tiles is that of their mathematical values.
+    """
     lanes_only = all(
         set(atoms) == {LANE} and nonnegative_sum(atoms[LANE]) for atoms in form.terms.values()
     )
