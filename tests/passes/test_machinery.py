@@ -80,7 +80,10 @@ def test_pipeline_text_round_trip(passes):
 
 
 def test_defaults_are_not_printed():
-    assert print_pipeline((Knobs(), Knobs(factor=4, order=(1, 2)))) == "knobs,knobs{factor=4 order=1,2}"
+    assert (
+        print_pipeline((Knobs(), Knobs(factor=4, order=(1, 2))))
+        == "knobs,knobs{factor=4 order=1,2}"
+    )
 
 
 @pytest.mark.parametrize(

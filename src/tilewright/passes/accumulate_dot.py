@@ -86,5 +86,3 @@ def _plain_dot(value: SSAValue) -> tile.DotOp | None:
     if not isinstance(op, tile.DotOp) or not value.has_one_use():
         return None
     return op if uniform_constant(op.acc) == 0 else None
-
-

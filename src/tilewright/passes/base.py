@@ -105,7 +105,9 @@ def read_option(pass_name: str, option: str, kind: Any, words: list[str]) -> Any
     """The value of `option`, whose tokens between commas are `words`."""
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        return () if words == ["()"] else tuple(_read_word(pass_name, option, item, w) for w in words)
+        return (
+            () if words == ["()"] else tuple(_read_word(pass_name, option, item, w) for w in words)
+        )
     if len(words) != 1:
         raise PassError(f"{pass_name}: option {option} takes one value, {len(words)} given")
     return _read_word(pass_name, option, kind, words[0])

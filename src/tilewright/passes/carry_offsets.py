@@ -236,8 +236,8 @@ def _split_while(loop: scf.WhileOp) -> bool:
     drop_block_args(after, places)
     zero = Emitter(loop).constant(0)
     arguments = [*without(inits, places), *[zero] * len(places)]
-    regions = [loop.detach_region(0), loop.detach_region(0)]
-    new = scf.WhileOp(arguments, [v.type for v in arguments], *regions)
+    types = [v.type for v in arguments]
+    new = scf.WhileOp(arguments, types, loop.detach_region(0), loop.detach_region(0))
     new.attributes.update(loop.attributes)
     _finish(loop, new, {p: inits[p] for p in places})
     return True
@@ -247,34 +247,34 @@ def _split_if(op: scf.IfOp) -> bool:
     if not op.results or not op.false_region.blocks:
         return False
     ends = [terminator(op.true_region), terminator(op.false_region)]
-    found: dict[int, tuple[SSAValue, list[_Move], list[_Move]]] = {}
+    origins: dict[int, SSAValue] = {}
+    moves: dict[int, tuple[list[_Move], list[_Move]]] = {}
     for position, result in enumerate(op.results):
         if _carries_offsets(result):
-            common = _common_origin(*(end.operands[position] for end in ends), op)
+            common = _common_origin(ends[0].operands[position], ends[1].operands[position], op)
             if common is not None:
-                found[position] = common
-    if not found:
+                origins[position], moves[position] = common
+    if not origins:
         return False
-    places = list(found)
+    places = list(origins)
     for side, end in enumerate(ends):
-        amounts = [_total(found[p][1 + side], Emitter(end)) for p in places]
+        amounts = [_total(moves[p][side], Emitter(end)) for p in places]
         end.operands = [*without(end.operands, places), *amounts]
-    types = without(op.results, places)
-    regions = [op.detach_region(0), op.detach_region(0)]
-    new = scf.IfOp(op.cond, [*(v.type for v in types), *[i64] * len(places)], *regions)
+    types = [*(v.type for v in without(op.results, places)), *[i64] * len(places)]
+    new = scf.IfOp(op.cond, types, op.detach_region(0), op.detach_region(0))
     new.attributes.update(op.attributes)
-    _finish(op, new, {p: found[p][0] for p in places})
+    _finish(op, new, origins)
     return True
 
 
 def _common_origin(
     lhs: SSAValue, rhs: SSAValue, op: scf.IfOp
-) -> tuple[SSAValue, list[_Move], list[_Move]] | None:
+) -> tuple[SSAValue, tuple[list[_Move], list[_Move]]] | None:
     """The tile outside `op` that both values are moved from, and the moves of each."""
     for origin, moves in _chain(lhs):
         other = _moves(rhs, origin)
         if other is not None and not defined_inside(origin, op):
-            return origin, moves, other
+            return origin, (moves, other)
     return None
 
 

@@ -74,7 +74,9 @@ def run_pipeline(
         except TilewrightError:
             raise
         except Exception as error:
-            raise PassError(f"pass {current.name} failed: {type(error).__name__}: {error}") from error
+            raise PassError(
+                f"pass {current.name} failed: {type(error).__name__}: {error}"
+            ) from error
         seconds = time.perf_counter() - start
         if observer is not None:
             before, text = text, str(module)

@@ -121,9 +121,7 @@ def _trip_count(loop: scf.ForOp, kind: IntegerType, emitter: Emitter) -> SSAValu
     return emitter.maximum(span, emitter.constant(0))
 
 
-def _runtime_step(
-    lower: SSAValue, upper: SSAValue, step: SSAValue, emitter: Emitter
-) -> SSAValue:
+def _runtime_step(lower: SSAValue, upper: SSAValue, step: SSAValue, emitter: Emitter) -> SSAValue:
     zero = emitter.constant(0)
     up = emitter.compare("sgt", step, zero)
     first, last = emitter.select(up, lower, upper), emitter.select(up, upper, lower)

@@ -54,7 +54,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
 from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Form, Wrapped
-from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.masks import (
     Condition,
@@ -119,7 +119,7 @@ class _Raiser:
     def _raise(self, op: tile.LoadOp | tile.StoreOp) -> bool:
         if not shape_of(op.pointer):
             return False
-        if isinstance(op, tile.LoadOp) and op.volatile is not None and op.volatile.value.data:
+        if isinstance(op, tile.LoadOp) and is_volatile(op):
             return False
         form = self.affine.form(op.pointer)
         if form is None or form.base is None:

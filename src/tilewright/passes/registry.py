@@ -27,8 +27,8 @@ def _pass_in(module_name: str) -> type[Pass] | None:
     """The pass class that a module defines (importing one from elsewhere does not count)."""
     module = importlib.import_module(module_name)
     for _, kind in inspect.getmembers(module, inspect.isclass):
-        own = kind.__module__ == module_name and issubclass(kind, Pass)
-        if own and not inspect.isabstract(kind):
+        own = kind.__module__ == module_name and not inspect.isabstract(kind)
+        if own and issubclass(kind, Pass):
             return kind
     return None
 

@@ -170,7 +170,9 @@ class AffineAnalysis:
         """Anything that varies along at most one dimension."""
         dims = self.projector.varies(value)
         if not dims:
-            return self._uniform(value, pointer) if self.projector.can_project(value, None) else None
+            return (
+                self._uniform(value, pointer) if self.projector.can_project(value, None) else None
+            )
         if pointer or len(dims) > 1:
             return None
         (dim,) = dims
@@ -289,9 +291,7 @@ class AffineAnalysis:
     def emit(self, polynomial: Polynomial, emitter: Emitter) -> SSAValue:
         return polynomial.emit(emitter, self.emit_leaf)
 
-    def emit_terms(
-        self, atoms: dict[Atom, Polynomial], extent: int, emitter: Emitter
-    ) -> SSAValue:
+    def emit_terms(self, atoms: dict[Atom, Polynomial], extent: int, emitter: Emitter) -> SSAValue:
         """`Σ coefficient * atom(i)` as `tensor<extent x i64>`."""
         total: SSAValue | None = None
         for atom, coefficient in atoms.items():

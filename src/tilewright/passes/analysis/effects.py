@@ -30,6 +30,11 @@ def is_lane_wise(op: Operation) -> bool:
     return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _LANE_WISE)
 
 
+def is_volatile(op: tile.LoadOp) -> bool:
+    """Whether the author asked that this load be done as written."""
+    return op.volatile is not None and bool(op.volatile.value.data)
+
+
 def has_effect(op: Operation) -> bool:
     """Whether executing `op` (with its regions) can be noticed other than through its results.
 
@@ -41,7 +46,7 @@ def has_effect(op: Operation) -> bool:
     if op.name in _REGION_OPS:
         return any(has_effect(inner) for region in op.regions for inner in _ops(region))
     if isinstance(op, tile.LoadOp):
-        return op.volatile is not None and bool(op.volatile.value.data)
+        return is_volatile(op)
     if isinstance(op, tile.LoadViewOp) or op.has_trait(IsTerminator):
         return False
     return not is_pure(op)

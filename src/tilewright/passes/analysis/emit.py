@@ -20,7 +20,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 
-
 _SPREADING = (
     tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp,
 )  # fmt: skip
@@ -89,7 +88,9 @@ class Emitter:
 
     def splat(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         result = tile.with_shape(value.type, tuple(shape))
-        return self.insert(tile.SplatOp(operands=[value], result_types=[result])) if shape else value
+        return (
+            self.insert(tile.SplatOp(operands=[value], result_types=[result])) if shape else value
+        )
 
     def arange(self, extent: int) -> SSAValue:
         """`0 … extent-1` as `tensor<extent x i32>`."""
@@ -141,9 +142,7 @@ class Emitter:
         return self.binary(arith.MaxSIOp, lhs, rhs)
 
     def select(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.insert(
-            tile.SelectOp(operands=[condition, lhs, rhs], result_types=[lhs.type])
-        )
+        return self.insert(tile.SelectOp(operands=[condition, lhs, rhs], result_types=[lhs.type]))
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`tile.cmpi` of two values of one type."""
@@ -168,7 +167,7 @@ class Emitter:
             return self.constant(number, kind)
         result = tile.with_shape(kind, tile.shape_of(value))
         if have.width.data > kind.width.data:
-            return self.insert(arith.TruncIOp(value, result))
+            return self.insert(arith.TruncIOp(value, result))  # type: ignore[arg-type]
         return self.insert(
             (arith.ExtSIOp if signed else arith.ExtUIOp)(value, result)  # type: ignore[arg-type]
         )
@@ -177,9 +176,7 @@ class Emitter:
         """`tile.addptr`: both scalars or tiles of one shape."""
         if constant_int(offset) == 0:
             return pointer
-        return self.insert(
-            tile.AddPtrOp(operands=[pointer, offset], result_types=[pointer.type])
-        )
+        return self.insert(tile.AddPtrOp(operands=[pointer, offset], result_types=[pointer.type]))
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if tile.shape_of(value) == tuple(shape):

@@ -100,8 +100,10 @@ class MaskAnalysis:
         if _countable(Form(None, bound - ONE, slack.terms)):
             return []
         ((dim, atoms), *others) = slack.terms.items()
-        step = -atoms[LANE].number if set(atoms) == {LANE} and atoms[LANE].number else 0
-        return [Limit(dim, bound, step)] if step > 0 and not others else None
+        slope = atoms[LANE].number if set(atoms) == {LANE} else None
+        if others or slope is None or slope >= 0:
+            return None
+        return [Limit(dim, bound, -slope)]
 
     # ---- emission ----------------------------------------------------------------------------------
 
@@ -117,9 +119,7 @@ class MaskAnalysis:
     def emit_condition(self, condition: Condition, emitter: Emitter) -> SSAValue:
         return self.affine.projector.project(condition.value, None, emitter)
 
-    def emit_residue(
-        self, residue: Residue, shape: tuple[int, ...], emitter: Emitter
-    ) -> SSAValue:
+    def emit_residue(self, residue: Residue, shape: tuple[int, ...], emitter: Emitter) -> SSAValue:
         """The residue as a mask of the access's shape."""
         value = self.affine.projector.current(residue.value)
         for op in residue.wrappers:
@@ -173,5 +173,3 @@ def conjunction(values: list[SSAValue], emitter: Emitter) -> SSAValue | None:
     for value in values:
         total = value if total is None else emitter.binary(arith.AndIOp, total, value)
     return total
-
-

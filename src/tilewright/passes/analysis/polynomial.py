@@ -95,7 +95,9 @@ class Polynomial:
         the longest invariant prefix.
         """
         total: SSAValue | None = None
-        for monomial, coefficient in sorted(self.terms, key=lambda item: (_depth(item[0]), item[1] < 0)):
+        for monomial, coefficient in sorted(
+            self.terms, key=lambda item: (_depth(item[0]), item[1] < 0)
+        ):
             product: SSAValue | None = None
             for leaf in sorted(monomial, key=lambda leaf: (loop_depth(leaf.value), leaf.order)):
                 factor = scalar(leaf, emitter)

@@ -78,10 +78,12 @@ class Projector:
             if found:
                 return self.can_project(op.source, inner)
             return self._by_reshape(shape, dim)
-        if is_lane_wise(op) and op.operands and len(op.results) == 1:
-            if all(self._projects_at(v, dim) for v in op.operands):
-                return True
-        return self._by_reshape(shape, dim)
+        return self._projects_by_lanes(op, dim) or self._by_reshape(shape, dim)
+
+    def _projects_by_lanes(self, op: Operation, dim: int | None) -> bool:
+        """Whether lane-wise `op` can be done again on the projections of its operands."""
+        lane_wise = is_lane_wise(op) and bool(op.operands) and len(op.results) == 1
+        return lane_wise and all(self._projects_at(v, dim) for v in op.operands)
 
     def _projects_at(self, value: SSAValue, dim: int | None) -> bool:
         if dim is not None and dim not in self.varies(value) and self.varies(value):
@@ -112,9 +114,8 @@ class Projector:
             found, inner = _source_dim(op, dim)
             if found:
                 return self.project(op.source, inner, emitter)
-        if isinstance(op, Operation) and is_lane_wise(op) and op.operands and len(op.results) == 1:
-            if all(self._projects_at(v, dim) for v in op.operands):
-                return self._rebuild(op, dim, extent, emitter)
+        if isinstance(op, Operation) and self._projects_by_lanes(op, dim):
+            return self._rebuild(op, dim, extent, emitter)
         if dim is None:
             raise ValueError(f"{value} does not project to a scalar")
         return emitter.reshape(value, extent)
@@ -162,5 +163,3 @@ def _source_dim(op: Operation, dim: int | None) -> tuple[bool, int | None]:
     moved = unit_reshape(shape_of(op.operands[0]), shape_of(op.results[0])) or {}
     inverse = {new: old for old, new in moved.items()}
     return (True, inverse[dim]) if dim in inverse else (False, None)
-
-

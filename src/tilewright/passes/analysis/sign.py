@@ -87,6 +87,7 @@ def _region_result(value: SSAValue, op: Operation, assumed: frozenset[SSAValue])
 def nonnegative_sum(polynomial: Polynomial) -> bool:
     """Whether a polynomial is >= 0 because all its parts are."""
     return all(
-        coefficient > 0 and all(leaf.signed is False or nonnegative(leaf.value) for leaf in monomial)
+        coefficient > 0
+        and all(leaf.signed is False or nonnegative(leaf.value) for leaf in monomial)
         for monomial, coefficient in polynomial.terms
     )

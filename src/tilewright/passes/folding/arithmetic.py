@@ -35,7 +35,7 @@ _IDEMPOTENT = (
 )  # fmt: skip
 
 
-def filled(number: int | float, like: SSAValue, emitter: Emitter) -> SSAValue:
+def filled(number: float, like: SSAValue, emitter: Emitter) -> SSAValue:
     """A constant of the type of `like`, scalar or tile."""
     element = element_of(like)
     if isinstance(element, IntegerType):
@@ -70,7 +70,7 @@ def integer_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 
 def _add_constants(
-    op: Operation, lhs: SSAValue, right: int | float | None, emitter: Emitter
+    op: Operation, lhs: SSAValue, right: float | None, emitter: Emitter
 ) -> SSAValue | None:
     """`(x + a) + b` as `x + (a + b)`, both with wrapping addition."""
     inner = lhs.owner
@@ -130,9 +130,9 @@ def selection(op: Operation, emitter: Emitter) -> SSAValue | None:
     condition = uniform_constant(op.condition)
     if condition is not None:
         return op.lhs if condition else op.rhs
-    if element_of(op.lhs) == IntegerType(1):
-        if (uniform_constant(op.lhs), uniform_constant(op.rhs)) == (1, 0):
-            return op.condition
+    truth = element_of(op.lhs) == IntegerType(1)
+    if truth and (uniform_constant(op.lhs), uniform_constant(op.rhs)) == (1, 0):
+        return op.condition
     return None
 
 
@@ -170,9 +170,7 @@ def bitcast(op: Operation, emitter: Emitter) -> SSAValue | None:
     if source.type == result:
         return source
     if isinstance(source.owner, tile.BitcastOp):
-        return emitter.insert(
-            tile.BitcastOp(operands=[source.owner.source], result_types=[result])
-        )
+        return emitter.insert(tile.BitcastOp(operands=[source.owner.source], result_types=[result]))
     return None
 
 

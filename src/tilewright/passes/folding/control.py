@@ -68,7 +68,9 @@ def _same_results(op: scf.IfOp) -> bool:
     if not op.results or not op.false_region.blocks:
         return False
     changed = False
-    pairs = zip(terminator(op.true_region).operands, terminator(op.false_region).operands, strict=True)
+    pairs = zip(
+        terminator(op.true_region).operands, terminator(op.false_region).operands, strict=True
+    )
     for result, (lhs, rhs) in zip(op.results, pairs, strict=True):
         if result.first_use is None:
             continue
@@ -117,10 +119,12 @@ def _never(op: scf.ForOp) -> bool:
 def prune_carried(loop: scf.ForOp) -> scf.ForOp:
     """`loop` without carried values that stay what they were, or that only compute themselves."""
     last = terminator(loop.body)
-    fixed: dict[int, SSAValue] = {}
-    for position, init in enumerate(loop.iter_args):
-        if last.operands[position] in (loop.body.block.args[position + 1], init):
-            fixed[position] = init
+    arguments = loop.body.block.args[1:]
+    fixed = {
+        position: init
+        for position, init in enumerate(loop.iter_args)
+        if last.operands[position] in (arguments[position], init)
+    }
     if fixed:
         loop = remove_carried(loop, fixed)
     unused = unused_carried(loop)
