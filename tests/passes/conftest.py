@@ -2,8 +2,15 @@
 
 from pathlib import Path
 
+from tilewright.backends.base import TargetInfo
 from tilewright.testing import filecheck
+
+#: a made-up machine, so that the expected IR is the same everywhere
+AVX512 = TargetInfo(
+    name="cpu", triple="x86_64-unknown-linux-gnu", cpu="skylake-avx512",
+    features=("avx2", "avx512f", "fma"), vector_bits=512, vector_registers=32,
+)  # fmt: skip
 
 
 def pytest_collect_file(file_path: Path, parent):
-    return filecheck.collect(file_path, parent)
+    return filecheck.collect(file_path, parent, AVX512)

@@ -95,8 +95,11 @@ def match_checks(checks: str, output: str, name: str = "checks") -> None:
         raise CheckFailure(f"{report.getvalue()}\n---- output of the pipeline ----\n{output}")
 
 
-def collect(path: Path, parent: Any) -> Any:
-    """For `pytest_collect_file`: a collector of the cases in an `.mlir` file, else None."""
+def collect(path: Path, parent: Any, target: Any = None) -> Any:
+    """For `pytest_collect_file`: a collector of the cases in an `.mlir` file, else None.
+
+    `target` is the machine that the passes are told of.
+    """
     if path.suffix != ".mlir":
         return None
     import pytest
@@ -105,7 +108,7 @@ def collect(path: Path, parent: Any) -> Any:
         case: Case
 
         def runtest(self) -> None:
-            run_case(self.case)
+            run_case(self.case, target)
 
         def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
             if excinfo.errisinstance(CheckFailure):

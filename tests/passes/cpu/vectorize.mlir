@@ -1,0 +1,37 @@
+// RUN: form-tile-groups,plan-scratch,vectorize
+// Full chunks without masks, then the rest with.
+// CHECK-LABEL: @main_and_tail
+func.func @main_and_tail(%p: !tile.ptr<f32>, %n: i64) {
+  %one = arith.constant 1 : i64
+  // CHECK: scf.for
+  // CHECK-NOT: cpu.lane_mask
+  // CHECK: [[V:%.+]] = "cpu.vector_load"(%p, [[I:%.+]]) {{.*}} -> vector<64xf32>
+  // CHECK: arith.addf [[V]], [[V]] : vector<64xf32>
+  // CHECK: "cpu.vector_store"
+  // CHECK: scf.for
+  // CHECK: "cpu.lane_mask"
+  // CHECK: "cpu.vector_load"({{.*}}vector<64xi1>) -> vector<64xf32>
+  %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<256xf32>
+  %d = arith.addf %x, %x : tensor<256xf32>
+  "tile.store_view"(%p, %one, %n, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<256xf32>) -> ()
+  func.return
+}
+
+// -----
+// Different pointers may overlap: their ranges are compared, and there is an ordered variant.
+// CHECK-LABEL: @guarded
+func.func @guarded(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
+  %one = arith.constant 1 : i64
+  // CHECK: tile.ptr_to_int %p
+  // CHECK: tile.ptr_to_int %q
+  // CHECK: tile.cmpi "sle"
+  // CHECK: scf.if
+  // CHECK: "cpu.vector_store"(%q
+  // CHECK: } else {
+  // CHECK: "cpu.vector_store"([[T:%[0-9]+]]
+  // CHECK: "cpu.vector_load"([[T]]
+  // CHECK: "cpu.vector_store"(%q
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<256xf32>
+  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<256xf32>) -> ()
+  func.return
+}
