@@ -1,1 +1,23 @@
-"""(see docs/architecture.md)"""
+"""The kernel language: `import tilewright.language as tl`.
+
+Stubs with signatures and documentation, the types, and composites written in the language itself.
+"""
+
+from tilewright.language import core, extra, math, standard
+from tilewright.language.core import *  # noqa: F403
+from tilewright.language.extra import libdevice
+from tilewright.language.standard import random
+from tilewright.language.standard.indexing import swizzle2d
+from tilewright.language.standard.random import (
+    pair_uniform_to_normal, philox, philox_impl, rand, rand4x, randint, randint4x, randn, randn4x,
+    uint_to_uniform_float,
+)  # fmt: skip
+from tilewright.language.standard.sorting import bitonic_merge, sort, topk
+
+tuple = tuple
+
+__all__ = [
+    *core.__all__, "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
+    "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
+    "random", "sort", "standard", "swizzle2d", "topk", "tuple", "uint_to_uniform_float",
+]  # fmt: skip

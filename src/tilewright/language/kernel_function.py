@@ -13,6 +13,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.language.builtin import OutsideKernelError, active_semantics
+
 
 class KernelParam:
     """One parameter of a kernel: position, name, default and what its annotation says."""
@@ -70,6 +72,15 @@ class KernelFunction:
         ]
         self.arg_names = [p.name for p in self.params]
         functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as Python inside a kernel that runs as Python; an error anywhere else."""
+        if active_semantics.get() is None:
+            raise OutsideKernelError(
+                f"{self.fn.__name__} is a kernel function and was called by host code",
+                help=f"launch it with a grid: {self.fn.__name__}[grid](...)",
+            )
+        return self.fn(*args, **kwargs)
 
     @functools.cached_property
     def _source(self) -> tuple[str, int, int]:

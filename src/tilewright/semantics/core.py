@@ -83,6 +83,16 @@ class Semantics(Libdevice):
             return getattr(desc, name)
         return None
 
+    def loop_condition(self, cond: Any, disable_licm: Any = False) -> Any:
+        """`tl.condition`: the condition itself."""
+        return cond
+
+    def gdc_wait(self) -> None:
+        """Nothing to wait for."""
+
+    def gdc_launch_dependents(self) -> None:
+        """Nothing depends on this kernel early."""
+
     def inline_asm_elementwise(
         self, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
     ) -> Any:

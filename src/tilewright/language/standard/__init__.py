@@ -1,1 +1,14 @@
-"""(see docs/architecture.md)"""
+"""Composites written in the language itself, with the functions they complete (`tl.standard`)."""
+
+from tilewright.language.core import (
+    argmax, argmin, cdiv, cumprod, cumsum, flip, interleave, max, min, sigmoid, softmax, sum,
+    xor_sum, zeros, zeros_like,
+)  # fmt: skip
+from tilewright.language.standard.indexing import swizzle2d
+from tilewright.language.standard.sorting import bitonic_merge, sort, topk
+
+__all__ = [
+    "argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "flip", "interleave", "max",
+    "min", "sigmoid", "softmax", "sort", "sum", "swizzle2d", "topk", "xor_sum", "zeros",
+    "zeros_like",
+]  # fmt: skip

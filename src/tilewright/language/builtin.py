@@ -1,0 +1,54 @@
+"""How a name of the language finds its meaning.
+
+`tl.load` and the others are stubs: signature and documentation, no compiler. Each carries
+`__tl_builtin__ = "<method of Semantics>"`. The front end, meeting one in a kernel, calls that
+method itself; in eager mode (`active_semantics` is set) calling the stub does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from tilewright.errors import TilewrightError
+
+#: the `Semantics` that eager mode runs kernels with; None: kernels are not being run as Python
+active_semantics: ContextVar[Any] = ContextVar("active_semantics", default=None)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class OutsideKernelError(TilewrightError, RuntimeError):
+    """A name of the kernel language was called by host code."""
+
+
+def builtin(
+    method: str | None = None, *, host: Callable[..., Any] | None = None
+) -> Callable[[F], F]:
+    """Make a stub of the function below.
+
+    `method` is the method of `Semantics` when its name is not the function's; `host` is what a
+    call outside kernels does instead of raising `OutsideKernelError`.
+    """
+
+    def decorate(fn: F) -> F:
+        name = method or fn.__name__
+
+        @functools.wraps(fn)
+        def stub(*args: Any, **kwargs: Any) -> Any:
+            semantics = active_semantics.get()
+            if semantics is not None:
+                return getattr(semantics, name)(*args, **kwargs)
+            if host is not None:
+                return host(*args, **kwargs)
+            raise OutsideKernelError(
+                f"tl.{fn.__name__} was called outside a kernel",
+                help="call it in a function decorated with @jit and launch that: kernel[grid](...)",
+            )
+
+        stub.__tl_builtin__ = name  # type: ignore[attr-defined]
+        return stub  # type: ignore[return-value]
+
+    return decorate

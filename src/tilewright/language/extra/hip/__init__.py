@@ -1,0 +1,5 @@
+"""Names that AMD kernels import: `tl.extra.hip.libdevice`."""
+
+from tilewright.language.extra.hip import libdevice
+
+__all__ = ["libdevice"]

@@ -1,0 +1,167 @@
+"""Element-wise functions. fp16, bf16 and fp8 compute in fp32 and round once (also `tl.math`)."""
+
+from __future__ import annotations
+
+import math as _math
+from typing import Any
+
+from tilewright.language.builtin import builtin
+
+
+@builtin()
+def exp(x: Any) -> Any:
+    """e to the power x."""
+
+
+@builtin()
+def exp2(x: Any) -> Any:
+    """2 to the power x."""
+
+
+@builtin()
+def log(x: Any) -> Any:
+    """Natural logarithm."""
+
+
+@builtin()
+def log2(x: Any) -> Any:
+    """Logarithm to base 2."""
+
+
+@builtin()
+def sin(x: Any) -> Any:
+    """Sine of radians."""
+
+
+@builtin()
+def cos(x: Any) -> Any:
+    """Cosine of radians."""
+
+
+@builtin()
+def sqrt(x: Any) -> Any:
+    """Square root."""
+
+
+@builtin()
+def sqrt_rn(x: Any) -> Any:
+    """Square root, correctly rounded."""
+
+
+@builtin()
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x)."""
+
+
+@builtin()
+def erf(x: Any) -> Any:
+    """Error function."""
+
+
+@builtin()
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent."""
+
+
+@builtin()
+def floor(x: Any) -> Any:
+    """Largest whole number not above x, as a float."""
+
+
+@builtin()
+def ceil(x: Any) -> Any:
+    """Smallest whole number not below x, as a float."""
+
+
+@builtin()
+def abs(x: Any) -> Any:
+    """Absolute value of integers or floats."""
+
+
+@builtin()
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x))."""
+
+
+@builtin()
+def softmax(x: Any, dim: Any = None, keep_dims: Any = None, ieee_rounding: Any = False) -> Any:
+    """exp(x - max) / sum along `dim` (default 0), in the shape of `x`."""
+
+
+@builtin()
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """`x * y + z`, rounded once."""
+
+
+@builtin()
+def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> Any:
+    """`x / y` of floats, in their type."""
+
+
+@builtin()
+def div_rn(x: Any, y: Any) -> Any:
+    """`x / y`, correctly rounded."""
+
+
+@builtin()
+def umulhi(x: Any, y: Any) -> Any:
+    """High half of the double-width product of unsigned 32- or 64-bit integers."""
+
+
+@builtin()
+def maximum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
+    """The larger of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`."""
+
+
+@builtin()
+def minimum(x: Any, y: Any, propagate_nan: Any = None) -> Any:
+    """The smaller of two; a NaN loses unless `propagate_nan` is `tl.PropagateNan.ALL`."""
+
+
+@builtin()
+def clamp(x: Any, min: Any, max: Any, propagate_nan: Any = None) -> Any:
+    """`x` limited to `min` … `max`."""
+
+
+@builtin()
+def add(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x + y`."""
+
+
+@builtin()
+def sub(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x - y`."""
+
+
+@builtin()
+def mul(x: Any, y: Any, sanitize_overflow: Any = True) -> Any:
+    """`x * y`."""
+
+
+@builtin(host=lambda x, div: (x + div - 1) // div)
+def cdiv(x: Any, div: Any) -> Any:
+    """`x / div` of integers, rounded up. Host code may call it too."""
+
+
+def _next_power_of_2(n: int) -> int:
+    return 1 << (int(n) - 1).bit_length() if n > 1 else 1
+
+
+@builtin(host=_next_power_of_2)
+def next_power_of_2(n: Any) -> Any:
+    """The smallest power of two not below the constant `n`. Host code may call it too."""
+
+
+inf = float("inf")
+nan = float("nan")
+pi = _math.pi
+
+
+def __getattr__(name: str) -> Any:
+    """Functions that older versions of the language kept here: those of `tl.extra.libdevice`."""
+    from tilewright.language.extra import libdevice
+
+    try:
+        return getattr(libdevice, name)
+    except AttributeError:
+        raise AttributeError(f"module 'tilewright.language.math' has no attribute '{name}'") from None

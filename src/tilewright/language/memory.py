@@ -1,0 +1,126 @@
+"""Loads, stores, block pointers, descriptors and atomics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language.builtin import builtin
+
+
+@builtin()
+def load(
+    pointer: Any,
+    mask: Any = None,
+    other: Any = None,
+    *,
+    boundary_check: Any = (),
+    padding_option: Any = "",
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+    volatile: Any = False,
+) -> Any:
+    """Read through a pointer, a tile of pointers, or a block pointer.
+
+    Lanes where `mask` is false touch no memory and give `other` (0 without it). For block pointers
+    `boundary_check` names the dimensions to check and `padding_option` ("zero", "nan") what lies
+    outside. `cache_modifier`: "", ".ca", ".cg", ".cs", ".cv"; `eviction_policy`: "",
+    "evict_first", "evict_last".
+    """
+
+
+@builtin()
+def store(
+    pointer: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    boundary_check: Any = (),
+    cache_modifier: Any = "",
+    eviction_policy: Any = "",
+) -> Any:
+    """Write `value`, broadcast and converted to the pointer's shape and element type.
+
+    Lanes where `mask` is false touch no memory. `cache_modifier`: "", ".wb", ".cg", ".cs", ".wt".
+    """
+
+
+@builtin()
+def make_block_ptr(
+    base: Any, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
+) -> Any:
+    """A window of constant `block_shape` at `offsets` of the array (`base`, `shape`, `strides`).
+
+    Read and write it with `load`/`store` and `boundary_check`; move it with `advance`.
+    """
+
+
+@builtin()
+def advance(base: Any, offsets: Any) -> Any:
+    """The block pointer `base` moved by `offsets` elements in each dimension."""
+
+
+@builtin()
+def make_tensor_descriptor(
+    base: Any, shape: Any, strides: Any, block_shape: Any, padding_option: Any = "zero"
+) -> Any:
+    """An array of 1 to 5 dimensions read and written in blocks; its last stride is 1.
+
+    Methods: `.load(offsets)`, `.store(offsets, value)`, `.atomic_add(offsets, value)` …; elements
+    outside the array read as padding ("zero" or "nan") and are not written.
+    """
+
+
+@builtin()
+def load_tensor_descriptor(desc: Any, offsets: Any) -> Any:
+    """`desc.load(offsets)`."""
+
+
+@builtin()
+def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> Any:
+    """`desc.store(offsets, value)`."""
+
+
+@builtin()
+def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer += val`, atomically; gives the old value.
+
+    `sem`: "acq_rel" (default), "relaxed", "acquire", "release". `scope`: "gpu" (default), "cta",
+    "sys". Lanes where `mask` is false touch no memory.
+    """
+
+
+@builtin()
+def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer = max(*pointer, val)`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_min(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer = min(*pointer, val)`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_and(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer &= val`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_or(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer |= val`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_xor(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer ^= val`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_xchg(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> Any:
+    """`*pointer = val`, atomically; gives the old value."""
+
+
+@builtin()
+def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None) -> Any:
+    """`if *pointer == cmp: *pointer = val`, atomically; gives the old value."""

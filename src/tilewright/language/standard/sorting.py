@@ -1,0 +1,74 @@
+"""Sorting along the last dimension by a bitonic network.
+
+A network compares elements whose flat indices differ in one bit. `reshape` to `[rows, 2, stride]`
+brings such pairs together, so that a stage is a handful of whole-tile operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language import core as tl
+from tilewright.language.kernel_function import KernelFunction
+
+
+@KernelFunction
+def _exchange(
+    x: Any, extent: tl.constexpr, block: tl.constexpr, stride: tl.constexpr, descending: tl.constexpr
+) -> Any:
+    """Order pairs `stride` apart; the direction alternates from one run of `block` to the next."""
+    rows: tl.constexpr = x.numel // (2 * stride)
+    pairs = tl.reshape(x, [rows, 2, stride])
+    a, b = tl.split(tl.permute(pairs, 0, 2, 1))
+    start = tl.arange(0, rows) * (2 * stride)
+    odd = ((start % extent) // block) % 2 == 1
+    if descending:
+        ascending = odd
+    else:
+        ascending = ~odd
+    swap = (a > b) == ascending[:, None]
+    low = tl.where(swap, b, a)
+    high = tl.where(swap, a, b)
+    return tl.reshape(tl.permute(tl.join(low, high), 0, 2, 1), x.shape)
+
+
+@KernelFunction
+def _merge(
+    x: Any, extent: tl.constexpr, log_block: tl.constexpr, descending: tl.constexpr
+) -> Any:
+    """Sort runs of 2**log_block elements, each of which is bitonic."""
+    for step in tl.static_range(log_block):
+        x = _exchange(x, extent, 2**log_block, 2 ** (log_block - 1 - step), descending)
+    return x
+
+
+@KernelFunction
+def bitonic_merge(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> Any:
+    """Sort along the last dimension what is a rising run followed by a falling one."""
+    tl.static_assert(
+        dim is None or dim == len(x.shape) - 1 or dim == -1, "only the last dimension is merged"
+    )
+    extent: tl.constexpr = x.shape[-1]
+    log_extent: tl.constexpr = extent.bit_length() - 1
+    return _merge(x, extent, log_extent, descending)
+
+
+@KernelFunction
+def sort(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> Any:
+    """Sort along the last dimension. Where NaNs go is not specified."""
+    tl.static_assert(
+        dim is None or dim == len(x.shape) - 1 or dim == -1, "only the last dimension is sorted"
+    )
+    extent: tl.constexpr = x.shape[-1]
+    log_extent: tl.constexpr = extent.bit_length() - 1
+    for log_block in tl.static_range(1, log_extent + 1):
+        x = _merge(x, extent, log_block, descending)
+    return x
+
+
+@KernelFunction
+def topk(
+    x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.constexpr = True
+) -> Any:
+    """The `k` largest elements (smallest, unless `descending`) along the last dimension, in order."""
+    return sort(x, dim, descending)[..., :k]

@@ -1,0 +1,239 @@
+"""Programs and tiles: creation, conversion, shapes, products, hints and debugging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language.builtin import builtin
+
+
+# ---- program -----------------------------------------------------------------------------------
+
+
+@builtin()
+def program_id(axis: Any) -> Any:
+    """int32 index of this program along grid axis 0, 1 or 2 (a constant)."""
+
+
+@builtin()
+def num_programs(axis: Any) -> Any:
+    """int32 extent of grid axis 0, 1 or 2 (a constant)."""
+
+
+# ---- creation ----------------------------------------------------------------------------------
+
+
+@builtin()
+def arange(start: Any, end: Any) -> Any:
+    """int32 tile `[start, start+1, …, end-1]`; both constants, length a power of two."""
+
+
+@builtin()
+def full(shape: Any, value: Any, dtype: Any) -> Any:
+    """A tile of constant `shape` whose elements are the scalar `value`, converted to `dtype`."""
+
+
+@builtin()
+def zeros(shape: Any, dtype: Any) -> Any:
+    """A tile of zeros of constant `shape`."""
+
+
+@builtin()
+def zeros_like(input: Any) -> Any:
+    """Zeros with the shape and type of `input`."""
+
+
+@builtin()
+def full_like(input: Any, value: Any) -> Any:
+    """The scalar `value` with the shape and type of `input`."""
+
+
+@builtin()
+def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False) -> Any:
+    """`input` converted to `dtype`; also the method `x.to(dtype)`.
+
+    Floats round to nearest even; `fp_downcast_rounding="rtz"` rounds towards zero. Float to int
+    truncates. `bitcast=True` reinterprets the bits; both types then have one width.
+    """
+
+
+@builtin()
+def cat(input: Any, other: Any, can_reorder: Any = False, dim: Any = 0) -> Any:
+    """Two tiles one after the other along `dim`; `can_reorder` is ignored."""
+
+
+# ---- shapes ------------------------------------------------------------------------------------
+
+
+@builtin()
+def broadcast(input: Any, other: Any) -> Any:
+    """The pair of both tiles in their common shape."""
+
+
+@builtin()
+def broadcast_to(input: Any, *shape: Any) -> Any:
+    """`input` repeated to `shape` (given as numbers or one tuple)."""
+
+
+@builtin()
+def expand_dims(input: Any, axis: Any) -> Any:
+    """Insert an extent of 1 at `axis` (an int, or a tuple of them) of the result."""
+
+
+@builtin()
+def unsqueeze(input: Any, dim: Any) -> Any:
+    """Insert an extent of 1 at `dim`."""
+
+
+@builtin()
+def squeeze(input: Any, dim: Any) -> Any:
+    """Drop dimension `dim`, whose extent is 1."""
+
+
+@builtin()
+def reshape(input: Any, *shape: Any, can_reorder: Any = False) -> Any:
+    """The same elements in row-major order with other extents; `can_reorder` is ignored."""
+
+
+@builtin()
+def view(input: Any, *shape: Any) -> Any:
+    """Old name of `reshape`."""
+
+
+@builtin()
+def ravel(x: Any, can_reorder: Any = False) -> Any:
+    """All elements as one dimension, in row-major order."""
+
+
+@builtin()
+def trans(input: Any, *dims: Any) -> Any:
+    """Permute dimensions by `dims`; without them swap the last two (also `x.T`)."""
+
+
+@builtin()
+def permute(input: Any, *dims: Any) -> Any:
+    """Dimension d of the result is dimension `dims[d]` of `input`."""
+
+
+@builtin()
+def join(a: Any, b: Any) -> Any:
+    """Two tiles of one shape into a new last dimension of extent 2."""
+
+
+@builtin()
+def split(a: Any) -> Any:
+    """The two halves of a last dimension of extent 2: the reverse of `join`."""
+
+
+@builtin()
+def interleave(a: Any, b: Any) -> Any:
+    """Elements of `a` and `b` in turn along the last dimension."""
+
+
+@builtin()
+def flip(x: Any, dim: Any = None) -> Any:
+    """Elements in reverse order along `dim` (default: the last)."""
+
+
+@builtin()
+def gather(src: Any, index: Any, axis: Any) -> Any:
+    """`result[i, j] = src[index[i, j], j]` for axis 0, and so on; indices are in range."""
+
+
+@builtin()
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """`x` where `condition` holds, `y` elsewhere; all three broadcast, both sides are evaluated."""
+
+
+# ---- products ----------------------------------------------------------------------------------
+
+
+@builtin()
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> Any:
+    """`input @ other + acc`: `[..., M, K]` times `[..., K, N]`, one element type.
+
+    The result is fp32 (fp64 of fp64, int32 of integers; fp16 of fp16 or fp8 when `out_dtype` or
+    `acc` say so). `input_precision`: "ieee" (the default), "tf32", "tf32x3", "bf16x3", "bf16x6";
+    `allow_tf32=True` is the old spelling of "tf32".
+    """
+
+
+@builtin()
+def dot_scaled(*args: Any, **kwargs: Any) -> Any:
+    """Product of microscaled (MX) tiles; not available yet."""
+
+
+# ---- hints -------------------------------------------------------------------------------------
+
+
+@builtin()
+def multiple_of(input: Any, values: Any) -> Any:
+    """Promise that `input` (or the first of each run of lanes) is a multiple of `values`."""
+
+
+@builtin()
+def max_contiguous(input: Any, values: Any) -> Any:
+    """Promise that runs of `values` lanes are consecutive numbers."""
+
+
+@builtin()
+def max_constancy(input: Any, values: Any) -> Any:
+    """Promise that runs of `values` lanes are equal."""
+
+
+@builtin()
+def assume(cond: Any) -> Any:
+    """Promise that a scalar condition is true."""
+
+
+@builtin()
+def debug_barrier() -> Any:
+    """Order this program's earlier memory accesses before its later ones."""
+
+
+@builtin("loop_condition")
+def condition(cond: Any, disable_licm: Any = False) -> Any:
+    """`while tl.condition(c):` is `while c:`."""
+
+
+# ---- debugging ---------------------------------------------------------------------------------
+
+
+@builtin(host=print)
+def static_print(*values: Any, sep: Any = " ", end: Any = "\n", **ignored: Any) -> Any:
+    """Print while the kernel is compiled."""
+
+
+@builtin()
+def static_assert(cond: Any, msg: Any = "") -> Any:
+    """Stop compilation with `msg` unless the constant `cond` is true."""
+
+
+@builtin()
+def device_print(prefix: Any, *args: Any, hex: Any = False) -> Any:
+    """Print scalars and tiles from the running kernel, each line with its program and lane."""
+
+
+@builtin()
+def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> Any:
+    """Fault with `msg` when a lane of `cond` is false where `mask` holds; only in debug builds."""
+
+
+@builtin()
+def inline_asm_elementwise(
+    asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
+) -> Any:
+    """Machine code of one GPU; an error on every target that cannot run it."""
+
+
+@builtin()
+def extern_elementwise(*args: Any, **kwargs: Any) -> Any:
+    """A function of a foreign bit-code library; not available."""
