@@ -6,6 +6,7 @@
 Exits with 1 if a result is wrong, with 2 where there is no AMX.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import argparse

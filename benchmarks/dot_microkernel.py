@@ -287,7 +287,7 @@ def block(call: Callable[[], object], calls: int) -> float:
 
 def host() -> TargetInfo:
     """The widest of the known targets that this machine has, tuned for its own CPU."""
-    for level in ("amx", "avx512vnni", "avx512", "avx2", "sse2"):
+    for level in ("amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "sse2"):
         if runs_here(TARGETS[level]) and (level != "amx" or request_amx()):
             name = llvm.get_host_cpu_name()
             return replace(TARGETS[level], cpu=name if level != "amx" else "sapphirerapids")

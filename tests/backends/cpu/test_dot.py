@@ -72,7 +72,9 @@ def test_nothing_spills(level, types):
         ("avx2", ("f32", "f32", "f32"), "vfmadd231ps"),
         ("avx512", ("f32", "f32", "f32"), "vfmadd231ps"),
         ("avx512", ("i8", "i8", "i32"), "vpmaddwd"),
-        ("avx512vnni", ("i8", "i8", "i32"), "vpdpwssd"),
+        ("avx512vnni", ("i16", "i8", "i32"), "vpdpwssd"),
+        ("avx512vnni", ("i8", "i8", "i32"), "vpdpbusd"),
+        ("avx512bf16", ("bf16", "bf16", "f32"), "vdpbf16ps"),
         ("neon", ("f32", "f32", "f32"), "fmla"),
         ("neon", ("i8", "i8", "i32"), "smlal"),
     ],
@@ -94,3 +96,33 @@ def test_padding_and_neighbours_stay_out_of_the_result():
         np.ones((5, 9), np.float32), np.ones((9, 3), np.float32), np.zeros((5, 3), np.float32)
     )
     np.testing.assert_array_equal(ones, np.full((5, 3), 9, np.float32))
+
+
+def test_bf16_pairs():
+    target = TARGETS["avx512bf16"]
+    if not runs_here(target):
+        pytest.skip("no AVX512-BF16")
+    rng = np.random.default_rng(8)
+    for m, n, k in [*SHAPES, (128, 128, 32)]:
+        plan = plan_dot(m, n, k, "bf16", "bf16", "f32", target)
+        assert plan.kind == "bf16_pairs" and vector_spills(assembly(plan, target)) == 0
+        # bf16 numbers: fp32 with the low half cut off
+        a, b = (
+            rng.standard_normal(s).astype(np.float32).view(np.uint32) >> 16
+            for s in ((m, k), (k, n))
+        )
+        wide_a, wide_b = ((x << 16).view(np.float32).astype(np.float64) for x in (a, b))
+        acc = rng.standard_normal((m, n)).astype(np.float32)
+        result = CompiledDot(plan, target)(a.astype(np.uint16), b.astype(np.uint16), acc)
+        bound = np.abs(acc) + np.abs(wide_a) @ np.abs(wide_b)
+        assert (np.abs(result - acc - wide_a @ wide_b) <= (k + 1) * 2.0**-23 * bound).all()
+
+
+def test_bf16_pairs_with_an_odd_depth_keep_infinities_apart():
+    target = TARGETS["avx512bf16"]
+    if not runs_here(target):
+        pytest.skip("no AVX512-BF16")
+    plan = plan_dot(4, 16, 3, "bf16", "bf16", "f32", target)
+    a, b = np.full((4, 3), 0x3F80, np.uint16), np.full((3, 16), 0x7F80, np.uint16)
+    result = CompiledDot(plan, target)(a, b, np.zeros((4, 16), np.float32))
+    np.testing.assert_array_equal(result, np.full((4, 16), np.inf, np.float32))

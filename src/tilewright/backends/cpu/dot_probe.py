@@ -33,6 +33,9 @@ TARGETS: dict[str, TargetInfo] = {
     "avx2": TargetInfo("cpu", _LINUX, "x86-64-v3", ("sse2", "avx", "avx2", "fma", "f16c"), 256, 16),
     "avx512": TargetInfo("cpu", _LINUX, "x86-64-v4", _V4, 512, 32),
     "avx512vnni": TargetInfo("cpu", _LINUX, "x86-64-v4", (*_V4, "avx512vnni"), 512, 32),
+    "avx512bf16": TargetInfo(
+        "cpu", _LINUX, "znver4", (*_V4, "avx512vnni", "avx512bf16"), 512, 32
+    ),
     "amx": TargetInfo(
         "cpu", _LINUX, "sapphirerapids",
         (*_V4, "avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "amx-bf16", "amx-int8"), 512, 32,

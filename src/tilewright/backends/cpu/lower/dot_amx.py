@@ -37,7 +37,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     load,
     loop,
     repeat,
-    shuffle,
+    zip_vectors,
 )
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan
@@ -122,7 +122,7 @@ class _AmxKernel:
         def group(place: ir.Value, out: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
             row = plan.micro.columns * self.element
             rows = [load(b, at(b, place, r * row), kind, self.element) for r in range(self.group)]
-            b.store(_zip(b, rows), out, align=4 * plan.micro.lanes)
+            b.store(zip_vectors(b, rows), out, align=4 * plan.micro.lanes)
             return state
 
         self._each_group(group, [])
@@ -177,7 +177,7 @@ class _AmxKernel:
             x, y = (load(b, at(b, place, r * row), rows_kind, 2) for r in (0, 1))
             parts = zip(_split(b, x), _split(b, y), (0, low_copy), strict=True)
             for first, second, shift in parts:
-                b.store(_zip(b, [first, second]), at(b, out, shift), align=4 * tile.lanes)
+                b.store(zip_vectors(b, [first, second]), at(b, out, shift), align=4 * tile.lanes)
             return [_larger(b, _larger(b, state[0], x), y)]
 
         zero = ir.Constant(ir.VectorType(_I16, tile.lanes), None)
@@ -266,15 +266,6 @@ class _AmxKernel:
 
 def _register(number: int) -> ir.Constant:
     return ir.Constant(BYTE, number)
-
-
-def _zip(b: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
-    """Interleave vectors: lane 0 of each, lane 1 of each …"""
-    if len(rows) == 4:
-        # in two steps: (0, 2) and (1, 3), then both
-        rows = [_zip(b, [rows[0], rows[2]]), _zip(b, [rows[1], rows[3]])]
-    lanes = rows[0].type.count
-    return shuffle(b, rows[0], rows[1], [lane for n in range(lanes) for lane in (n, lanes + n)])
 
 
 def _split(b: ir.IRBuilder, halves: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -12,6 +12,20 @@ I64 = ir.IntType(64)
 POINTER = ir.PointerType()
 VOID = ir.VoidType()
 
+
+class BFloatType(ir.Type):
+    """LLVM's `bfloat`, which llvmlite has no class for; values are carried as i16 and cast."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(BFloatType)
+
+
 _TYPES: dict[str, ir.Type] = {
     "f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType(), "bf16": ir.IntType(16),
     "i8": ir.IntType(8), "i16": ir.IntType(16), "i32": I32, "i64": I64,
@@ -57,6 +71,15 @@ def splat(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
 def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
     """Lanes of the concatenation of two vectors."""
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+
+def zip_vectors(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> ir.Value:
+    """Interleave two or four vectors: lane 0 of each, lane 1 of each …"""
+    if len(rows) == 4:
+        # in two steps: (0, 2) and (1, 3), then both
+        rows = [zip_vectors(b, [rows[0], rows[2]]), zip_vectors(b, [rows[1], rows[3]])]
+    lanes = rows[0].type.count
+    return shuffle(b, rows[0], rows[1], [lane for n in range(lanes) for lane in (n, lanes + n)])
 
 
 def keep_rolled(module: ir.Module) -> ir.values.MDValue:

@@ -9,8 +9,10 @@ from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot_fetch import Fetcher
+from tilewright.backends.cpu.lower.dot_interleave import interleave
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
+    BFloatType,
     at,
     declare,
     element_type,
@@ -18,7 +20,6 @@ from tilewright.backends.cpu.lower.dot_loops import (
     load,
     loop,
     repeat,
-    shuffle,
     splat,
 )
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
@@ -73,17 +74,19 @@ class _VectorKernel:
             [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
         )  # fmt: skip
         self.product = _product(b, plan, target)
+        self.correction: ir.Value | None = None
 
     def emit(self) -> None:
         b, plan, shape = self.b, self.plan, self.shape
         if shape.group > 1:
-            self.panels = _interleave(b, plan)
+            self.panels, self.correction = interleave(b, plan, self.product)
         full, rest = divmod(plan.m, plan.micro.rows)
 
         def panel(j: ir.Value) -> None:
             b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
             acc_panel = at(b, self.acc, b.mul(j, i64(plan.m * shape.acc_row)))
             first = b.mul(j, i64(self.blocks))
+            correction = self.correction and at(b, self.correction, b.mul(j, i64(shape.acc_row)))
 
             def block(i: ir.Value, rows: int) -> None:
                 skip = b.mul(i, i64(plan.micro.rows))
@@ -93,6 +96,7 @@ class _VectorKernel:
                     b_panel,
                     at(b, acc_panel, b.mul(skip, i64(shape.acc_row))),
                     b.add(first, i),
+                    correction,
                 )
 
             repeat(b, full, lambda i: block(i, plan.micro.rows))
@@ -102,8 +106,9 @@ class _VectorKernel:
         repeat(b, self.count, panel)
 
     def register_tile(
-        self, rows: int, a: ir.Value, panel: ir.Value, acc: ir.Value, number: ir.Value
-    ) -> None:
+        self, rows: int, a: ir.Value, panel: ir.Value, acc: ir.Value, number: ir.Value,
+        correction: ir.Value | None,
+    ) -> None:  # fmt: skip
         """Load `rows` rows of accumulators, add the products of the whole depth, store them."""
         b, plan, shape = self.b, self.plan, self.shape
         vector = ir.VectorType(element_type(plan.acc_type), plan.micro.lanes)
@@ -113,6 +118,12 @@ class _VectorKernel:
             for v in range(plan.micro.vectors)
         ]
         sums = [load(b, p, vector, shape.acc_vector) for p in places]
+        if correction is not None:
+            columns = [
+                load(b, at(b, correction, v * shape.acc_vector), vector, shape.acc_vector)
+                for v in range(plan.micro.vectors)
+            ]
+            sums = [b.sub(s, columns[n % len(columns)]) for n, s in enumerate(sums)]
         steps = plan.k // shape.group
         unroll = min(plan.micro.unroll, steps) or 1
         trips = steps // unroll
@@ -170,14 +181,15 @@ class _VectorKernel:
         """The element (or pair) of a at `place` in every lane."""
         b, plan, shape = self.b, self.plan, self.shape
         lanes = plan.micro.lanes
-        if shape.group == 2:
-            # Half a pair: its upper half is zero, so it does not matter what the panel holds there.
-            pair = (
-                b.zext(load(b, place, ir.IntType(16), 2), I32)
-                if partial
-                else load(b, place, I32, 2)
-            )
-            return b.bitcast(splat(b, pair, lanes), ir.VectorType(ir.IntType(16), 2 * lanes))
+        if shape.group > 1:
+            # What is missing in the last group is zero here, and zero in the copy of b.
+            count = plan.k % shape.group if partial else shape.group
+            bits = ir.IntType(8 * shape.a_element * count)
+            group = load(b, place, bits, shape.a_element)
+            group = splat(b, group if bits.width == 32 else b.zext(group, I32), lanes)
+            if plan.kind == "int_quads":
+                group = b.xor(group, ir.Constant(group.type, [-0x7F7F7F80] * lanes))
+            return b.bitcast(group, ir.VectorType(element_type(plan.b_type), shape.group * lanes))
         scalar = load(b, place, element_type(plan.a_type), shape.a_element)
         if plan.a_type != plan.acc_type:
             scalar = _widen(b, scalar, element_type(plan.acc_type))
@@ -202,8 +214,18 @@ def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
         return lambda c, x, y: b.call(fma, [x, y, c])
     if plan.kind == "int":
         return lambda c, x, y: b.add(c, b.mul(x, y))
-    pairs = ir.VectorType(ir.IntType(16), 2 * lanes)
     bits = 32 * lanes
+    if plan.kind == "bf16_pairs":
+        halves = ir.VectorType(BFloatType(), 2 * lanes)
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{bits}"
+        dot = declare(b.module, name, vector, vector, halves, halves)
+        return lambda c, x, y: b.call(dot, [c, b.bitcast(x, halves), b.bitcast(y, halves)])
+    if plan.kind == "int_quads":
+        # unsigned bytes times signed bytes
+        bytes_ = ir.VectorType(ir.IntType(8), 4 * lanes)
+        dot = declare(b.module, f"llvm.x86.avx512.vpdpbusd.{bits}", vector, vector, bytes_, bytes_)
+        return lambda c, x, y: b.call(dot, [c, x, y])
+    pairs = ir.VectorType(ir.IntType(16), 2 * lanes)
     if target.has("avx512vnni") and (bits == 512 or target.has("avx512vl")):
         name = f"llvm.x86.avx512.vpdpwssd.{bits}"
         fused_product = declare(b.module, name, vector, vector, pairs, pairs)
@@ -211,41 +233,3 @@ def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
     name = {512: "avx512.pmaddw.d.512", 256: "avx2.pmadd.wd", 128: "sse2.pmadd.wd"}[bits]
     multiply = declare(b.module, f"llvm.x86.{name}", vector, pairs, pairs)
     return lambda c, x, y: b.add(c, b.call(multiply, [x, y]))
-
-
-def _interleave(b: ir.IRBuilder, plan: DotPlan) -> ir.Value:
-    """Copy the panels of b with rows 2p and 2p+1 interleaved by column; the copy's address.
-
-    An odd last row is paired with itself: the kernel multiplies the second half by zero.
-    """
-    width, element = plan.micro.columns, ELEMENT_BITS[plan.b_type] // 8
-    half = plan.micro.lanes
-    vector = ir.VectorType(element_type(plan.b_type), half)
-    row = width * element
-    start = -(-plan.b_layout.matrix_size * element // 64) * 64
-    copy = at(b, b.function.args[1], start)
-    source_panel, copy_panel = plan.k * row, (plan.k + plan.k % 2) * row
-    order = [lane for n in range(half) for lane in (n, half + n)]
-
-    def pair(source: ir.Value, second: int, out: ir.Value) -> None:
-        for v in range(plan.micro.vectors):
-            x = load(b, at(b, source, v * half * element), vector, half * element)
-            y = load(b, at(b, source, second + v * half * element), vector, half * element)
-            b.store(
-                shuffle(b, x, y, order), at(b, out, 2 * v * half * element), align=half * element
-            )
-
-    def panel(j: ir.Value) -> None:
-        source = at(b, b.function.args[1], b.mul(j, i64(source_panel)))
-        out = at(b, copy, b.mul(j, i64(copy_panel)))
-
-        def rows(p: ir.Value) -> None:
-            skip = b.mul(p, i64(2 * row))
-            pair(at(b, source, skip), row, at(b, out, skip))
-
-        repeat(b, plan.k // 2, rows)
-        if plan.k % 2:
-            pair(at(b, source, (plan.k - 1) * row), 0, at(b, out, (plan.k - 1) * row))
-
-    repeat(b, -(-plan.n // width), panel)
-    return copy
