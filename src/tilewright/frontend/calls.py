@@ -14,10 +14,15 @@ from tilewright.frontend.frame import RESULT, Frame
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
+from tilewright.language import types
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
 
 _MAX_RECURSION = 32
+_RANGE_HINTS = (
+    "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
+    "disable_licm",
+)  # fmt: skip
 _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
     "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
@@ -54,12 +59,10 @@ class KernelBuilder(Statements):
             return self.inline(function, args, keywords, node)
         name = getattr(function, "__tl_builtin__", None)
         if name is not None:
-            if name in ("range", "static_range"):
-                raise UnsupportedSyntax(f"tl.{name} is for `for` loops")
             method = getattr(self.semantics, name, None)
             if method is None:
                 raise UnsupportedSyntax(f"tl.{name} is not part of tilewright's language yet")
-            return self._language_call(method, f"tl.{name}", args, keywords)
+            return self._language_call(method, f"tl.{function.__name__}", args, keywords)
         if is_tensor(function):
             raise KernelTypeError(f"a tensor ({describe(function)}) cannot be called")
         own = self._python_builtin(function, args)
@@ -90,7 +93,7 @@ class KernelBuilder(Statements):
         if not callable(function):
             raise KernelTypeError(f"{describe(function)} cannot be called")
         name = getattr(function, "__name__", repr(function))
-        is_container = isinstance(function, type) and issubclass(function, tuple)
+        is_container = isinstance(function, type) and issubclass(function, (tuple, types.range))
         if not is_container and (has_tensor(args) or has_tensor(list(keywords.values()))):
             twin = self._language_twin(function)
             if twin is not None:
@@ -250,27 +253,25 @@ class KernelBuilder(Statements):
     def loop_items(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Call):
             function = self.at(node, lambda: self.visit(node.func))
-            name = getattr(function, "__tl_builtin__", None)
-            if function is range or name in ("range", "static_range"):
-                return self.at(node, lambda: self._range(function, name, node))
+            if function is range:
+                return self.at(node, lambda: self._python_range(node))
         value = self.visit(node)
-        return self.at(node, lambda: self.sequence(value))
+        return self.at(node, lambda: self._items_of(value))
 
-    def _range(self, function: Any, name: str | None, node: ast.Call) -> Any:
+    def _items_of(self, value: Any) -> Any:
+        if isinstance(value, types.static_range):
+            return self._static_range(value.start, value.end, value.step)
+        if isinstance(value, types.range):
+            hints = {name: getattr(value, name) for name in _RANGE_HINTS}
+            return RangeValue(value.start, value.end, value.step, hints)
+        return self.sequence(value)
+
+    def _python_range(self, node: ast.Call) -> RangeValue:
         args = self._items(node.args)
-        hints = {k.arg or "": self.visit(k.value) for k in node.keywords}
-        parts = {key: hints.pop(key) for key in ("arg1", "arg2", "step") if key in hints}
-        args += list(parts.values())
-        if not 1 <= len(args) <= 3:
-            raise KernelTypeError(f"range takes 1 to 3 bounds, not {len(args)}")
+        if node.keywords or not 1 <= len(args) <= 3:
+            raise KernelTypeError("range takes 1 to 3 bounds and no keywords")
         start, stop = (0, args[0]) if len(args) == 1 else args[:2]
-        step = args[2] if len(args) == 3 else 1
-        step = 1 if step is None else step
-        if stop is None:
-            start, stop = 0, start
-        if name == "static_range":
-            return self._static_range(start, stop, step)
-        return RangeValue(start, stop, step, hints)
+        return RangeValue(start, stop, args[2] if len(args) == 3 else 1)
 
     def _static_range(self, *bounds: Any) -> range:
         for value, what in zip(bounds, ("start", "stop", "step"), strict=True):

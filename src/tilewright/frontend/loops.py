@@ -368,7 +368,7 @@ class Loops(ControlFlow):
                     f"the {what} of a range must be an integer scalar, not {describe(value)}"
                 )
             types.append(kind)
-        if items.step == 0 and not isinstance(items.step, TensorValue):
+        if not isinstance(items.step, TensorValue) and items.step == 0:
             raise KernelTypeError("the step of a range must not be zero")
         wide = any(kind.primitive_bitwidth > 32 or kind == dtypes.uint32 for kind in types)
         kind = dtypes.int64 if wide else dtypes.int32

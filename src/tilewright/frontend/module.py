@@ -132,7 +132,8 @@ def build_module(
 
 
 def _argument_attributes(name: str, divisor: int | None) -> DictionaryAttr:
-    attributes: dict[str, Attribute] = {"tile.name": StringAttr(name)}
+    attributes: dict[str, Attribute] = {}
     if divisor is not None and divisor > 1:
         attributes["tile.divisibility"] = IntegerAttr(divisor, i32)
+    attributes["tile.name"] = StringAttr(name)
     return DictionaryAttr(attributes)

@@ -15,6 +15,20 @@ from tilewright.ir.context import new_context
 from tilewright.ir.location import location_of
 
 
+class _Printer(Printer):
+    """xDSL's printer, but one location an operation.
+
+    `scf.while` prints its type through `print_operation_type`, which would add the location there
+    too, where no parser expects it.
+    """
+
+    def print_operation_type(self, op: Operation) -> None:
+        if self.print_generic_format or type(op).print is Operation.print:
+            super().print_operation_type(op)
+        else:
+            self.print_function_type(op.operand_types, op.result_types)
+
+
 def print_ir(op: Operation, *, locations: bool = False, generic: bool = False) -> str:
     """`op` in MLIR's textual format, ending in a newline.
 
@@ -22,7 +36,7 @@ def print_ir(op: Operation, *, locations: bool = False, generic: bool = False) -
     needs no dialect-specific syntax.
     """
     stream = StringIO()
-    printer = Printer(stream, print_generic_format=generic, print_debuginfo=locations)
+    printer = _Printer(stream, print_generic_format=generic, print_debuginfo=locations)
     printer.print_op(op)
     text = stream.getvalue()
     return text if text.endswith("\n") else text + "\n"
