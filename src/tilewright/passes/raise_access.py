@@ -138,8 +138,8 @@ class _Raiser:
     def _address(self, form: Form, shape: tuple[int, ...], emitter: Emitter) -> _Address:
         if form.base is None:
             raise ValueError("a form without base")
-        form = self.affine.settle(form, True)
         pointer = self.affine.projector.project(form.base.value, None, emitter)
+        form = self.affine.settle(form, True)
         base = emitter.advance(pointer, self.affine.emit(form.offset, emitter))
         address = _Address(base, [], [], [], [], [])
         for dim, extent in enumerate(shape):

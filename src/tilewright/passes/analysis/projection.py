@@ -70,6 +70,8 @@ class Projector:
             return True
         if isinstance(op, tile.ArangeOp):
             return dim is not None or shape == (1,)
+        if isinstance(op, tile.HintOp):
+            return self.can_project(op.source, dim)
         if isinstance(op, tile.BroadcastOp):
             inner = dim if dim is not None and shape_of(op.source)[dim] > 1 else None
             return self.can_project(op.source, inner)
@@ -108,7 +110,7 @@ class Projector:
             return emitter.splat(op.source, extent)
         if isinstance(op, tile.ArangeOp) and dim is None:
             return emitter.constant(op.start.value.data, tile.element_of(value))
-        if isinstance(op, tile.BroadcastOp):
+        if isinstance(op, (tile.BroadcastOp, tile.HintOp)):
             return self.project(op.source, dim, emitter)
         if isinstance(op, (tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)):
             found, inner = _source_dim(op, dim)
