@@ -9,7 +9,15 @@ from tilewright.language.extra import libdevice
 from tilewright.language.standard import random
 from tilewright.language.standard.indexing import swizzle2d
 from tilewright.language.standard.random import (
-    pair_uniform_to_normal, philox, philox_impl, rand, rand4x, randint, randint4x, randn, randn4x,
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
     uint_to_uniform_float,
 )  # fmt: skip
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk

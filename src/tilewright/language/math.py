@@ -164,4 +164,6 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(libdevice, name)
     except AttributeError:
-        raise AttributeError(f"module 'tilewright.language.math' has no attribute '{name}'") from None
+        raise AttributeError(
+            f"module 'tilewright.language.math' has no attribute '{name}'"
+        ) from None

@@ -6,7 +6,6 @@ from typing import Any
 
 from tilewright.language.builtin import builtin
 
-
 # ---- program -----------------------------------------------------------------------------------
 
 

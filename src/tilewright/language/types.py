@@ -109,9 +109,7 @@ class range:
         self.disable_licm = unwrap_constexpr(disable_licm)
 
     def _numbers(self) -> builtins.range:
-        return builtins.range(
-            self.start.__index__(), self.end.__index__(), self.step.__index__()
-        )
+        return builtins.range(self.start.__index__(), self.end.__index__(), self.step.__index__())
 
     def __iter__(self) -> Iterator[Any]:
         semantics = active_semantics.get()

@@ -70,7 +70,8 @@ class Arithmetic(Casts):
             return (other, tensor) if number_a else (tensor, other)
         kind = promote(a.dtype, b.dtype, divides)
         a, b = self.broadcast_all(
-            [self.convert(a, kind), self.convert(b, kind)], f"{what} of {describe(a)} and {describe(b)}"
+            [self.convert(a, kind), self.convert(b, kind)],
+            f"{what} of {describe(a)} and {describe(b)}",
         )
         return a, b
 
@@ -332,7 +333,11 @@ class Arithmetic(Casts):
         a, b = unwrap_constexpr(x), unwrap_constexpr(div)
         if not (isinstance(a, TensorValue) or isinstance(b, TensorValue)):
             value = (a + b - 1) // b
-            return constexpr(value) if isinstance(x, constexpr) or isinstance(div, constexpr) else value
+            return (
+                constexpr(value)
+                if isinstance(x, constexpr) or isinstance(div, constexpr)
+                else value
+            )
         return self.binary("//", self.binary("+", a, self.binary("-", b, 1)), b)
 
     def where(self, condition: Any, x: Any, y: Any) -> TensorValue:

@@ -67,7 +67,9 @@ class Atomics(Memory):
         pointer = self._pointer_argument(what, pointer)
         element = self._atomic_element(what, pointer, "xchg")
         compare, value = (
-            self._to_access_shape(what, name, self._number_as(unwrap_constexpr(v), element), pointer)
+            self._to_access_shape(
+                what, name, self._number_as(unwrap_constexpr(v), element), pointer
+            )
             for name, v in (("cmp", cmp), ("val", val))
         )
         return self.emit(

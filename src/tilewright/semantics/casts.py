@@ -42,9 +42,7 @@ class Casts(SemanticsBase):
                     f" {source} to {target}"
                 )
             if rounding == "rtz":
-                return self.emit(
-                    "tile.fp_cast", [x], target.with_shape(x.shape), rounding="rtz"
-                )
+                return self.emit("tile.fp_cast", [x], target.with_shape(x.shape), rounding="rtz")
         return self.convert(x, target)
 
     def to(
@@ -96,9 +94,7 @@ class Casts(SemanticsBase):
         if target.is_bool():
             zero = self.filled(0.0, x.type)
             return self.emit("tile.cmpf", [x, zero], target.with_shape(x.shape), predicate="une")
-        return self._as(
-            "arith.fptoui" if target.is_int_unsigned() else "arith.fptosi", x, target
-        )
+        return self._as("arith.fptoui" if target.is_int_unsigned() else "arith.fptosi", x, target)
 
     def _int_to_float(self, x: TensorValue, target: t.dtype) -> TensorValue:
         name = "arith.uitofp" if x.dtype.is_int_unsigned() else "arith.sitofp"
@@ -114,9 +110,7 @@ class Casts(SemanticsBase):
         if b < a:
             return self._as("arith.trunci", x, target)
         if b > a:
-            return self._as(
-                "arith.extui" if source.is_int_unsigned() else "arith.extsi", x, target
-            )
+            return self._as("arith.extui" if source.is_int_unsigned() else "arith.extsi", x, target)
         return self._retype(x, target)
 
     def _convert_pointer(self, x: TensorValue, target: Any) -> TensorValue:

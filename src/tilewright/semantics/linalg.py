@@ -50,9 +50,7 @@ class Linalg(Reductions):
                 )
         if len(shape) > 3:
             batch = (math.prod(shape[:-2]),)
-            a, b, start = (
-                self.reshaped(x, batch + x.shape[-2:], "tl.dot") for x in (a, b, start)
-            )
+            a, b, start = (self.reshaped(x, batch + x.shape[-2:], "tl.dot") for x in (a, b, start))
         result = self.emit("tile.dot", [a, b, start], start.type, precision=precision)
         return self.reshaped(result, shape, "tl.dot")
 

@@ -138,9 +138,7 @@ class Mathematics(Linalg):
         """`x * y + z`, rounded once."""
         return self.float_function("fma", (x, y, z), "tl.fma")
 
-    def fdiv(
-        self, x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False
-    ) -> TensorValue:
+    def fdiv(self, x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> TensorValue:
         """`x / y` of floats, in their type."""
         a, b = self._float_arguments((x, y), "tl.fdiv")
         kind = a.dtype
@@ -214,9 +212,7 @@ class Mathematics(Linalg):
         wide = self._in_wide(value)
         shifted = self.binary("-", wide, self.max(wide, axis, keep_dims=True))
         top = self.exp(shifted)
-        return self.convert(
-            self.binary("/", top, self.sum(top, axis, keep_dims=True)), value.dtype
-        )
+        return self.convert(self.binary("/", top, self.sum(top, axis, keep_dims=True)), value.dtype)
 
     def next_power_of_2(self, n: Any) -> Any:
         """The smallest power of two not below a compile-time `n`."""

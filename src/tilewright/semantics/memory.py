@@ -258,7 +258,9 @@ class Memory(Program):
         result = []
         for value in values:
             value = unwrap_constexpr(value)
-            scalar = self.constant(value, t.int64) if isinstance(value, int) else self.to_tensor(value)
+            scalar = (
+                self.constant(value, t.int64) if isinstance(value, int) else self.to_tensor(value)
+            )
             if scalar.shape or not scalar.dtype.is_int():
                 raise KernelTypeError(
                     f"{what}: {name} must hold integer scalars, got {describe(value)}"
@@ -277,7 +279,9 @@ class Memory(Program):
         pointer: Any = window.base
         mask: Any = None
         for d, extent in enumerate(window.block_shape):
-            lanes = self.binary("+", self.convert(self.lanes(0, extent), t.int64), window.offsets[d])
+            lanes = self.binary(
+                "+", self.convert(self.lanes(0, extent), t.int64), window.offsets[d]
+            )
             inside = self._inside(lanes, window.shape[d]) if d in checked else None
             shape = [1] * rank
             shape[d] = extent
@@ -300,9 +304,7 @@ class Memory(Program):
         """A rank-1 tile along dimension `axis` of `rank`."""
         x = self.expand_rank(x, axis + 1)
         while x.ndim < rank:
-            x = self.emit(
-                "tile.expand_dims", [x], x.type.with_shape((*x.shape, 1)), axis=x.ndim
-            )
+            x = self.emit("tile.expand_dims", [x], x.type.with_shape((*x.shape, 1)), axis=x.ndim)
         return x
 
     def _padding(self, option: Any, element: Any, mask: Any) -> Any:

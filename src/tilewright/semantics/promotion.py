@@ -18,7 +18,7 @@ _LITERAL_RANGES = (
 )
 
 
-def literal_type(value: bool | int | float) -> t.dtype:
+def literal_type(value: bool | float) -> t.dtype:
     """The type of a Python number by itself: int1; int32, uint32, int64, uint64 (the first that
     holds it); fp32, or fp64 outside fp32's normal range. Raises KernelTypeError beyond 64 bits."""
     if isinstance(value, bool):
@@ -77,7 +77,7 @@ def promote(a: t.dtype, b: t.dtype, divides: bool = False) -> t.dtype:
     return t.float16
 
 
-def promote_with_number(kind: t.dtype, value: bool | int | float, divides: bool) -> t.dtype:
+def promote_with_number(kind: t.dtype, value: bool | float, divides: bool) -> t.dtype:
     """The type of an operation on a tensor of `kind` and a Python number.
 
     A number of a lower or equal kind takes the tensor's type; otherwise its own type takes part.

@@ -32,9 +32,7 @@ class Reductions(Shapes):
         results = self._reduce(inputs, axis, combine, self.known_bool(keep_dims, "keep_dims"))
         return tuple(results) if several else results[0]
 
-    def associative_scan(
-        self, input: Any, axis: Any, combine_fn: Any, reverse: Any = False
-    ) -> Any:
+    def associative_scan(self, input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
         """Running combination along `axis`, from the end when `reverse`."""
         inputs, several = self._inputs(input, "tl.associative_scan")
 
@@ -113,9 +111,7 @@ class Reductions(Shapes):
             self._combiner(kinds, combine, "tl.reduce"),
             axis=place,
         )
-        results = [
-            self.tensor(h, k.with_shape(rest)) for h, k in zip(handles, kinds, strict=True)
-        ]
+        results = [self.tensor(h, k.with_shape(rest)) for h, k in zip(handles, kinds, strict=True)]
         if not keep_dims:
             return results
         if number is None or not rest:
@@ -312,9 +308,7 @@ class Reductions(Shapes):
         """Running product along `axis`."""
         return self._running("*", input, axis, reverse, dtype)
 
-    def _running(
-        self, symbol: str, input: Any, axis: Any, reverse: Any, dtype: Any
-    ) -> TensorValue:
+    def _running(self, symbol: str, input: Any, axis: Any, reverse: Any, dtype: Any) -> TensorValue:
         x = self.tile_argument(input, "a scan")
         kind = self._sum_type(x.dtype, dtype)
         x = self._in_wide(self.convert(x, kind))

@@ -81,16 +81,12 @@ class Shapes(Atomics):
         x = self.tile_argument(input, "tl.squeeze")
         axis = self.dimension(dim, x.ndim, "tl.squeeze")
         if x.shape[axis] != 1:
-            raise KernelTypeError(
-                f"tl.squeeze: dimension {axis} of {type_text(x.type)} is not 1"
-            )
+            raise KernelTypeError(f"tl.squeeze: dimension {axis} of {type_text(x.type)} is not 1")
         return self.reshaped(x, x.shape[:axis] + x.shape[axis + 1 :], "tl.squeeze")
 
     def broadcast(self, input: Any, other: Any) -> tuple[TensorValue, TensorValue]:
         """Both tiles in their common shape."""
-        a, b = self.broadcast_all(
-            [self.to_tensor(input), self.to_tensor(other)], "tl.broadcast"
-        )
+        a, b = self.broadcast_all([self.to_tensor(input), self.to_tensor(other)], "tl.broadcast")
         return a, b
 
     def broadcast_to(self, input: Any, *shape: Any) -> TensorValue:

@@ -24,6 +24,8 @@ def describe(value: Any) -> str:
     value = dtypes.unwrap_constexpr(value)
     if isinstance(value, TensorValue):
         return type_text(value.type)
+    if value is None:
+        return "None"
     if isinstance(value, bool | int | float):
         return f"the constant {value!r}"
     if isinstance(value, tuple | list):

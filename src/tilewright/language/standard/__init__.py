@@ -1,8 +1,21 @@
 """Composites written in the language itself, with the functions they complete (`tl.standard`)."""
 
 from tilewright.language.core import (
-    argmax, argmin, cdiv, cumprod, cumsum, flip, interleave, max, min, sigmoid, softmax, sum,
-    xor_sum, zeros, zeros_like,
+    argmax,
+    argmin,
+    cdiv,
+    cumprod,
+    cumsum,
+    flip,
+    interleave,
+    max,
+    min,
+    sigmoid,
+    softmax,
+    sum,
+    xor_sum,
+    zeros,
+    zeros_like,
 )  # fmt: skip
 from tilewright.language.standard.indexing import swizzle2d
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk

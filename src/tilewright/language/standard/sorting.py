@@ -14,7 +14,11 @@ from tilewright.language.kernel_function import KernelFunction
 
 @KernelFunction
 def _exchange(
-    x: Any, extent: tl.constexpr, block: tl.constexpr, stride: tl.constexpr, descending: tl.constexpr
+    x: Any,
+    extent: tl.constexpr,
+    block: tl.constexpr,
+    stride: tl.constexpr,
+    descending: tl.constexpr,
 ) -> Any:
     """Order pairs `stride` apart; the direction alternates from one run of `block` to the next."""
     rows: tl.constexpr = x.numel // (2 * stride)
@@ -33,9 +37,7 @@ def _exchange(
 
 
 @KernelFunction
-def _merge(
-    x: Any, extent: tl.constexpr, log_block: tl.constexpr, descending: tl.constexpr
-) -> Any:
+def _merge(x: Any, extent: tl.constexpr, log_block: tl.constexpr, descending: tl.constexpr) -> Any:
     """Sort runs of 2**log_block elements, each of which is bitonic."""
     for step in tl.static_range(log_block):
         x = _exchange(x, extent, 2**log_block, 2 ** (log_block - 1 - step), descending)
@@ -67,8 +69,6 @@ def sort(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> 
 
 
 @KernelFunction
-def topk(
-    x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.constexpr = True
-) -> Any:
+def topk(x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.constexpr = True) -> Any:
     """The `k` largest elements (smallest, unless `descending`) along the last dimension, in order."""
     return sort(x, dim, descending)[..., :k]
