@@ -33,15 +33,82 @@ def set_in_one_branch(x_ptr, n):
 
 
 @jit
-def scalar_index(x_ptr):
+def index_out_of_range(x_ptr):
     x = tl.load(x_ptr + tl.arange(0, 8))
-    tl.store(x_ptr, x[3])
+    tl.store(x_ptr, x[8])
 
 
 @jit
-def slice_index(x_ptr):
+def slice_not_a_power_of_two(x_ptr):
     x = tl.load(x_ptr + tl.arange(0, 16))
-    tl.store(x_ptr + tl.arange(0, 8), x[:8])
+    tl.store(x_ptr + tl.arange(0, 8), x[:7])
+
+
+@jit
+def runtime_slice(x_ptr, n):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(x_ptr + tl.arange(0, 16), x[:n])
+
+
+@jit
+def loop_over_a_tensor(x_ptr):
+    for v in tl.load(x_ptr + tl.arange(0, 16)):
+        tl.store(x_ptr, v)
+
+
+@jit
+def index_used_after_its_loop(x_ptr, n):
+    for i in range(n):
+        tl.store(x_ptr + i, 1.0)
+    tl.store(x_ptr, i)
+
+
+@jit
+def float_bound(x_ptr, n):
+    for i in range(n / 2):
+        tl.store(x_ptr + i, 1.0)
+
+
+@jit
+def constant_of_a_runtime_value(x_ptr, n):
+    SIZE: tl.constexpr = n * 2
+    tl.store(x_ptr + tl.arange(0, SIZE), 1.0)
+
+
+@jit
+def wrong_arguments_of_a_helper(x_ptr, n):
+    tl.store(x_ptr, _needs_constexpr(n, 3))
+
+
+@jit
+def none_in_one_branch(x_ptr, n):
+    mask = None
+    if n > 3:
+        mask = tl.arange(0, 16) < n
+    tl.store(x_ptr + tl.arange(0, 16), 1.0, mask=mask)
+
+
+@jit
+def unknown_method(x_ptr):
+    tl.store(x_ptr, tl.load(x_ptr).summ())
+
+
+@jit
+def division_by_zero(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr, BLOCK // (BLOCK - 24))
+
+
+TABLE = [1, 2, 3]
+
+
+@jit
+def global_list(x_ptr):
+    tl.store(x_ptr, TABLE[1])
+
+
+@jit
+def keyword_and_star(*pointers):
+    tl.store(pointers[0], 1.0)
 
 
 @jit
@@ -194,5 +261,5 @@ def wrong_dot_shapes(x_ptr):
 
 
 @jit
-def 宽字符(x_ptr):
+def wide_characters(x_ptr):
     数 = tl.load(x_ptr + tl.arange(0, 16)); tl.store(x_ptr, 数 + tl.arange(0, 32))  # noqa: E702  # fmt: skip

@@ -263,3 +263,16 @@ def debug_checks(x_ptr, n):
     assert n < 100, "n is too large"
     print("n", n)
     tl.store(x_ptr, n)
+
+
+@jit
+def indexing(x_ptr, out_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(out_ptr, x[3] + x[-1])
+    tl.store(out_ptr + tl.arange(0, 8), x[:8])
+
+
+@jit
+def half_precision_math(x_ptr, out_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(out_ptr + tl.arange(0, 16), tl.exp(x))

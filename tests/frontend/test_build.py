@@ -162,6 +162,14 @@ def test_plain_helper():
     has(text_of("plain_helper_on_constants", "i32", N=100), "arith.constant 128 : i32")
 
 
+def test_indexing():
+    has(text_of("indexing"), "tile.store", "tile.store")
+
+
+def test_math_on_half_precision():
+    has(text_of("half_precision_math", "fp16"), "arith.extf", "math.exp", "arith.truncf")
+
+
 def test_debug():
     text = text_of("debug_checks", "i32")
     assert text.count("tile.assert") == 2

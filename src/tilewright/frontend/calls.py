@@ -308,7 +308,8 @@ def bind_arguments(fn: KernelFunction, args: list[Any], keywords: dict[str, Any]
         bound = fn.signature_of_fn.bind(*args, **keywords)
     except TypeError as error:
         raise KernelTypeError(
-            f"{fn.fn.__name__}: {error}", help=f"it is {fn.fn.__name__}{fn.signature_of_fn}"
+            f"{fn.fn.__name__}: {error}",
+            help=f"it is {fn.fn.__name__}({ast.unparse(fn.tree.args)})",
         ) from None
     bound.apply_defaults()
     return {name: dtypes.unwrap_constexpr(value) for name, value in bound.arguments.items()}

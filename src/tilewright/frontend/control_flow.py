@@ -133,7 +133,7 @@ class ControlFlow(BuilderState):
             what,
             (a, b),
             blocks,
-            ("the branch taken when the condition holds", "the other branch"),
+            ("where the condition holds", "where it does not"),
         )
 
     def _fill_result(self, a: Any, b: Any, blocks: list[Block]) -> tuple[Any, Any]:

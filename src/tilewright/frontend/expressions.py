@@ -137,7 +137,10 @@ class Expressions(WhileLoops):
     def _no_attribute(self, path: str, module: Any, name: str) -> CompilationError:
         import difflib
 
-        close = difflib.get_close_matches(name, dir(module), 1)
+        names = [n for n in dir(module) if not n.startswith("_")]
+        close = difflib.get_close_matches(name, names, 1) or [
+            n for n in names if len(n) > 2 and (name.startswith(n) or n.startswith(name))
+        ]
         help = f"did you mean {path}.{close[0]}?" if close else f"'{path}' is {module.__name__}"
         return KernelNameError(f"'{path}' has no attribute '{name}'", help=help)
 
@@ -376,9 +379,10 @@ class Expressions(WhileLoops):
             raise
         except Exception as error:
             name = what or getattr(function, "__name__", "this expression")
-            raise CompilationError(
-                f"{name} of {', '.join(map(describe, args))} raised {type(error).__name__}: {error}"
-            ) from error
+            given = [repr(a) for a in args]
+            binary = len(given) == 2 and name in _SYMBOLS.values()
+            text = f" {name} ".join(given) if binary else f"{name} of {', '.join(given)}"
+            raise CompilationError(f"`{text}` raised {type(error).__name__}: {error}") from error
 
 
 def _dotted(node: ast.expr) -> list[str] | None:

@@ -171,7 +171,7 @@ def _join(
     kind = _common_type(a, b)
     if kind is None:
         raise KernelTypeError(
-            f"{what} is {describe(a)} in {places[0]} and {describe(b)} in {places[1]}",
+            f"{what} is {describe(a)} {places[0]} and {describe(b)} {places[1]}",
             help=_join_help(a, b),
         )
     for value, block, handles in zip(values, blocks, joined.handles, strict=True):
