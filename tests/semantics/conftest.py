@@ -295,7 +295,7 @@ def show():
 
     def show(x):
         array = np.asarray(x.handle)
-        if x.dtype.is_int_unsigned() and not x.dtype.is_bool():
+        if x.dtype.is_int() and x.dtype.is_int_unsigned() and not x.dtype.is_bool():
             return _unsigned(array)
         return array.astype(np.float64) if x.dtype.is_floating() else array
 
