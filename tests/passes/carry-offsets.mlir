@@ -23,9 +23,8 @@ func.func @nest(%p: tensor<8x!tile.ptr<f32>>, %x: tensor<8xf32>, %n: i32, %s: i3
 // Moved on one branch only, and by a subtraction; 32-bit offsets wrap as before.
 // CHECK-LABEL: @branch
 func.func @branch(%p: tensor<8x!tile.ptr<i32>>, %o: tensor<8xi32>, %n: i32, %s: i32, %c: i1) {
-  // CHECK: scf.for {{.*}} -> (i64)
-  // CHECK: arith.trunci
-  // CHECK: scf.if %c -> (i64)
+  // CHECK: scf.for {{.*}} -> (i32)
+  // CHECK: scf.if %c -> (i32)
   // CHECK: arith.subi
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32

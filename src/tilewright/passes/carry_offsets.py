@@ -40,8 +40,8 @@ values through unchanged, and `scf.if` whose branches start from one tile.
 
 Scalar pointers are treated alike, so that the base of an access can be traced to an argument.
 
-Guarantees: results are bitwise the same, wrapping included, because the carried i64 is truncated to
-the tile's width before it is added. Tiles moved by a tile (not a scalar) stay as they are.
+Guarantees: results are bitwise the same, wrapping included, because what is carried has the width of
+the tile's integers (i64 for pointers). Tiles moved by a tile (not a scalar) stay as they are.
 """
 
 from __future__ import annotations
@@ -149,14 +149,22 @@ def _moves(value: SSAValue, origin: SSAValue) -> list[_Move] | None:
 # ---- rewriting ----------------------------------------------------------------------------------
 
 
-def _total(moves: Sequence[_Move], emitter: Emitter, start: SSAValue | None = None) -> SSAValue:
-    """The sum of `moves` as an i64 scalar, on top of `start`."""
-    total = emitter.constant(0) if start is None and not moves else start
+def _amount_type(origin: SSAValue) -> IntegerType:
+    """The type of the scalar that is carried for `origin`: its own width wraps as the tile did."""
+    element = element_of(origin)
+    return element if isinstance(element, IntegerType) else i64
+
+
+def _total(
+    moves: Sequence[_Move], kind: IntegerType, emitter: Emitter, start: SSAValue | None = None
+) -> SSAValue:
+    """The sum of `moves` as a scalar of type `kind`, on top of `start`."""
+    total = emitter.constant(0, kind) if start is None and not moves else start
     projector = Projector()
     for move in moves:
-        amount = emitter.resize(projector.project(move.amount, None, emitter), i64)
+        amount = emitter.resize(projector.project(move.amount, None, emitter), kind)
         if total is None:
-            total = emitter.sub(emitter.constant(0), amount) if move.negative else amount
+            total = emitter.sub(emitter.constant(0, kind), amount) if move.negative else amount
         else:
             total = (emitter.sub if move.negative else emitter.add)(total, amount)
     if total is None:
@@ -165,14 +173,16 @@ def _total(moves: Sequence[_Move], emitter: Emitter, start: SSAValue | None = No
 
 
 def _moved(origin: SSAValue, amount: SSAValue, emitter: Emitter) -> SSAValue:
-    """`origin` with the i64 scalar `amount` added to every lane."""
-    element = element_of(origin)
-    if isinstance(element, PtrType):  # scalar or tile
-        return emitter.advance(origin, emitter.splat(amount, shape_of(origin)))
-    if not isinstance(element, IntegerType):
-        raise TypeError(f"{element} cannot be moved")
-    narrow = emitter.resize(amount, element)
-    return emitter.binary(arith.AddiOp, origin, emitter.splat(narrow, shape_of(origin)))
+    """`origin`, a scalar or tile, with the scalar `amount` added to every lane."""
+    amounts = emitter.splat(amount, shape_of(origin))
+    if isinstance(element_of(origin), PtrType):
+        return emitter.advance(origin, amounts)
+    return emitter.binary(arith.AddiOp, origin, amounts)
+
+
+def _zeros(inits: Sequence[SSAValue], emitter: Emitter) -> list[SSAValue]:
+    """The amounts carried into a loop."""
+    return [emitter.constant(0, _amount_type(init)) for init in inits]
 
 
 def _split_for(loop: scf.ForOp) -> bool:
@@ -190,18 +200,18 @@ def _split_for(loop: scf.ForOp) -> bool:
     places = list(found)
     nexts = []
     for position, moves in found.items():
-        carried = block.insert_arg(i64, len(block.args))
-        emitter = Emitter(last)
-        nexts.append(_total(moves, emitter, carried))
+        kind = _amount_type(inits[position])
+        carried = block.insert_arg(kind, len(block.args))
+        nexts.append(_total(moves, kind, Emitter(last), carried))
         start = Emitter.at_start(block, loop.location)
         old = block.args[position + 1]
         carried.name_hint = old.name_hint
         old.replace_all_uses_with(_moved(inits[position], carried, start))
     last.operands = [*without(last.operands, places), *nexts]
     drop_block_args(block, [p + 1 for p in places])
-    zero = Emitter(loop).constant(0)
-    new = rebuild_for(loop, [*without(inits, places), *[zero] * len(places)])
-    _finish(loop, new, {p: inits[p] for p in places})
+    origins = {p: inits[p] for p in places}
+    zeros = _zeros(list(origins.values()), Emitter(loop))
+    _finish(loop, rebuild_for(loop, [*without(inits, places), *zeros]), origins)
     return True
 
 
@@ -222,9 +232,10 @@ def _split_while(loop: scf.WhileOp) -> bool:
     inits, places = list(loop.arguments), list(found)
     nexts, sent = [], []
     for position, moves in found.items():
-        sent.append(before.insert_arg(i64, len(before.args)))
-        carried = after.insert_arg(i64, len(after.args))
-        nexts.append(_total(moves, Emitter(last), carried))
+        kind = _amount_type(inits[position])
+        sent.append(before.insert_arg(kind, len(before.args)))
+        carried = after.insert_arg(kind, len(after.args))
+        nexts.append(_total(moves, kind, Emitter(last), carried))
         for block, amount in ((before, sent[-1]), (after, carried)):
             start = Emitter.at_start(block, loop.location)
             tile_there = _moved(inits[position], amount, start)
@@ -234,12 +245,12 @@ def _split_while(loop: scf.WhileOp) -> bool:
     last.operands = [*without(last.operands, places), *nexts]
     drop_block_args(before, places)
     drop_block_args(after, places)
-    zero = Emitter(loop).constant(0)
-    arguments = [*without(inits, places), *[zero] * len(places)]
+    origins = {p: inits[p] for p in places}
+    arguments = [*without(inits, places), *_zeros(list(origins.values()), Emitter(loop))]
     types = [v.type for v in arguments]
     new = scf.WhileOp(arguments, types, loop.detach_region(0), loop.detach_region(0))
     new.attributes.update(loop.attributes)
-    _finish(loop, new, {p: inits[p] for p in places})
+    _finish(loop, new, origins)
     return True
 
 
@@ -258,9 +269,10 @@ def _split_if(op: scf.IfOp) -> bool:
         return False
     places = list(origins)
     for side, end in enumerate(ends):
-        amounts = [_total(moves[p][side], Emitter(end)) for p in places]
+        amounts = [_total(moves[p][side], _amount_type(origins[p]), Emitter(end)) for p in places]
         end.operands = [*without(end.operands, places), *amounts]
-    types = [*(v.type for v in without(op.results, places)), *[i64] * len(places)]
+    kinds = [_amount_type(origin) for origin in origins.values()]
+    types = [*(v.type for v in without(op.results, places)), *kinds]
     new = scf.IfOp(op.cond, types, op.detach_region(0), op.detach_region(0))
     new.attributes.update(op.attributes)
     _finish(op, new, origins)
