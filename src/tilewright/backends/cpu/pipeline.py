@@ -10,6 +10,7 @@ def cpu_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> loop nests over vectors."""
     from tilewright.passes.cpu.form_tile_groups import FormTileGroups
     from tilewright.passes.cpu.lower_dot import LowerDot
+    from tilewright.passes.cpu.park_in_output import ParkInOutput
     from tilewright.passes.cpu.plan_scratch import PlanScratch
     from tilewright.passes.cpu.schedule_programs import SchedulePrograms
     from tilewright.passes.cpu.vectorize import Vectorize
@@ -20,6 +21,7 @@ def cpu_passes() -> tuple[Pass, ...]:
         *shared_passes(),
         LowerDot(),  # before groups form: its conversions belong into the packing loops
         FormTileGroups(),
+        ParkInOutput(),
         PlanScratch(),
         Vectorize(),
         SchedulePrograms(),

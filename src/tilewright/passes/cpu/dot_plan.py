@@ -34,8 +34,6 @@ class DotTarget(Protocol):
     @property
     def triple(self) -> str: ...
     @property
-    def cpu(self) -> str: ...
-    @property
     def vector_bits(self) -> int: ...
     @property
     def vector_registers(self) -> int: ...
@@ -227,12 +225,11 @@ def _kernel(
 
 
 def _pairs_pay(target: DotTarget) -> bool:
-    """Whether vdpbf16ps is worth using: twice the rate of fp32 on AMD, half of it on Intel (measured)."""
-    return (
-        target.vector_bits == 512
-        and target.has("avx512bf16", "avx512vl")
-        and target.cpu.startswith("znver")
-    )
+    """Whether vdpbf16ps is worth using: twice the rate of fp32 on AMD, half of it on Intel (measured).
+
+    AMD's cores show by `clzero`, an instruction that Intel's lack.
+    """
+    return target.vector_bits == 512 and target.has("avx512bf16", "avx512vl", "clzero")
 
 
 def _integer_kernel(
@@ -258,13 +255,12 @@ def _vector_plan(
         target.vector_registers, is_fused(kind, acc, target),
     )  # fmt: skip
     width = tile.columns
-    group, padded = GROUP[kind], -(-n // width) * width
     extra = 0
-    if group > 1:
-        # the interleaved copy with whole groups of rows, on a cache line of its own
-        extra = padded * -(-k // group) * group + 64
-    if kind == "int_quads":
-        extra += padded * 4  # one i32 a column: see `lower/dot_interleave.py`
+    if GROUP[kind] > 1:
+        # one panel with whole groups of rows interleaved, and for bytes one i32 a column
+        copy = width * -(-k // GROUP[kind]) * GROUP[kind]
+        copy += width * 4 if kind == "int_quads" else 0
+        extra = _extra(-(-n // width) * width * k, copy, element)
     b_layout = BufferLayout.panel(k, n, width, extra)
     return DotPlan(
         kind, m, n, k, element, element, acc, tile,
@@ -288,12 +284,21 @@ def _amx_plan(kind: str, m: int, n: int, k: int, element: str, acc: str) -> DotP
     found = amx_tile(m, n, k, group)
     if found is None:
         raise PassError(f"no AMX tile for {m}x{n}x{k}")
-    # Copies behind the matrices: b interleaved, for fp16 both operands in two halves. The slack lets
-    # them start on a cache line.
-    copies = 2 if kind == "amx_fp16" else 1
+    if kind == "amx_fp16":  # both operands in two halves
+        a_extra, b_extra = _extra(m * k, 2 * m * k, element), _extra(k * n, 2 * k * n, element)
+    else:  # one panel of b, interleaved
+        a_extra, b_extra = 0, _extra(k * n, k * found.columns, element)
     return DotPlan(
         kind, m, n, k, element, element, acc, found,
-        BufferLayout.row(m, k, extra=copies * m * k + 64 if kind == "amx_fp16" else 0),
-        BufferLayout.panel(k, n, found.columns, copies * k * n + 64),
+        BufferLayout.row(m, k, extra=a_extra), BufferLayout.panel(k, n, found.columns, b_extra),
         BufferLayout.panel(m, n, found.columns),
     )  # fmt: skip
+
+
+def _extra(matrix: int, copy: int, element: str) -> int:
+    """Elements behind a matrix for a copy that starts on a cache line; the buffer ends on one too.
+
+    Batches of matrices stand one after another, so each must leave the next one aligned.
+    """
+    line = 64 * 8 // ELEMENT_BITS[element]
+    return -(-matrix // line) * line + -(-copy // line) * line - matrix

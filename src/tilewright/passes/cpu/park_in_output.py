@@ -1,0 +1,174 @@
+"""Keep a tile that waits for its normalisation in the output instead of in scratch.
+
+A softmax computes `e = exp(x - max)`, sums it, and stores `e / sum`. The tile `e` crosses the reduction,
+so it must live in memory; the place where the result will go is memory that the program is about to
+touch anyway. Parking it there saves a pass over as much scratch (10 to 30 % of a long row's time).
+
+Before:
+    %e, %sum = "cpu.group"() ({ ... math.exp ; tile.reduce ; group_end %e, %sum })
+    "cpu.group"() ({ %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+
+After:
+    %sum = "cpu.group"() ({ ... math.exp ; "tile.store_view"(%y, ..., %e) ; tile.reduce ; group_end %sum })
+    "cpu.group"() ({ %e = "tile.load_view"(%y, ...) ; %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+
+Legal because the second group overwrites every lane that is parked, nothing touches memory between
+the two groups, and no other operation of the second group reads memory that the parked lanes may
+overlap. Whether the first group's own loads overlap the output is compared at run time, like any store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
+from tilewright.passes.cpu.analysis.hazards import is_bounded
+
+
+@dataclass(frozen=True)
+class ParkInOutput(Pass):
+    """Keep a tile that waits for its normalisation in the output instead of in scratch."""
+
+    name: ClassVar[str] = "park-in-output"
+    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups",)
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, func.FuncOp):
+                for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:
+                    _park_in_block(block)
+
+
+def _park_in_block(block: Block) -> None:
+    groups = [op for op in block.ops if isinstance(op, cpu.GroupOp)]
+    for first, second in zip(groups, groups[1:], strict=False):
+        if first.parent is block and second.parent is block:
+            _park(first, second)
+
+
+def _park(first: cpu.GroupOp, second: cpu.GroupOp) -> None:
+    store = _only_store(second)
+    if store is None or not _quiet_between(first, second) or _touches_memory(second, store):
+        return
+    if any(isinstance(op, WRITES) for op in first.body.block.walk()):
+        return
+    for result in first.results:
+        if result.type == store.value.type and _only_used_in(result, second):
+            if _hoist(store, first):
+                _rewrite(first, second, result, store)
+            return
+
+
+def _only_store(group: cpu.GroupOp) -> tile.StoreViewOp | None:
+    """The one write of a group, when it is a structured store of the group's whole space."""
+    writes = [op for op in group.body.block.walk() if isinstance(op, WRITES)]
+    if len(writes) != 1 or not isinstance(writes[0], tile.StoreViewOp):
+        return None
+    store = writes[0]
+    plain = is_bounded(store) and store.mask is None and store.parent is group.body.block
+    return store if plain and tile.shape_of(store.value) == group.extents else None
+
+
+def _touches_memory(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:
+    return any(isinstance(op, LOADS) for op in group.body.block.walk())
+
+
+def _quiet_between(first: cpu.GroupOp, second: cpu.GroupOp) -> bool:
+    """Whether only scalar arithmetic stands between two groups of one block."""
+    op = first.next_op
+    while op is not None and op is not second:
+        if op.regions or isinstance(op, (*LOADS, *WRITES, *CONTROL, cpu.DotOp)):
+            return False
+        op = op.next_op
+    return op is second
+
+
+def _only_used_in(value: SSAValue, group: cpu.GroupOp) -> bool:
+    """Whether all users are lane-wise members of `group`."""
+    return bool(value.uses) and all(
+        use.operation.parent is group.body.block
+        and not isinstance(use.operation, (*REMAPS, tile.GatherOp, cpu.GroupEndOp))
+        for use in value.uses
+    )
+
+
+def _hoist(store: tile.StoreViewOp, before: cpu.GroupOp) -> bool:
+    """Move the scalars of the store's address and limits above `before`; False if one cannot."""
+    needed: list[Operation] = []
+    pending = [v for v in store.operands if v is not store.value]
+    while pending:
+        op = pending.pop().owner
+        if not isinstance(op, Operation) or op.parent is not before.parent or op in needed:
+            continue
+        if not _is_after(op, before):
+            continue
+        if op is before or op.regions or isinstance(op, LOADS):
+            return False
+        needed.append(op)
+        pending.extend(op.operands)
+    order = {op: i for i, op in enumerate(before.parent.ops)}
+    for op in sorted(needed, key=order.__getitem__):
+        op.detach()
+        before.parent.insert_op_before(op, before)
+    return True
+
+
+def _is_after(op: Operation, other: Operation) -> bool:
+    current: Operation | None = other
+    while current is not None:
+        if current is op:
+            return True
+        current = current.next_op
+    return False
+
+
+def _rewrite(
+    first: cpu.GroupOp, second: cpu.GroupOp, result: SSAValue, store: tile.StoreViewOp
+) -> None:
+    index = list(first.results).index(result)
+    end = first.body.block.last_op
+    parked = store.clone()
+    position = list(parked.operands).index(store.value)
+    parked.operands[position] = end.operands[index]
+    first.body.block.insert_op_before(parked, end)
+
+    segments = [1, len(store.strides), 0, 0, 0, len(store.limits), 0, 0]
+    properties = {
+        "kinds": store.kinds,
+        "limited": store.limited,
+        "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
+    }
+    load = tile.LoadViewOp.create(
+        operands=[store.base, *store.strides, *store.limits],
+        result_types=[result.type],
+        properties=properties,
+        location=store.location,
+    )
+    body = second.body.block
+    body.insert_op_before(load, body.first_op)
+    result.replace_all_uses_with(load.result)
+
+    kept = [i for i in range(len(first.results)) if i != index]
+    values = [end.operands[i] for i in kept]
+    first.body.block.insert_op_before(cpu.GroupEndOp.create(operands=values), end)
+    end.detach()
+    end.erase()
+    region = first.detach_region(first.body)
+    new = cpu.GroupOp.create(
+        result_types=[first.results[i].type for i in kept],
+        properties=first.properties,
+        regions=[region],
+        location=first.location,
+    )
+    first.parent.insert_op_before(new, first)
+    for i, fresh in zip(kept, new.results, strict=True):
+        first.results[i].replace_all_uses_with(fresh)
+    first.detach()
+    first.erase()
