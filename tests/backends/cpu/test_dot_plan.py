@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.backends.cpu.dot_probe import TARGETS
 from tilewright.errors import PassError
-from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan, plan_dot
+from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, BufferLayout, DotPlan, plan_dot
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,9 @@ def test_plans_survive_text(target, shape, types):
     assert (plan.a_layout.rows, plan.a_layout.columns) == (shape[0], shape[2])
     assert (plan.b_layout.rows, plan.b_layout.columns) == (shape[2], shape[1])
     assert (plan.acc_layout.rows, plan.acc_layout.columns) == (shape[0], shape[1])
+    for layout, name in ((plan.a_layout, plan.a_type), (plan.b_layout, plan.b_type)):
+        # the next matrix of a batch stays aligned for the copies
+        assert not layout.extra or layout.size * ELEMENT_BITS[name] % 512 == 0
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ TARGETS: dict[str, TargetInfo] = {
     "avx512": TargetInfo("cpu", _LINUX, "x86-64-v4", _V4, 512, 32),
     "avx512vnni": TargetInfo("cpu", _LINUX, "x86-64-v4", (*_V4, "avx512vnni"), 512, 32),
     "avx512bf16": TargetInfo(
-        "cpu", _LINUX, "znver4", (*_V4, "avx512vnni", "avx512bf16"), 512, 32
+        "cpu", _LINUX, "znver4", (*_V4, "avx512vnni", "avx512bf16", "clzero"), 512, 32
     ),
     "amx": TargetInfo(
         "cpu", _LINUX, "sapphirerapids",

@@ -1,7 +1,7 @@
 """AMX dot kernels: bf16, int8, and fp16 as the exact sum of two bf16 halves.
 
 `tdpbf16ps` and `tdpbssd` want the right operand with the rows of a 32-bit lane interleaved; a copy in
-that order is made behind the operand's matrix at the start of each call.
+that order is made behind the operand's matrix, panel by panel.
 
 A finite fp16 number has 11 significant bits; cutting its fp32 image after 8 of them leaves a
 remainder that bf16 also holds exactly. Four products (high and low of either side) then give what an
@@ -53,7 +53,6 @@ def emit_amx_body(
     """The body of an AMX dot function. Without `configure` the caller has loaded the configuration."""
     kernel = _AmxKernel(b, plan)
     if plan.kind != "amx_fp16":
-        kernel.interleave()
         kernel.run(configure)
         return
     special = kernel.split_operands()
@@ -111,11 +110,13 @@ class _AmxKernel:
             [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
         )  # fmt: skip
         self.sources = _Sources([a], [self.copy])
+        self.whole = plan.kind == "amx_fp16"
+        """Whether the copy holds all panels; otherwise each is made just before its use."""
 
     # ---- copies ----------------------------------------------------------------------------------
 
-    def interleave(self) -> None:
-        """Copy b with the rows of a lane side by side: [strip][k / group][lane][group]."""
+    def interleave(self, j: ir.Value) -> None:
+        """Copy panel j of b with the rows of a lane side by side: [strip][k / group][lane][group]."""
         b, plan = self.b, self.plan
         kind = ir.VectorType(element_type(plan.b_type), plan.micro.lanes)
 
@@ -125,31 +126,26 @@ class _AmxKernel:
             b.store(zip_vectors(b, rows), out, align=4 * plan.micro.lanes)
             return state
 
-        self._each_group(group, [])
+        self._each_group(group, j, self.copy, [])
 
     def _each_group(
         self, body: Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]],
-        carried: list[ir.Value],
+        j: ir.Value, out: ir.Value, carried: list[ir.Value],
     ) -> list[ir.Value]:  # fmt: skip
-        """`body(address of the first row, address in the copy, state)` for every group of rows."""
+        """`body(address of the first row, address in the copy, state)` for all groups of panel j."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         row = tile.columns * self.element
+        source = at(b, self.right, b.mul(j, i64(plan.k * row)))
 
-        def panel(j: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
-            source = at(b, self.right, b.mul(j, i64(plan.k * row)))
-            out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
+        def rows(p: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
+            first = at(b, source, b.mul(p, i64(self.group * row)))
+            place = at(b, out, b.mul(p, i64(4 * tile.lanes)))
+            for v in range(tile.vectors):
+                shift = v * tile.lanes * self.element
+                inner = body(at(b, first, shift), at(b, place, v * self.strip), inner)
+            return inner
 
-            def rows(p: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
-                first = at(b, source, b.mul(p, i64(self.group * row)))
-                place = at(b, out, b.mul(p, i64(4 * tile.lanes)))
-                for v in range(tile.vectors):
-                    shift = v * tile.lanes * self.element
-                    inner = body(at(b, first, shift), at(b, place, v * self.strip), inner)
-                return inner
-
-            return loop(b, 0, plan.k // self.group, 1, rows, state)
-
-        return loop(b, 0, self.panels, 1, panel, carried)
+        return loop(b, 0, plan.k // self.group, 1, rows, carried)
 
     def split_operands(self) -> ir.Value:
         """Write the bf16 halves of both operands; whether any element is infinite or NaN."""
@@ -181,7 +177,12 @@ class _AmxKernel:
             return [_larger(b, _larger(b, state[0], x), y)]
 
         zero = ir.Constant(ir.VectorType(_I16, tile.lanes), None)
-        seen_b = self._each_group(group, [zero])[0]
+
+        def panel(j: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
+            return self._each_group(group, j, out, state)
+
+        seen_b = loop(b, 0, self.panels, 1, panel, [zero])[0]
         self.sources = _Sources([high, low], [self.copy, at(b, self.copy, low_copy)])
         infinity = ir.Constant(_I16, 0x7C00)
         return b.or_(
@@ -199,6 +200,9 @@ class _AmxKernel:
         blocks = -(-self.row_tiles // 2)
 
         def panel(j: ir.Value) -> None:
+            if not self.whole:
+                self.interleave(j)
+
             def block(i: ir.Value, rows: int) -> None:
                 self.block(i, j, rows, b.add(b.mul(j, i64(blocks)), i))
 
@@ -225,7 +229,7 @@ class _AmxKernel:
             self._load(register, place, acc_row)
         a_row = plan.k * self.element
         skip_a = b.mul(first_row, i64(a_row))
-        skip_b = b.mul(j, i64(tile.vectors * self.strip))
+        skip_b = b.mul(j, i64(tile.vectors * self.strip)) if self.whole else i64(0)
 
         def step(s: ir.Value) -> None:
             self.fetcher.emit(number, s, self.steps)

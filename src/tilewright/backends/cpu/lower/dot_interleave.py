@@ -18,23 +18,17 @@ from tilewright.backends.cpu.lower.dot_loops import (
     i64,
     load,
     loop,
-    repeat,
     zip_vectors,
 )
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
 
 
-def interleave(
-    b: ir.IRBuilder, plan: DotPlan, product: Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
-) -> tuple[ir.Value, ir.Value | None]:
-    """(address of the copy, address of 128 · column sums or None).
+class Interleaver:
+    """Copies one panel at a time, just before its use: the copy stays in the first-level cache.
 
-    The copy is [panel][group of rows][column][row of the group]; rows beyond the last are zero.
+    The copy is [group of rows][column][row of the group]; rows beyond the last are zero.
     """
-    return _Interleaver(b, plan, product).emit()
 
-
-class _Interleaver:
     def __init__(
         self, b: ir.IRBuilder, plan: DotPlan,
         product: Callable[[ir.Value, ir.Value, ir.Value], ir.Value],
@@ -44,38 +38,32 @@ class _Interleaver:
         self.element = ELEMENT_BITS[plan.b_type] // 8
         self.row = plan.micro.columns * self.element
         self.lanes = plan.micro.lanes
-        self.panels = -(-plan.n // plan.micro.columns)
-        self.groups = -(-plan.k // self.group)
         start = -(-plan.b_layout.matrix_size * self.element // 64) * 64
         self.copy = at(b, b.function.args[1], start)
+        copy_bytes = -(-plan.k // self.group) * self.group * self.row
         self.summed = plan.kind == "int_quads"
-        self.sums_at = self.panels * self.groups * self.group * self.row
+        self.sums = at(b, self.copy, copy_bytes)
 
-    def emit(self) -> tuple[ir.Value, ir.Value | None]:
-        repeat(self.b, self.panels, self._panel)
-        return self.copy, at(self.b, self.copy, self.sums_at) if self.summed else None
-
-    def _panel(self, j: ir.Value) -> None:
+    def panel(self, j: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+        """(address of the copy of panel j, address of 128 · its column sums or None)."""
         b, plan = self.b, self.plan
         source = at(b, b.function.args[1], b.mul(j, i64(plan.k * self.row)))
-        out = at(b, self.copy, b.mul(j, i64(self.groups * self.group * self.row)))
         kind = ir.VectorType(I32, self.lanes)
         sums = [ir.Constant(kind, None)] * plan.micro.vectors if self.summed else []
         whole, rest = divmod(plan.k, self.group)
 
         def rows(p: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
             skip = b.mul(p, i64(self.group * self.row))
-            return self._group(at(b, source, skip), self.group, at(b, out, skip), state)
+            return self._group(at(b, source, skip), self.group, at(b, self.copy, skip), state)
 
         if whole:
             sums = loop(b, 0, whole, 1, rows, sums)
         if rest:
             skip = whole * self.group * self.row
-            sums = self._group(at(b, source, skip), rest, at(b, out, skip), sums)
-        place = at(b, self.copy, self.sums_at)
-        place = at(b, place, b.mul(j, i64(4 * plan.micro.columns)))
+            sums = self._group(at(b, source, skip), rest, at(b, self.copy, skip), sums)
         for v, value in enumerate(sums):
-            b.store(value, at(b, place, 4 * v * self.lanes), align=4 * self.lanes)
+            b.store(value, at(b, self.sums, 4 * v * self.lanes), align=4 * self.lanes)
+        return self.copy, self.sums if self.summed else None
 
     def _group(
         self, source: ir.Value, count: int, out: ir.Value, sums: list[ir.Value]

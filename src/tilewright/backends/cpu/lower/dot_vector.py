@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot_fetch import Fetcher
-from tilewright.backends.cpu.lower.dot_interleave import interleave
+from tilewright.backends.cpu.lower.dot_interleave import Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
     BFloatType,
@@ -74,19 +74,20 @@ class _VectorKernel:
             [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
         )  # fmt: skip
         self.product = _product(b, plan, target)
-        self.correction: ir.Value | None = None
 
     def emit(self) -> None:
         b, plan, shape = self.b, self.plan, self.shape
-        if shape.group > 1:
-            self.panels, self.correction = interleave(b, plan, self.product)
+        interleaver = Interleaver(b, plan, self.product) if shape.group > 1 else None
         full, rest = divmod(plan.m, plan.micro.rows)
 
         def panel(j: ir.Value) -> None:
-            b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
+            correction = None
+            if interleaver is None:
+                b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
+            else:
+                b_panel, correction = interleaver.panel(j)
             acc_panel = at(b, self.acc, b.mul(j, i64(plan.m * shape.acc_row)))
             first = b.mul(j, i64(self.blocks))
-            correction = self.correction and at(b, self.correction, b.mul(j, i64(shape.acc_row)))
 
             def block(i: ir.Value, rows: int) -> None:
                 skip = b.mul(i, i64(plan.micro.rows))
