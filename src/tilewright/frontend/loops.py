@@ -21,6 +21,7 @@ from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.control_flow import ControlFlow
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
 from tilewright.frontend.values import (
+    Leaf,
     constant,
     like,
     same_value,
@@ -61,11 +62,15 @@ class Carried:
 Kept = tuple[TensorValue, TensorValue, SSAValue]
 
 
-class _Widen(Exception):
-    """The loop must start again with float64 for these names."""
+class _Restart(Exception):
+    """The loop must be compiled again with other initial values.
 
-    def __init__(self, types: dict[str, Any]) -> None:
-        self.types = types
+    `changes` gives, by name, a template: a `Leaf` where a value must take that type, None where it
+    may stay, tuples of these.
+    """
+
+    def __init__(self, changes: dict[str, Any]) -> None:
+        self.changes = changes
 
 
 def discard(block: Block) -> None:
@@ -82,26 +87,32 @@ class Loops(ControlFlow):
         self.widening(lambda: self._visit_for(node, rest))
 
     def widening(self, compile_loop: Callable[[], None]) -> None:
-        """Compile a loop; again, with float64 for carried floats that turn out to need it."""
+        """Compile a loop; again, with other types for carried values that turn out to need them."""
         frame, block = self.frame, self.builder.current
         env, loop, node, last = frame.env, frame.loop, frame.node, block.last_op
         while True:
             frame.env = dict(env)
             try:
                 return compile_loop()
-            except _Widen as found:
+            except _Restart as found:
                 while block.last_op is not last and block.last_op is not None:
                     op = block.last_op
                     op.detach()
                     op.erase(safe_erase=False)
                 frame.loop, frame.node, frame.stopped = loop, node, False
-                for name, kind in found.types.items():
-                    value = env[name]
-                    if isinstance(value, TensorValue):
-                        env[name] = self.semantics.convert(value, kind.scalar)
-                    else:
-                        env[name] = constant(self, value, kind)
+                for name, template in found.changes.items():
+                    env[name] = self._changed(env[name], template)
                 last = block.last_op
+
+    def _changed(self, value: Any, template: Any) -> Any:
+        """`value` with the types that a `_Restart` asks for."""
+        if isinstance(template, Leaf):
+            if isinstance(value, TensorValue):
+                return self.semantics.convert(value, template.type.scalar)
+            return constant(self, value, template.type)
+        if isinstance(template, tuple):
+            return like(value, [self._changed(v, t) for v, t in zip(value, template, strict=True)])
+        return value
 
     def _visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
         if node.orelse:
@@ -192,11 +203,9 @@ class Loops(ControlFlow):
         return found
 
     def _promoted(self, value: Any) -> Any:
-        """`value` with its numbers made runtime constants; other compile-time values stay."""
+        """A number as a runtime constant; other compile-time values and those in tuples stay."""
         if isinstance(value, _NUMBERS):
             return constant(self, value, literal_type(value))
-        if isinstance(value, tuple | list):
-            return like(value, [self._promoted(item) for item in value])
         return value
 
     def enter(self, carried: list[Carried], block: Block) -> None:
@@ -222,23 +231,20 @@ class Loops(ControlFlow):
     def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
         """The value each name has at the end of the body, made to fit what came in."""
         ends, node = [], self.frame.node
-        wider: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for c in carried:
             self.frame.node = _last_assignment(node, c.name)
             value = self.frame.env.get(c.name)
-            if isinstance(c.inside, TensorValue) and isinstance(value, TensorValue):
-                kind = widened(c.inside.type, value.type)
-                if kind is not None and kind == value.type != c.inside.type:
-                    wider[c.name] = kind
-                    continue
-                if kind is not None and kind != value.type:
-                    value = self.semantics.convert(value, kind.scalar)
-            ends.append((c, self.fit(c, c.inside, value)))
+            change = _needed_change(c.inside, value)
+            if change is not None:
+                changes[c.name] = change
+            elif not changes:
+                ends.append((c, self.fit(c, c.inside, value)))
         self.frame.node = node
-        if wider:
+        if changes:
             for block in blocks:
                 discard(block)
-            raise _Widen(wider)
+            raise _Restart(changes)
         return ends
 
     def fit(self, c: Carried, inside: Any, value: Any) -> Any:
@@ -251,8 +257,11 @@ class Loops(ControlFlow):
                 if same_value(value, c.before):
                     return value
                 value = constant(self, value, literal_type(value))
-            if isinstance(value, TensorValue) and value.type == inside.type:
-                return value
+            if isinstance(value, TensorValue):
+                if value.type == inside.type:
+                    return value
+                if widened(value.type, inside.type) == inside.type:
+                    return self.semantics.convert(value, inside.type.scalar)
         elif (
             isinstance(inside, tuple | list)
             and type(inside) is type(value)
@@ -428,6 +437,24 @@ class Loops(ControlFlow):
             triples = zip(before, initial, inside, strict=True)
             return like(inside, [self._after(*triple, results) for triple in triples])
         return before
+
+
+def _needed_change(inside: Any, end: Any) -> Any:
+    """The `_Restart` template that makes `inside` fit what the body makes of it; None: nothing."""
+    if isinstance(inside, TensorValue):
+        if not isinstance(end, TensorValue):
+            return None
+        kind = widened(inside.type, end.type)
+        return Leaf(kind) if kind is not None and kind != inside.type else None
+    if isinstance(inside, _NUMBERS):  # in a tuple: numbers by themselves are tensors here
+        changes = isinstance(end, (TensorValue, *_NUMBERS)) and not same_value(inside, end)
+        return Leaf(literal_type(inside)) if changes else None
+    if not isinstance(inside, tuple | list) or type(inside) is not type(end):
+        return None
+    if len(inside) != len(end):
+        return None
+    parts = tuple(_needed_change(a, b) for a, b in zip(inside, end, strict=True))
+    return parts if any(part is not None for part in parts) else None
 
 
 def _last_assignment(loop: ast.AST, name: str) -> ast.AST:
