@@ -125,78 +125,81 @@ class NumpyBuilder:
             return _UNARY[short](present[0])
         return getattr(self, f"_{short}")(operands, kind, **attributes)
 
-    def _program_id(self, operands, kind, axis):
+    def _program_id(self, operands, kind, /, axis):
         return np.int32(axis + 5)
 
-    def _arange(self, operands, kind, start, end):
+    def _num_programs(self, operands, kind, /, axis):
+        return np.int32(8)
+
+    def _arange(self, operands, kind, /, start, end):
         return np.arange(start, end, dtype=np.int32)
 
-    def _splat(self, operands, kind):
+    def _splat(self, operands, kind, /):
         return np.broadcast_to(operands[0], kind.shape)
 
     _broadcast = _splat
 
-    def _expand_dims(self, operands, kind, axis):
+    def _expand_dims(self, operands, kind, /, axis):
         return np.expand_dims(operands[0], axis)
 
-    def _reshape(self, operands, kind):
+    def _reshape(self, operands, kind, /):
         return operands[0].reshape(kind.shape)
 
-    def _trans(self, operands, kind, order):
+    def _trans(self, operands, kind, /, order):
         return operands[0].transpose(order)
 
-    def _join(self, operands, kind):
+    def _join(self, operands, kind, /):
         return np.stack(operands, -1)
 
-    def _split(self, operands, kind):
+    def _split(self, operands, kind, /):
         return operands[0][..., 0], operands[0][..., 1]
 
-    def _cat(self, operands, kind, axis):
+    def _cat(self, operands, kind, /, axis):
         return np.concatenate(operands, axis)
 
-    def _gather(self, operands, kind, axis):
+    def _gather(self, operands, kind, /, axis):
         return np.take_along_axis(*operands, axis)
 
-    def _cmpi(self, operands, kind, predicate):
+    def _cmpi(self, operands, kind, /, predicate):
         a, b = operands
         if predicate[0] == "u":
             a, b = _unsigned(np.asarray(a)), _unsigned(np.asarray(b))
         return _COMPARE[predicate[-2:]](a, b)
 
-    def _cmpf(self, operands, kind, predicate):
+    def _cmpf(self, operands, kind, /, predicate):
         assert operands[0].dtype == operands[1].dtype
         return _COMPARE[predicate[1:]](*operands)
 
-    def _select(self, operands, kind):
+    def _select(self, operands, kind, /):
         assert operands[1].dtype == operands[2].dtype
         return np.where(*operands)
 
-    def _remf(self, operands, kind):
+    def _remf(self, operands, kind, /):
         return np.fmod(*operands)
 
-    def _umulhi(self, operands, kind):
+    def _umulhi(self, operands, kind, /):
         a, b = (_unsigned(np.asarray(v)).astype(object) for v in operands)
         bits = kind.scalar.primitive_bitwidth
         return ((a * b) >> bits).astype(_UNSIGNED[bits // 8])
 
-    def _fp_cast(self, operands, kind, rounding):
+    def _fp_cast(self, operands, kind, /, rounding):
         x = operands[0]
         near = x.astype(numpy_type(kind.scalar))
         too_far = abs(near.astype(np.float64)) > abs(x.astype(np.float64))
         return np.where(too_far, np.nextafter(near, np.zeros_like(near)), near)
 
-    def _bitcast(self, operands, kind):
+    def _bitcast(self, operands, kind, /):
         return np.asarray(operands[0]).view(numpy_type(kind.scalar))
 
-    def _int_to_ptr(self, operands, kind):
+    def _int_to_ptr(self, operands, kind, /):
         return operands[0]
 
     _ptr_to_int = _int_to_ptr
 
-    def _hint(self, operands, kind, **attributes):
+    def _hint(self, operands, kind, /, **attributes):
         return operands[0]
 
-    def _libm(self, operands, kind, function):
+    def _libm(self, operands, kind, /, function):
         fn = {"isnan": np.isnan, "pow": np.power}.get(function) or getattr(
             np, {"round": "rint"}.get(function, function), None
         )
@@ -204,10 +207,10 @@ class NumpyBuilder:
             fn = np.vectorize(getattr(math, function), otypes=[np.float64])
         return fn(*operands)
 
-    def _addptr(self, operands, kind):
+    def _addptr(self, operands, kind, /):
         return operands[0] + operands[1].astype(np.int64) * kind.scalar.element_ty.itemsize
 
-    def _load(self, operands, kind, cache=None, eviction=None, volatile=None):
+    def _load(self, operands, kind, /, cache=None, eviction=None, volatile=None):
         pointer, mask, other = operands
         want = numpy_type(kind.scalar)
         out = np.zeros(kind.shape, want) if other is None else np.array(other)
@@ -217,34 +220,36 @@ class NumpyBuilder:
                 out[at] = self.memory[address : address + want.itemsize].view(want)[0]
         return out
 
-    def _store(self, operands, kind, cache=None, eviction=None):
+    def _store(self, operands, kind, /, cache=None, eviction=None):
         pointer, value, mask = operands
-        value = np.ascontiguousarray(value)
+        value = np.asarray(value)
         for at in np.ndindex(*value.shape):
             if mask is None or mask[at]:
                 address = int(pointer[at])
                 raw = np.frombuffer(np.asarray(value[at]).tobytes(), np.uint8)
                 self.memory[address : address + raw.size] = raw
 
-    def _dot(self, operands, kind, precision):
+    def _dot(self, operands, kind, /, precision):
         a, b, c = operands
         wide = np.float64 if kind.is_floating() else np.int64
         return (a.astype(wide) @ b.astype(wide) + c).astype(c.dtype)
 
-    def _histogram(self, operands, kind):
+    def _histogram(self, operands, kind, /):
         x = operands[0] if operands[1] is None else operands[0][operands[1]]
         return np.bincount(x, minlength=kind.shape[0]).astype(np.int32)
 
-    def _print(self, operands, kind, **attributes):
+    def _print(self, operands, kind, /, **attributes):
         self.printed = attributes
 
-    def _assert(self, operands, kind, message):
+    def _assert(self, operands, kind, /, message):
         assert np.all(operands[0]), message
 
-    def _atomic_rmw(self, operands, kind, **attributes):
+    def _atomic_rmw(self, operands, kind, /, **attributes):
         pointer, value, mask = operands
         old = self._load([pointer, mask, None], kind)
-        self._store([pointer, self.op(f"arith.{attributes['kind']}i", [old, value], kind), mask], None)
+        self._store(
+            [pointer, self.op(f"arith.{attributes['kind']}i", [old, value], kind), mask], None
+        )
         return old
 
     def region_op(self, name, operands, result_types, argument_types, combine, axis, reverse=False):
