@@ -1,3 +1,4 @@
+# ruff: noqa: F841, SIM105, SIM201, PYI024
 """Kernels for the front end's tests, one construct each."""
 
 from collections import namedtuple
@@ -276,3 +277,44 @@ def indexing(x_ptr, out_ptr):
 def half_precision_math(x_ptr, out_ptr):
     x = tl.load(x_ptr + tl.arange(0, 16))
     tl.store(out_ptr + tl.arange(0, 16), tl.exp(x))
+
+
+@jit
+def short_circuit(x_ptr, out_ptr, n):
+    i = 0
+    while i < n and tl.load(x_ptr + i) > 0:
+        i += 1
+    tl.store(out_ptr, i if i < n else -1)
+    tl.store(out_ptr + 1, tl.load(x_ptr + i) if i < n else -1)
+
+
+@jit
+def block_pointers(x_ptr, out_ptr, M, N, B: tl.constexpr):
+    window = tl.make_block_ptr(x_ptr, (M, N), (N, 1), (0, 0), (B, B), (1, 0))
+    acc = tl.zeros((B, B), tl.float32)
+    for _ in range(0, N, B):
+        acc += tl.load(window, boundary_check=(0, 1))
+        window = tl.advance(window, (0, B))
+    out = tl.make_tensor_descriptor(out_ptr, [M, N], [N, 1], [B, B])
+    out.store([0, 0], acc.to(out.dtype))
+
+
+@jit
+def tuples(out_ptr, pair, n):
+    a, b = pair
+    for i in range(n):
+        a, pair = a + i, (a, b)
+    both = (a, b)
+    if n > 2:
+        both = (b, a)
+    first, *others = both
+    tl.store(out_ptr, max(first, others[0]) + sum(pair) + len(both))
+
+
+@jit
+def standard_library(x_ptr, out_ptr, seed):
+    offsets = tl.arange(0, 16)
+    x = tl.load(x_ptr + offsets)
+    tl.store(out_ptr + offsets, tl.sort(x) + tl.rand(seed, offsets) + tl.softmax(x))
+    top, where = tl.max(x, 0, return_indices=True)
+    tl.store(out_ptr, top + where)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright import dtypes
+from tilewright.errors import KernelTypeError
 from tilewright.frontend import build
 from tilewright.ir.location import location_of
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
@@ -168,6 +169,36 @@ def test_indexing():
 
 def test_math_on_half_precision():
     has(text_of("half_precision_math", "fp16"), "arith.extf", "math.exp", "arith.truncf")
+
+
+def test_short_circuit():
+    has(
+        text_of("short_circuit", "i32"),
+        "scf.while", "scf.if", "tile.load", "scf.yield", "scf.condition",
+        "tile.select", "tile.store", "scf.if", "tile.load", "tile.store",
+    )  # fmt: skip
+
+
+def test_structured_values_in_loops():
+    has(text_of("block_pointers", B=16), "scf.for", "-> (tensor<16x16xf32>, i64, i64)")
+    signature = {
+        "out_ptr": dtypes.pointer_type(dtypes.int32),
+        "pair": (dtypes.int32, dtypes.int64),
+        "n": dtypes.int32,
+    }
+    with pytest.raises(KernelTypeError, match="both"):
+        build(kernels.tuples, signature)
+    signature["pair"] = (dtypes.int32, dtypes.int32)
+    module = build(kernels.tuples, signature).module
+    verify_ir(module)
+    has(print_ir(module), 'tile.name = "pair.0"', "scf.for", "scf.if", "-> (i32, i32)")
+
+
+def test_standard_library():
+    kernel = built("standard_library")
+    verify_ir(kernel.module)
+    names = {fn.fn.__name__ for fn in kernel.callees}
+    assert {"sort", "rand", "philox"} <= names
 
 
 def test_debug():

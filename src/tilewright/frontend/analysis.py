@@ -65,16 +65,9 @@ def exits_loop_or_function(statements: Iterable[ast.stmt], in_loop: bool = True)
     return False
 
 
-def always_exits(statements: list[ast.stmt]) -> bool:
-    """Whether no path through `statements` falls off its end."""
-    for s in statements:
-        if isinstance(s, ast.Return | ast.Break | ast.Continue):
-            return True
-        if isinstance(s, ast.If) and always_exits(s.body) and always_exits(s.orelse):
-            return True
-        if isinstance(s, ast.With) and always_exits(s.body):
-            return True
-    return False
+def has_call(node: ast.expr) -> bool:
+    """Whether evaluating `node` calls anything, and so may touch memory."""
+    return any(isinstance(n, ast.Call) for n in ast.walk(node))
 
 
 def has_break(statements: Iterable[ast.stmt]) -> bool:

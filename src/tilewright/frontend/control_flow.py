@@ -10,13 +10,14 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.errors import KernelTypeError
-from tilewright.frontend.analysis import exits_loop_or_function
+from tilewright.frontend.analysis import exits_loop_or_function, has_call
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, Undefined
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import Joined, filler, join_types, rebuild, same_value
 from tilewright.ir.types import ir_type
 
 _MISSING = Undefined("")
+_PLACES = ("where the condition holds", "where it does not")
 
 
 class ControlFlow(BuilderState):
@@ -133,7 +134,7 @@ class ControlFlow(BuilderState):
             what,
             (a, b),
             blocks,
-            ("where the condition holds", "where it does not"),
+            _PLACES,
         )
 
     def _fill_result(self, a: Any, b: Any, blocks: list[Block]) -> tuple[Any, Any]:
@@ -170,9 +171,25 @@ class ControlFlow(BuilderState):
         condition = self.condition(node.test, "a conditional expression")
         if isinstance(condition, bool):
             return self.visit(node.body if condition else node.orelse)
+        if not (has_call(node.body) or has_call(node.orelse)):
+            return self._select(condition, self.visit(node.body), self.visit(node.orelse))
         return self.short_circuit(
             condition, lambda: self.visit(node.body), lambda: self.visit(node.orelse)
         )
+
+    def _select(self, condition: SSAValue, a: Any, b: Any) -> Any:
+        """One of two values that are there anyway: `tile.select` for scalars, else `scf.if`."""
+        if same_value(a, b):
+            return a
+        block = self.builder.current
+        joined = join_types(self, "the value", (a, b), (block, block), _PLACES)
+        if any(kind.is_block() for kind in joined.types):
+            return self.short_circuit(condition, lambda: a, lambda: b)
+        picked = [
+            self.builder.op("tile.select", [condition, x, y], kind)
+            for x, y, kind in zip(*joined.handles, joined.types, strict=True)
+        ]
+        return rebuild(self, joined.template, iter(picked))
 
     def short_circuit(
         self, condition: SSAValue, then: Callable[[], Any], otherwise: Callable[[], Any]

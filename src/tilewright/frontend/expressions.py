@@ -16,6 +16,7 @@ from tilewright.errors import (
     KernelTypeError,
     UnsupportedSyntax,
 )
+from tilewright.frontend.analysis import has_call
 from tilewright.frontend.frame import Undefined, check_global, is_plain
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
@@ -229,6 +230,9 @@ class Expressions(WhileLoops):
         value = self.visit(node.values[0])
         for next_node in node.values[1:]:
             if is_tensor(value):
+                if not value.shape and has_call(next_node):
+                    value = self._skip_right(is_and, value, next_node)
+                    continue
                 right = self.visit(next_node)
                 combine = self.semantics.logical_and if is_and else self.semantics.logical_or
                 value = combine(value, right)
@@ -237,6 +241,18 @@ class Expressions(WhileLoops):
                 return value
             value = self.visit(next_node)
         return value
+
+    def _skip_right(self, is_and: bool, left: TensorValue, node: ast.expr) -> Any:
+        """`left and node`, where `node` may read memory and must not run when `left` decides."""
+
+        def right() -> Any:
+            value = self.visit(node)
+            return self.semantics.truth(value) if is_tensor(value) else bool(value)
+
+        condition = self.semantics.truth(left).handle
+        if is_and:
+            return self.short_circuit(condition, right, lambda: False)
+        return self.short_circuit(condition, lambda: True, right)
 
     def expr_IfExp(self, node: ast.IfExp) -> Any:
         return self.choose(node)
