@@ -38,8 +38,9 @@ class KernelCodegen:
         self.values: dict[SSAValue, ir.Value] = {}
         kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
         self.function = ir.Function(module, kind, function.sym_name.data)
-        for attribute in _function_attributes(target):
-            self.function.attributes.add(attribute)
+        self.function.attributes.add("nounwind")
+        # else LLVM spills 64-byte registers to slots that straddle cache lines
+        self.function.attributes.alignstack = 64
         self.args, self.first, self.last, self.thread = self.function.args
         for name, arg in zip(("args", "first", "last", "thread"), self.function.args, strict=True):
             arg.name = name
@@ -84,10 +85,6 @@ class KernelCodegen:
 
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)
-
-
-def _function_attributes(target: TargetInfo) -> list[str]:
-    return ["nounwind"]
 
 
 # ---- small operations ---------------------------------------------------------------------------

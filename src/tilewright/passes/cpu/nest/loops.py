@@ -17,6 +17,7 @@ from tilewright.passes.cpu.nest import memory, reductions
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
 from tilewright.passes.cpu.nest.emit import Emitter, Index
+from tilewright.passes.cpu.nest.pressure import registers_per_value
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 _ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
@@ -73,7 +74,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
 def _lane_limit(
     group: cpu.GroupOp, members: list[Operation], target: Any, dim: int
 ) -> int:
-    """Lanes so that a value takes at most four registers (two where registers are few)."""
+    """Lanes so that a value takes at most four registers and what is live at once fits."""
     widest = 4
     for op in (o for m in members for o in m.walk()):
         for value in op.results:
@@ -81,7 +82,7 @@ def _lane_limit(
                 element = tile.element_of(value)
                 if not isinstance(element, IntegerType) or element.width.data > 1:
                     widest = max(widest, element_bytes(element))
-    registers = 4 if target.vector_registers >= 32 else 2
+    registers = registers_per_value(group, target.vector_registers)
     limit = registers * target.vector_bits // (8 * widest)
     for op in members:
         if isinstance(op, cpu.ReadOp | cpu.WriteOp) and dim == len(group.extents) - 1:
