@@ -8,9 +8,11 @@ per thread. Linux hands out the large register state only to processes that ask 
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 
-from tilewright.backends.cpu.lower.dot_loops import BYTE, POINTER, VOID, declare
+from tilewright.backends.cpu.lower.dot_loops import BYTE, POINTER, VOID, Builder, declare
 from tilewright.passes.cpu.dot_plan import GROUP, DotPlan
 
 _ARCH_PRCTL = 158
@@ -59,12 +61,12 @@ def tile_configuration(plan: DotPlan) -> bytes:
     return bytes(data)
 
 
-def emit_amx_config(b: ir.IRBuilder, plan: DotPlan) -> None:
+def emit_amx_config(b: Builder, plan: DotPlan) -> None:
     """Load the tile configuration of `plan` on the running thread (clears the tile registers)."""
     data = tile_configuration(plan)
     name = f"amx_config_{plan.micro.rows}_{plan.micro.lanes}_{data[16 + 2 * LEFT[0]]}"
     kind = ir.ArrayType(BYTE, 64)
-    table = b.module.globals.get(name)
+    table: Any = b.module.globals.get(name)
     if table is None:
         table = ir.GlobalVariable(b.module, kind, name)
         table.linkage = "internal"
@@ -74,7 +76,7 @@ def emit_amx_config(b: ir.IRBuilder, plan: DotPlan) -> None:
     b.call(declare(b.module, "llvm.x86.ldtilecfg", VOID, POINTER), [table])
 
 
-def emit_amx_release(b: ir.IRBuilder) -> None:
+def emit_amx_release(b: Builder) -> None:
     """Give the tile registers back: a dirty state makes every thread switch save 8 KB."""
     b.call(declare(b.module, "llvm.x86.tilerelease", VOID), [])
 

@@ -30,6 +30,8 @@ from tilewright.backends.cpu.lower.dot_loops import (
     I64,
     POINTER,
     VOID,
+    Builder,
+    Value,
     at,
     declare,
     element_type,
@@ -47,9 +49,7 @@ _I16 = ir.IntType(16)
 _INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "tdpbssd"}
 
 
-def emit_amx_body(
-    b: ir.IRBuilder, plan: DotPlan, target: TargetInfo, configure: bool = True
-) -> None:
+def emit_amx_body(b: Builder, plan: DotPlan, target: TargetInfo, configure: bool = True) -> None:
     """The body of an AMX dot function. Without `configure` the caller has loaded the configuration."""
     kernel = _AmxKernel(b, plan)
     if plan.kind != "amx_fp16":
@@ -87,12 +87,12 @@ def _behind(layout: BufferLayout, element: int) -> int:
 class _Sources:
     """Where the tile products read: one pair of addresses per product part."""
 
-    left: list[ir.Value]
-    right: list[ir.Value]
+    left: list[Value]
+    right: list[Value]
 
 
 class _AmxKernel:
-    def __init__(self, b: ir.IRBuilder, plan: DotPlan) -> None:
+    def __init__(self, b: Builder, plan: DotPlan) -> None:
         self.b, self.plan = b, plan
         a, right, acc, next_a, next_lda, next_b, next_ldb = b.function.args
         self.a, self.right, self.acc = a, right, acc
@@ -115,12 +115,12 @@ class _AmxKernel:
 
     # ---- copies ----------------------------------------------------------------------------------
 
-    def interleave(self, j: ir.Value) -> None:
+    def interleave(self, j: Value) -> None:
         """Copy panel j of b with the rows of a lane side by side: [strip][k / group][lane][group]."""
         b, plan = self.b, self.plan
         kind = ir.VectorType(element_type(plan.b_type), plan.micro.lanes)
 
-        def group(place: ir.Value, out: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        def group(place: Value, out: Value, state: list[Value]) -> list[Value]:
             row = plan.micro.columns * self.element
             rows = [load(b, at(b, place, r * row), kind, self.element) for r in range(self.group)]
             b.store(zip_vectors(b, rows), out, align=4 * plan.micro.lanes)
@@ -129,15 +129,15 @@ class _AmxKernel:
         self._each_group(group, j, self.copy, [])
 
     def _each_group(
-        self, body: Callable[[ir.Value, ir.Value, list[ir.Value]], list[ir.Value]],
-        j: ir.Value, out: ir.Value, carried: list[ir.Value],
-    ) -> list[ir.Value]:  # fmt: skip
+        self, body: Callable[[Value, Value, list[Value]], list[Value]],
+        j: Value, out: Value, carried: list[Value],
+    ) -> list[Value]:  # fmt: skip
         """`body(address of the first row, address in the copy, state)` for all groups of panel j."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         row = tile.columns * self.element
         source = at(b, self.right, b.mul(j, i64(plan.k * row)))
 
-        def rows(p: ir.Value, inner: list[ir.Value]) -> list[ir.Value]:
+        def rows(p: Value, inner: list[Value]) -> list[Value]:
             first = at(b, source, b.mul(p, i64(self.group * row)))
             place = at(b, out, b.mul(p, i64(4 * tile.lanes)))
             for v in range(tile.vectors):
@@ -147,7 +147,7 @@ class _AmxKernel:
 
         return loop(b, 0, plan.k // self.group, 1, rows, carried)
 
-    def split_operands(self) -> ir.Value:
+    def split_operands(self) -> Value:
         """Write the bf16 halves of both operands; whether any element is infinite or NaN."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         count = plan.m * plan.k
@@ -156,7 +156,7 @@ class _AmxKernel:
         low = at(b, high, 2 * count)
         halves = ir.VectorType(ir.HalfType(), lanes)
 
-        def chunk(i: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        def chunk(i: Value, state: list[Value]) -> list[Value]:
             offset = b.mul(i, i64(2))
             value = load(b, at(b, self.a, offset), halves, 2)
             for part, base in zip(_split(b, value), (high, low), strict=True):
@@ -169,7 +169,7 @@ class _AmxKernel:
         rows_kind = ir.VectorType(ir.HalfType(), tile.lanes)
         low_copy = plan.k * plan.n * 2
 
-        def group(place: ir.Value, out: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        def group(place: Value, out: Value, state: list[Value]) -> list[Value]:
             x, y = (load(b, at(b, place, r * row), rows_kind, 2) for r in (0, 1))
             parts = zip(_split(b, x), _split(b, y), (0, low_copy), strict=True)
             for first, second, shift in parts:
@@ -178,7 +178,7 @@ class _AmxKernel:
 
         zero = ir.Constant(ir.VectorType(_I16, tile.lanes), None)
 
-        def panel(j: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        def panel(j: Value, state: list[Value]) -> list[Value]:
             out = at(b, self.copy, b.mul(j, i64(tile.vectors * self.strip)))
             return self._each_group(group, j, out, state)
 
@@ -199,11 +199,11 @@ class _AmxKernel:
             emit_amx_config(b, plan)
         blocks = -(-self.row_tiles // 2)
 
-        def panel(j: ir.Value) -> None:
+        def panel(j: Value) -> None:
             if not self.whole:
                 self.interleave(j)
 
-            def block(i: ir.Value, rows: int) -> None:
+            def block(i: Value, rows: int) -> None:
                 self.block(i, j, rows, b.add(b.mul(j, i64(blocks)), i))
 
             repeat(b, self.row_tiles // 2, lambda i: block(i, 2))
@@ -214,7 +214,7 @@ class _AmxKernel:
         if configure:
             emit_amx_release(b)
 
-    def block(self, i: ir.Value, j: ir.Value, rows: int, number: ir.Value) -> None:
+    def block(self, i: Value, j: Value, rows: int, number: Value) -> None:
         """Accumulate `rows` × `vectors` hardware tiles over the whole depth."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         acc_row = 4 * tile.columns
@@ -231,7 +231,7 @@ class _AmxKernel:
         skip_a = b.mul(first_row, i64(a_row))
         skip_b = b.mul(j, i64(tile.vectors * self.strip)) if self.whole else i64(0)
 
-        def step(s: ir.Value) -> None:
+        def step(s: Value) -> None:
             self.fetcher.emit(number, s, self.steps)
             x = b.add(skip_a, b.mul(s, i64(tile.unroll * self.element)))
             y = b.add(skip_b, b.mul(s, i64(tile.unroll * tile.lanes * self.element)))
@@ -242,7 +242,7 @@ class _AmxKernel:
         for register, place in places:
             b.call(store, [_register(register), place, i64(acc_row)])
 
-    def _products(self, x: ir.Value, y: ir.Value, rows: int, a_row: int) -> None:
+    def _products(self, x: Value, y: Value, rows: int, a_row: int) -> None:
         """One depth step. fp16 visits its four combinations so that each changes one operand only."""
         b, tile = self.b, self.plan.micro
         name = f"llvm.x86.{_INSTRUCTION[self.plan.kind]}"
@@ -262,7 +262,7 @@ class _AmxKernel:
                     b.call(multiply, [sums, _register(LEFT[r]), _register(RIGHT[v])])
             loaded_left, loaded_right = left, right
 
-    def _load(self, register: int, place: ir.Value, stride: int) -> None:
+    def _load(self, register: int, place: Value, stride: int) -> None:
         b = self.b
         intrinsic = declare(b.module, "llvm.x86.tileloadd64", VOID, BYTE, POINTER, I64)
         b.call(intrinsic, [_register(register), place, i64(stride)])
@@ -272,7 +272,7 @@ def _register(number: int) -> ir.Constant:
     return ir.Constant(BYTE, number)
 
 
-def _split(b: ir.IRBuilder, halves: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _split(b: Builder, halves: Value) -> tuple[Value, Value]:
     """The two bf16 vectors (as i16) whose sum is the fp16 vector."""
     lanes = halves.type.count
     whole = ir.VectorType(ir.IntType(32), lanes)
@@ -285,7 +285,7 @@ def _split(b: ir.IRBuilder, halves: ir.Value) -> tuple[ir.Value, ir.Value]:
     return tuple(b.trunc(b.lshr(x, sixteen), narrow) for x in (high, low))  # type: ignore[return-value]
 
 
-def _larger(b: ir.IRBuilder, seen: ir.Value, halves: ir.Value) -> ir.Value:
+def _larger(b: Builder, seen: Value, halves: Value) -> Value:
     """Lane-wise maximum of `seen` and the magnitudes' bits."""
     lanes = halves.type.count
     bits = b.and_(b.bitcast(halves, seen.type), ir.Constant(seen.type, [0x7FFF] * lanes))
@@ -293,6 +293,6 @@ def _larger(b: ir.IRBuilder, seen: ir.Value, halves: ir.Value) -> ir.Value:
     return b.call(maximum, [seen, bits])
 
 
-def _largest(b: ir.IRBuilder, seen: ir.Value) -> ir.Value:
+def _largest(b: Builder, seen: Value) -> Value:
     name = f"llvm.vector.reduce.umax.v{seen.type.count}i16"
     return b.call(declare(b.module, name, _I16, seen.type), [seen])

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.cpu.lower.dot_loops import I32, I64, POINTER, VOID, at, declare, i64
+from tilewright.backends.cpu.lower.dot_loops import (
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Value,
+    at,
+    declare,
+    i64,
+)
 
 _LINE = 64
 #: the hint of `llvm.prefetch` that becomes prefetcht1: into the second-level cache
@@ -17,8 +27,8 @@ _SECOND_LEVEL = 2
 class _Stream:
     """One tile to fetch: `lines` cache lines, `per_row` of them a row, `share` for each register tile."""
 
-    base: ir.Value
-    stride: ir.Value
+    base: Value
+    stride: Value
     lines: int
     per_row: int
     share: int
@@ -29,10 +39,10 @@ class Fetcher:
 
     def __init__(
         self,
-        b: ir.IRBuilder,
+        b: Builder,
         tiles: int,
-        sources: list[tuple[ir.Value, ir.Value, tuple[int, int]]],
-        fallback: ir.Value,
+        sources: list[tuple[Value, Value, tuple[int, int]]],
+        fallback: Value,
     ) -> None:
         """`sources`: (address or null, row stride, (rows, bytes a row)); `fallback`: any warm address.
 
@@ -51,7 +61,7 @@ class Fetcher:
             lines = rows * per_row
             self._streams.append(_Stream(base, step, lines, per_row, -(-lines // tiles)))
 
-    def emit(self, tile: ir.Value, trip: ir.Value, trips: int) -> None:
+    def emit(self, tile: Value, trip: Value, trips: int) -> None:
         """Fetch the part of register tile number `tile` that falls on `trip` of `trips`."""
         b = self._b
         prefetch = declare(b.module, "llvm.prefetch.p0", VOID, POINTER, I32, I32, I32)

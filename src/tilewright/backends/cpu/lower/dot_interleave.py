@@ -13,6 +13,8 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
+    Builder,
+    Value,
     at,
     element_type,
     i64,
@@ -30,8 +32,8 @@ class Interleaver:
     """
 
     def __init__(
-        self, b: ir.IRBuilder, plan: DotPlan,
-        product: Callable[[ir.Value, ir.Value, ir.Value], ir.Value],
+        self, b: Builder, plan: DotPlan,
+        product: Callable[[Value, Value, Value], Value],
     ) -> None:  # fmt: skip
         self.b, self.plan, self.product = b, plan, product
         self.group = GROUP[plan.kind]
@@ -44,7 +46,7 @@ class Interleaver:
         self.summed = plan.kind == "int_quads"
         self.sums = at(b, self.copy, copy_bytes)
 
-    def panel(self, j: ir.Value) -> tuple[ir.Value, ir.Value | None]:
+    def panel(self, j: Value) -> tuple[Value, Value | None]:
         """(address of the copy of panel j, address of 128 · its column sums or None)."""
         b, plan = self.b, self.plan
         source = at(b, b.function.args[1], b.mul(j, i64(plan.k * self.row)))
@@ -52,7 +54,7 @@ class Interleaver:
         sums = [ir.Constant(kind, None)] * plan.micro.vectors if self.summed else []
         whole, rest = divmod(plan.k, self.group)
 
-        def rows(p: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        def rows(p: Value, state: list[Value]) -> list[Value]:
             skip = b.mul(p, i64(self.group * self.row))
             return self._group(at(b, source, skip), self.group, at(b, self.copy, skip), state)
 
@@ -65,9 +67,7 @@ class Interleaver:
             b.store(value, at(b, self.sums, 4 * v * self.lanes), align=4 * self.lanes)
         return self.copy, self.sums if self.summed else None
 
-    def _group(
-        self, source: ir.Value, count: int, out: ir.Value, sums: list[ir.Value]
-    ) -> list[ir.Value]:
+    def _group(self, source: Value, count: int, out: Value, sums: list[Value]) -> list[Value]:
         """Copy one group of rows, of which `count` exist; the column sums with it added."""
         b, size = self.b, self.lanes * self.element
         kind = ir.VectorType(element_type(self.plan.b_type), self.lanes)

@@ -1,10 +1,15 @@
-"""Small helpers over `llvmlite.ir.IRBuilder` for hand-written kernels: addresses, loops, vectors."""
+"""Small helpers over `llvmlite.Builder` for hand-written kernels: addresses, loops, vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from llvmlite import ir
+
+#: `ir.IRBuilder` and `ir.Value`; llvmlite has no type hints, and what can be inferred of it is wrong
+Builder: TypeAlias = Any
+Value: TypeAlias = Any
 
 BYTE = ir.IntType(8)
 I32 = ir.IntType(32)
@@ -47,7 +52,7 @@ def declare(module: ir.Module, name: str, result: ir.Type, *arguments: ir.Type) 
     return found or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
-def at(b: ir.IRBuilder, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
+def at(b: Builder, pointer: Value, offset: Value | int) -> Value:
     """The address `offset` bytes after `pointer`."""
     if isinstance(offset, int):
         if offset == 0:
@@ -56,11 +61,11 @@ def at(b: ir.IRBuilder, pointer: ir.Value, offset: ir.Value | int) -> ir.Value:
     return b.gep(pointer, [offset], source_etype=BYTE)
 
 
-def load(b: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, align: int) -> ir.Value:
+def load(b: Builder, pointer: Value, kind: ir.Type, align: int) -> Value:
     return b.load(pointer, align=align, typ=kind)
 
 
-def splat(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+def splat(b: Builder, scalar: Value, lanes: int) -> Value:
     """A vector with `scalar` in every lane."""
     kind = ir.VectorType(scalar.type, lanes)
     first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
@@ -68,12 +73,12 @@ def splat(b: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
     return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
 
-def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
+def shuffle(b: Builder, x: Value, y: Value, lanes: Sequence[int]) -> Value:
     """Lanes of the concatenation of two vectors."""
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
 
-def zip_vectors(b: ir.IRBuilder, rows: Sequence[ir.Value]) -> ir.Value:
+def zip_vectors(b: Builder, rows: Sequence[Value]) -> Value:
     """Interleave two or four vectors: lane 0 of each, lane 1 of each …"""
     if len(rows) == 4:
         # in two steps: (0, 2) and (1, 3), then both
@@ -91,13 +96,13 @@ def keep_rolled(module: ir.Module) -> ir.values.MDValue:
 
 
 def loop(
-    b: ir.IRBuilder,
-    start: ir.Value | int,
-    stop: ir.Value | int,
+    b: Builder,
+    start: Value | int,
+    stop: Value | int,
     step: int,
-    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value] | None],
-    carried: Sequence[ir.Value] = (),
-) -> list[ir.Value]:
+    body: Callable[[Value, list[Value]], Sequence[Value] | None],
+    carried: Sequence[Value] = (),
+) -> list[Value]:
     """`for i in range(start, stop, step)` over i64, run at least once; `carried` values go round.
 
     `body(i, values)` returns the values of the next trip. Returns those after the last trip and
@@ -129,7 +134,7 @@ def loop(
     return after_values
 
 
-def repeat(b: ir.IRBuilder, count: int, body: Callable[[ir.Value], None], base: int = 0) -> None:
+def repeat(b: Builder, count: int, body: Callable[[Value], None], base: int = 0) -> None:
     """`body(i)` for `count` values of i from `base`: nothing, once, or a loop."""
     if count == 1:
         body(i64(base))

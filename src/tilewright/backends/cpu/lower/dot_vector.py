@@ -13,6 +13,8 @@ from tilewright.backends.cpu.lower.dot_interleave import Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
     BFloatType,
+    Builder,
+    Value,
     at,
     declare,
     element_type,
@@ -25,7 +27,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
 
 #: (accumulator, broadcast of a, vector of b) → accumulator
-Product = Callable[[ir.Value, ir.Value, ir.Value], ir.Value]
+Product = Callable[[Value, Value, Value], Value]
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,13 @@ class _Shape:
         )  # fmt: skip
 
 
-def emit_vector_body(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> None:
+def emit_vector_body(b: Builder, plan: DotPlan, target: TargetInfo) -> None:
     """The body of a vector dot function: loops over panels and row blocks around register tiles."""
     _VectorKernel(b, plan, target).emit()
 
 
 class _VectorKernel:
-    def __init__(self, b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> None:
+    def __init__(self, b: Builder, plan: DotPlan, target: TargetInfo) -> None:
         self.b, self.plan, self.target = b, plan, target
         self.shape = _Shape.of(plan)
         a, panels, acc, next_a, next_lda, next_b, next_ldb = b.function.args
@@ -80,7 +82,7 @@ class _VectorKernel:
         interleaver = Interleaver(b, plan, self.product) if shape.group > 1 else None
         full, rest = divmod(plan.m, plan.micro.rows)
 
-        def panel(j: ir.Value) -> None:
+        def panel(j: Value) -> None:
             correction = None
             if interleaver is None:
                 b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
@@ -89,7 +91,7 @@ class _VectorKernel:
             acc_panel = at(b, self.acc, b.mul(j, i64(plan.m * shape.acc_row)))
             first = b.mul(j, i64(self.blocks))
 
-            def block(i: ir.Value, rows: int) -> None:
+            def block(i: Value, rows: int) -> None:
                 skip = b.mul(i, i64(plan.micro.rows))
                 self.register_tile(
                     rows,
@@ -107,8 +109,8 @@ class _VectorKernel:
         repeat(b, self.count, panel)
 
     def register_tile(
-        self, rows: int, a: ir.Value, panel: ir.Value, acc: ir.Value, number: ir.Value,
-        correction: ir.Value | None,
+        self, rows: int, a: Value, panel: Value, acc: Value, number: Value,
+        correction: Value | None,
     ) -> None:  # fmt: skip
         """Load `rows` rows of accumulators, add the products of the whole depth, store them."""
         b, plan, shape = self.b, self.plan, self.shape
@@ -130,7 +132,7 @@ class _VectorKernel:
         trips = steps // unroll
         if trips > 1:
 
-            def trip(t: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+            def trip(t: Value, state: list[Value]) -> list[Value]:
                 a_now, b_now, *values = state
                 self.fetcher.emit(number, t, trips)
                 for u in range(unroll):
@@ -153,9 +155,9 @@ class _VectorKernel:
             b.store(value, place, align=shape.acc_vector)
 
     def step(
-        self, rows: int, a: ir.Value, panel: ir.Value, u: int, sums: list[ir.Value],
+        self, rows: int, a: Value, panel: Value, u: int, sums: list[Value],
         partial: bool = False,
-    ) -> list[ir.Value]:  # fmt: skip
+    ) -> list[Value]:  # fmt: skip
         """Add the products of step `u` after the given addresses. `partial`: only half a pair is left."""
         b, plan, shape = self.b, self.plan, self.shape
         lanes = plan.micro.lanes * shape.group
@@ -178,7 +180,7 @@ class _VectorKernel:
             ]
         return result
 
-    def factor(self, place: ir.Value, partial: bool) -> ir.Value:
+    def factor(self, place: Value, partial: bool) -> Value:
         """The element (or pair) of a at `place` in every lane."""
         b, plan, shape = self.b, self.plan, self.shape
         lanes = plan.micro.lanes
@@ -197,12 +199,12 @@ class _VectorKernel:
         return splat(b, scalar, lanes)
 
 
-def _widen(b: ir.IRBuilder, value: ir.Value, kind: ir.Type) -> ir.Value:
+def _widen(b: Builder, value: Value, kind: ir.Type) -> Value:
     whole = isinstance(getattr(value.type, "element", value.type), ir.IntType)
     return b.sext(value, kind) if whole else b.fpext(value, kind)
 
 
-def _product(b: ir.IRBuilder, plan: DotPlan, target: TargetInfo) -> Product:
+def _product(b: Builder, plan: DotPlan, target: TargetInfo) -> Product:
     """How one vector of products is added on this target."""
     lanes, acc = plan.micro.lanes, element_type(plan.acc_type)
     vector = ir.VectorType(acc, lanes)
