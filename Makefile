@@ -1,0 +1,48 @@
+# Commands of the project. Each sets up what it needs in .venv (from the Python package registry only).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-long check bench format clean
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e ".[report]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e . --group test
+	touch $@
+
+$(VENV)/.check: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e . --group dev
+	touch $@
+
+demo: $(VENV)/.demo  ## compile and run the kernels of the documents, print a table, write report/index.html
+	$(BIN)/python examples/demo.py --report report
+
+test: $(VENV)/.test  ## all tests (those that use torch run where torch is installed)
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs
+	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.check  ## format, lint, types, import contracts
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/lint-imports
+	$(BIN)/basedpyright --level error
+
+bench: $(VENV)/.demo  ## the speed tables, into benchmarks/results/
+	$(BIN)/python benchmarks/cpu_kernels.py
+
+format: $(VENV)/.check
+	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests benchmarks examples
+
+clean:
+	rm -rf $(VENV) report
