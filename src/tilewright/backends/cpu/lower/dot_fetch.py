@@ -8,7 +8,6 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
-    I64,
     POINTER,
     VOID,
     Builder,
@@ -75,11 +74,3 @@ class Fetcher:
                 address = at(b, stream.base, b.add(b.mul(row, stream.stride), column))
                 hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
                 b.call(prefetch, [address, *hint])
-
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to fetch."""
-        return not self._streams
-
-
-__all__ = ["I64", "Fetcher"]
