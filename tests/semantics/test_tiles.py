@@ -37,7 +37,6 @@ def test_creation(sem, show):
         (lambda: tl.static_assert(False, "why"), "static assertion failed: why", ""),
         (lambda: tl.arange(0, 4)[9], "index 9 is out of range", ""),
         (lambda: tl.arange(0, 4)[:, :], "2 indices for a value with 1 dim", ""),
-        (lambda: tl.arange(0, 4).sam(), "no attribute 'sam'", "'sum'"),
         (lambda: tl.exp(tl.arange(0, 4)), r"tl.exp needs floats, got i32\[4\]", "float32"),
         (lambda: tl.sum(tl.arange(0, 4), axis=1), "axis 1 is out of range", ""),
         (lambda: tl.reshape(tl.arange(0, 4), 8), r"4 elements, but shape \[8\] has 8", ""),
@@ -51,9 +50,14 @@ def test_messages(sem, call, message, help):
         assert re.search(help, caught.value.help)
 
 
-def test_unknown_attribute_is_a_name_error(sem):
-    with pytest.raises(KernelNameError):
-        tl.arange(0, 4).foo
+def test_unknown_attributes(sem):
+    x = tl.arange(0, 4)
+    with pytest.raises(KernelNameError, match=r"i32\[4\] has no attribute 'sam'") as caught:
+        sem.attribute(x, "sam")
+    assert "'sum'" in caught.value.help
+    assert not hasattr(x, "sam")
+    with pytest.raises(TypeError, match="not iterable"):
+        _a, _b = x
 
 
 def test_shapes(make, show):

@@ -47,7 +47,9 @@ def max(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Largest element along `axis` (numbers win over NaN); with `return_indices` also where."""
+    """Largest element along `axis` (numbers win over NaN); with `return_indices` also where.
+
+    With indices, what a NaN does is not specified."""
 
 
 @builtin()
@@ -58,7 +60,9 @@ def min(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """Smallest element along `axis` (numbers win over NaN); with `return_indices` also where."""
+    """Smallest element along `axis` (numbers win over NaN); with `return_indices` also where.
+
+    With indices, what a NaN does is not specified."""
 
 
 @builtin()

@@ -105,6 +105,8 @@ class Memory(Program):
         element = pointer.dtype.element_ty
         kind = element.with_shape(pointer.shape)
         mask = self._mask_argument("tl.load", mask, pointer)
+        if mask is None:
+            other = None  # no lane would read it
         if other is not None:
             other = self._number_as(other, element)
             other = self._to_access_shape("tl.load", "other", other, pointer)
@@ -219,17 +221,17 @@ class Memory(Program):
         """A window of constant `block_shape` at `offsets` of the array (`base`, `shape`, `strides`)."""
         base = self._base_argument("tl.make_block_ptr", base)
         block = self.shape_argument(block_shape, "tl.make_block_ptr")
-        parts = [
-            self._coordinates("tl.make_block_ptr", name, values, len(block))
-            for name, values in (("shape", shape), ("strides", strides), ("offsets", offsets))
-        ]
+        what, rank = "tl.make_block_ptr", len(block)
+        extents = self._coordinates(what, "shape", shape, rank)
+        steps = self._coordinates(what, "strides", strides, rank)
+        starts = self._coordinates(what, "offsets", offsets, rank)
         order = self.known_ints(order, "tl.make_block_ptr: order")
         if sorted(order) != list(range(len(block))):
             raise KernelTypeError(
                 f"tl.make_block_ptr: order {list(order)} is no permutation of"
                 f" {list(range(len(block)))}"
             )
-        return BlockPointer(base, *parts, block, order)
+        return BlockPointer(base, extents, steps, starts, block, order)
 
     def advance(self, base: Any, offsets: Any) -> BlockPointer:
         """A block pointer moved by `offsets` elements a dimension."""

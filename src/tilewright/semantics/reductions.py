@@ -208,7 +208,9 @@ class Reductions(Shapes):
         return_indices_tie_break_left: Any = True,
         keep_dims: Any = False,
     ) -> Any:
-        """Largest element along `axis` (numbers win over NaN), with its index if asked for."""
+        """Largest element along `axis` (numbers win over NaN), with its index if asked for.
+
+        With indices, what a NaN does is not specified."""
         return self._extreme(
             ">", input, axis, return_indices, return_indices_tie_break_left, keep_dims
         )
@@ -221,7 +223,9 @@ class Reductions(Shapes):
         return_indices_tie_break_left: Any = True,
         keep_dims: Any = False,
     ) -> Any:
-        """Smallest element along `axis` (numbers win over NaN), with its index if asked for."""
+        """Smallest element along `axis` (numbers win over NaN), with its index if asked for.
+
+        With indices, what a NaN does is not specified."""
         return self._extreme(
             "<", input, axis, return_indices, return_indices_tie_break_left, keep_dims
         )

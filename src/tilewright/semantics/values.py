@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.errors import KernelTypeError
+from tilewright.errors import KernelNameError, KernelTypeError
 
 
 def type_text(kind: Any) -> str:
@@ -42,6 +42,7 @@ class TensorValue:
     __slots__ = ("handle", "semantics", "type")
     __tl_tensor__ = True
     __hash__ = object.__hash__
+    __iter__ = None  # else Python would unpack a tile by subscripts
 
     def __init__(self, handle: Any, type: Any, semantics: Any = None) -> None:
         self.handle = handle
@@ -86,7 +87,10 @@ class TensorValue:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in TensorValue.__slots__:
             raise AttributeError(name)
-        return self._semantics().attribute(self, name)
+        try:
+            return self._semantics().attribute(self, name)
+        except KernelNameError as error:  # what Python's own getattr and hasattr expect
+            raise AttributeError(str(error)) from None
 
     def __repr__(self) -> str:
         concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
@@ -131,6 +135,11 @@ class TensorValue:
             f"elements of a tile cannot be assigned ({type_text(self.type)})",
             help="build a new tile: x = tl.where(index == i, value, x)",
         )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"a scalar ({type_text(self.type)}) has no length")
+        return self.shape[0]
 
     def __neg__(self) -> Any:
         return self._semantics().unary("-", self)

@@ -3,6 +3,10 @@
 The number depends on `seed` and `offset` alone, so that results do not depend on the grid.
 """
 
+# Written in the kernel language, whose constexpr annotations are no Python types:
+# pyright: reportAssignmentType=false, reportRedeclaration=false, reportOperatorIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any

@@ -4,6 +4,10 @@ A network compares elements whose flat indices differ in one bit. `reshape` to `
 brings such pairs together, so that a stage is a handful of whole-tile operations.
 """
 
+# Written in the kernel language, whose constexpr annotations are no Python types:
+# pyright: reportAssignmentType=false, reportRedeclaration=false, reportOperatorIssue=false
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 from typing import Any
