@@ -231,6 +231,21 @@ class block_type:
         return self.name
 
 
+def _install_predicates() -> None:
+    """`is_fp16()` and so on for pointers (always false) and tiles (what the elements are)."""
+
+    def of_scalar(name: str) -> Any:
+        return lambda self: getattr(self.scalar, name)()
+
+    for name in [n for n in vars(dtype) if n.startswith("is_")]:
+        if name not in vars(pointer_type):
+            setattr(pointer_type, name, lambda self: False)
+        if name not in vars(block_type):
+            setattr(block_type, name, of_scalar(name))
+
+
+_install_predicates()
+
 void = dtype("void")
 int1 = dtype("int1")
 int8 = dtype("int8")
@@ -301,9 +316,13 @@ class constexpr:
         return float(self.value)
 
     def __eq__(self, other: object) -> Any:
+        if hasattr(type(other), "__tl_tensor__"):
+            return NotImplemented  # the tensor compares lane by lane
         return constexpr(self.value == unwrap_constexpr(other))
 
     def __ne__(self, other: object) -> Any:
+        if hasattr(type(other), "__tl_tensor__"):
+            return NotImplemented
         return constexpr(self.value != unwrap_constexpr(other))
 
     def __getitem__(self, key: Any) -> Any:

@@ -228,3 +228,19 @@ def test_python_sees_eager_scalars(make):
     assert list(range(make(3, t.int32))) == [0, 1, 2] and float(make(1.5, t.float32)) == 1.5
     with pytest.raises(KernelTypeError, match="needs a scalar"):
         bool(make([1, 2], t.int32))
+
+
+def test_constexpr_meets_tensor(make, show):
+    x = make([1, 2, 3], t.int32)
+    two = tl.constexpr(2)
+    for got, expected in (
+        (two + x, [3, 4, 5]), (x - two, [-1, 0, 1]), (two == x, [False, True, False]),
+        (two != x, [True, False, True]), (two < x, [False, False, True]), (two // x, [2, 1, 0]),
+    ):  # fmt: skip
+        assert show(got).tolist() == expected
+
+
+def test_predicates_of_all_types():
+    assert not t.pointer_type(t.float16).is_fp16()
+    assert t.block_type(t.float16, (4,)).is_fp16()
+    assert t.block_type(t.uint8, (4,)).is_int_unsigned()
