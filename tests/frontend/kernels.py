@@ -1,4 +1,4 @@
-# ruff: noqa: F841, SIM105, SIM201, PYI024
+# ruff: noqa: SIM201, PYI024
 """Kernels for the front end's tests, one construct each."""
 
 from collections import namedtuple

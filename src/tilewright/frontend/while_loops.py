@@ -19,8 +19,6 @@ from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
 from tilewright.semantics.values import TensorValue
 
-_INDEX = "$index"
-
 
 class WhileLoops(Loops):
     """Loops whose end is decided as they run."""
@@ -50,6 +48,7 @@ class WhileLoops(Loops):
         """A range loop that may end early: the index is carried, the bounds are tested."""
         start, stop, step = bounds
         builder = self.builder
+        hidden = f"$index{node.lineno}:{node.col_offset}"
         first = self.tensor(start, kind)
         upward = None
         if isinstance(items.step, TensorValue):
@@ -57,7 +56,7 @@ class WhileLoops(Loops):
             upward = builder.op("tile.cmpi", [step, zero], dtypes.int1, predicate="sgt")
 
         def compare(predicate: str) -> SSAValue:
-            index = self.frame.env[_INDEX].handle
+            index = self.frame.env[hidden].handle
             return builder.op("tile.cmpi", [index, stop], dtypes.int1, predicate=predicate)
 
         def test() -> SSAValue:
@@ -67,15 +66,16 @@ class WhileLoops(Loops):
             return builder.op("tile.select", [upward, *sides], dtypes.int1)
 
         def prepare() -> None:
-            self.frame.env[node.target.id] = self.frame.env[_INDEX]  # pyright: ignore
+            self.frame.env[node.target.id] = self.frame.env[hidden]  # pyright: ignore
 
         def advance() -> None:
-            index = self.frame.env[_INDEX].handle
-            self.frame.env[_INDEX] = self.tensor(
+            index = self.frame.env[hidden].handle
+            self.frame.env[hidden] = self.tensor(
                 builder.op("arith.addi", [index, step], kind), kind
             )
 
-        self._while(node, [Carried(_INDEX, first, first)], test, prepare, advance, rest)
+        self._while(node, [Carried(hidden, first, first)], test, prepare, advance, rest)
+        self.frame.env.pop(hidden, None)
 
     def _while(
         self,
@@ -204,7 +204,6 @@ class WhileLoops(Loops):
             self.frame.env[RESULT] = _with_handles(self, result, fresh)
             results = results[: len(results) - count]
         self.bind_results(ends, [(a, b, h) for a, b, _, h in states[: len(results)]], results)
-        self.frame.env.pop(_INDEX, None)
 
     def _carry_result(
         self,
