@@ -1,1 +1,61 @@
-"""tilewright: a compiler, in Python, for tile kernels."""
+"""tilewright: a compiler, in Python, for tile kernels written in the Triton language.
+
+    import tilewright as tw
+    import tilewright.language as tl
+
+Names are looked up when first used, so that importing the package stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_NAMES = {
+    "jit": "tilewright.runtime.jit",
+    "JITFunction": "tilewright.runtime.jit",
+    "KernelInterface": "tilewright.runtime.interface",
+    "CompiledKernel": "tilewright.runtime.compiled",
+    "MockTensor": "tilewright.runtime.specialize",
+    "TensorWrapper": "tilewright.runtime.specialize",
+    "reinterpret": "tilewright.runtime.specialize",
+    "autotune": "tilewright.runtime.autotune",
+    "Autotuner": "tilewright.runtime.autotune",
+    "Config": "tilewright.runtime.autotune",
+    "heuristics": "tilewright.runtime.heuristics",
+    "Heuristics": "tilewright.runtime.heuristics",
+    "cdiv": "tilewright.runtime.host_functions",
+    "next_power_of_2": "tilewright.runtime.host_functions",
+    "constexpr_function": "tilewright.runtime.host_functions",
+    "must_use_result": "tilewright.runtime.host_functions",
+    "set_allocator": "tilewright.runtime.host_functions",
+    "compile": "tilewright.runtime.host_functions",
+    "constexpr": "tilewright.dtypes",
+    "TilewrightError": "tilewright.errors",
+    "CompilationError": "tilewright.errors",
+    "LaunchError": "tilewright.errors",
+    "OutOfResources": "tilewright.errors",
+}
+_MODULES = (
+    "backends", "config", "dtypes", "errors", "integrations", "kernels", "language", "runtime",
+    "testing",
+)  # fmt: skip
+
+__all__ = [*_NAMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"tilewright.{name}")
+    else:
+        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

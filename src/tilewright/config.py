@@ -7,8 +7,10 @@ launches. TRITON_* spellings are accepted where a user of Triton already has the
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 def _flag(*names: str) -> bool:
@@ -72,3 +74,29 @@ def current() -> Config:
         cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
     )
+
+
+#: variables that a launch looks at: they choose how a kernel is compiled or run
+_LAUNCH_VARIABLES = (
+    "TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", "TILEWRIGHT_DEBUG", "TRITON_DEBUG",
+    "TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE", "TILEWRIGHT_DISABLE",
+    "TILEWRIGHT_CPU_FEATURES_OFF", "TILEWRIGHT_NUM_THREADS",
+)  # fmt: skip
+
+
+def launch_variables_test() -> tuple[Callable[[Any], bool], frozenset[Any]]:
+    """`(test, names)`: `test(names)` is true while none of the variables a launch reads is set.
+
+    A launch is budgeted in hundreds of nanoseconds and `os.environ` costs one a variable, so the
+    test asks the dict below `os.environ` directly (through a live view of its keys).
+    """
+    encode = getattr(os.environ, "encodekey", str)
+    data = getattr(os.environ, "_data", None)
+    if not isinstance(data, dict):
+        return os.environ.keys().isdisjoint, frozenset(_LAUNCH_VARIABLES)
+    return data.keys().isdisjoint, frozenset(encode(name) for name in _LAUNCH_VARIABLES)
+
+
+def launch_variables() -> tuple[str | None, ...]:
+    """The values of those variables now."""
+    return tuple(os.environ.get(name) for name in _LAUNCH_VARIABLES)

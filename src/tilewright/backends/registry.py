@@ -1,0 +1,68 @@
+"""Which back ends there are, found by name; nothing of a back end is imported before it is used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from tilewright.backends.base import Artifact, Backend, Options, TargetInfo
+from tilewright.errors import UnsupportedTarget
+
+#: target family → package below `tilewright.backends`
+_PACKAGES = {"cpu": "tilewright.backends.cpu"}
+_registered: dict[str, Backend] = {}
+
+
+class LazyBackend:
+    """A back end whose `target()` needs only its `target` module: a cached kernel loads no passes."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self.package = package
+
+    @property
+    def backend(self) -> Any:
+        """The back end itself, imported now."""
+        return importlib.import_module(f"{self.package}.backend").backend
+
+    def target(self) -> TargetInfo:
+        return importlib.import_module(f"{self.package}.target").current_target()
+
+    def compile(self, module: Any, options: Options, target: TargetInfo, **more: Any) -> Artifact:
+        return self.backend.compile(module, options, target, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.backend, name)
+
+
+def register(backend: Backend) -> None:
+    """Add a back end, or replace the one of the same name."""
+    _registered[backend.name] = backend
+
+
+def unregister(name: str) -> None:
+    """Undo `register`."""
+    _registered.pop(name, None)
+
+
+def names() -> list[str]:
+    """The families that can be asked for."""
+    return sorted({*_PACKAGES, *_registered})
+
+
+def get(name: str) -> Any:
+    """The back end of a target family ("cpu") or of one target of it ("sm_90a").
+
+    Raises UnsupportedTarget if there is none.
+    """
+    family = "nvidia" if name.startswith("sm_") else name
+    if family in _registered:
+        return _registered[family]
+    if family not in _PACKAGES:
+        raise UnsupportedTarget(
+            f"there is no back end for {name!r}", help=f"there is one for {', '.join(names())}"
+        )
+    return LazyBackend(family, _PACKAGES[family])

@@ -1,0 +1,177 @@
+"""The disk cache: named blobs under a key, safe against crashes, other processes and other users.
+
+An entry is one file: a header line with a format mark and the SHA-256 of the rest, then a JSON line
+that says which blobs follow and how long they are. Files are written beside their place and renamed
+into it, so a reader sees a whole entry or none; one whose checksum is wrong counts as absent. The
+folder is private (0700) and refused when another user owns it: its contents are run as code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilewright import config
+
+_FORMAT = b"tilewright-cache-1"
+_SUFFIX = ".entry"
+#: look at the folder's size about once in this many stores
+_EVICT_EVERY = 16
+
+
+def default_directory() -> Path:
+    """Where compiled kernels are kept: the cache folder of the settings, or the user's."""
+    root = config.current().cache_dir
+    if root is None:
+        import platformdirs
+
+        root = Path(platformdirs.user_cache_dir("tilewright"))
+    return root / "kernels"
+
+
+class DiskCache:
+    """Blobs on disk. No method raises for what is wrong with the disk: a cache may always miss."""
+
+    def __init__(self, directory: Path, limit_bytes: int = 1 << 30) -> None:
+        self.directory = directory
+        self.limit_bytes = limit_bytes
+        self._stores = 0
+
+    @staticmethod
+    def key(*parts: str) -> str:
+        """A key that depends on every part and on where each ends."""
+        digest = hashlib.sha256()
+        for part in parts:
+            data = part.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        return digest.hexdigest()
+
+    def path(self, key: str) -> Path:
+        return self.directory / key[:2] / (key + _SUFFIX)
+
+    def load(self, key: str) -> dict[str, bytes] | None:
+        """The blobs stored under `key`; None if there are none or they are damaged."""
+        path = self.path(key)
+        try:
+            with path.open("rb") as stream:
+                if not _is_ours(os.fstat(stream.fileno())):
+                    return None
+                data = stream.read()
+        except OSError:
+            return None
+        blobs = _decode(key, data)
+        with contextlib.suppress(OSError):
+            if blobs is None:
+                path.unlink()
+            elif time.time() - path.stat().st_mtime > 3600:
+                os.utime(path)  # the eviction order; an hour's grain keeps hits cheap
+        return blobs
+
+    def store(self, key: str, blobs: Mapping[str, bytes]) -> bool:
+        """Keep `blobs` under `key`. False if that was not possible."""
+        path = self.path(key)
+        try:
+            if not self._prepare(path.parent):
+                return False
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(_encode(key, blobs))
+                os.replace(name, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
+                raise
+        except OSError:
+            return False
+        self._stores += 1
+        if self._stores % _EVICT_EVERY == 1:
+            self.evict()
+        return True
+
+    def _prepare(self, folder: Path) -> bool:
+        if not folder.is_dir():
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(exist_ok=True, mode=0o700)
+        status = os.stat(self.directory)
+        if not _is_ours(status):
+            return False
+        if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+            os.chmod(self.directory, 0o700)
+        return True
+
+    def evict(self) -> int:
+        """Delete the entries used longest ago until the folder fits its limit; how many went."""
+        from filelock import FileLock, Timeout
+
+        with contextlib.suppress(OSError, Timeout):
+            with FileLock(self.directory / ".lock", timeout=0):
+                return self._evict()
+        return 0
+
+    def _evict(self) -> int:
+        entries, total, now = [], 0, time.time()
+        for path in self.directory.glob("*/*"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                if path.name.startswith(".new-") and now - status.st_mtime > 3600:
+                    path.unlink()  # left behind by a process that was killed
+                elif path.suffix == _SUFFIX:
+                    entries.append((status.st_mtime, status.st_size, path))
+                    total += status.st_size
+        gone = 0
+        for _, size, path in sorted(entries, key=lambda entry: entry[0]):
+            if total <= self.limit_bytes:
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+                total -= size
+                gone += 1
+        return gone
+
+    def clear(self) -> None:
+        """Delete all entries."""
+        for path in self.directory.glob(f"*/*{_SUFFIX}"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid in (os.getuid(), 0)
+
+
+def _encode(key: str, blobs: Mapping[str, bytes]) -> bytes:
+    index = json.dumps({"key": key, "blobs": [[n, len(b)] for n, b in blobs.items()]}).encode()
+    body = index + b"\n" + b"".join(blobs.values())
+    return _FORMAT + b" " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def _decode(key: str, data: bytes) -> dict[str, bytes] | None:
+    head, _, body = data.partition(b"\n")
+    if head != _FORMAT + b" " + hashlib.sha256(body).hexdigest().encode():
+        return None
+    line, _, rest = body.partition(b"\n")
+    try:
+        index = json.loads(line)
+        if index["key"] != key:
+            return None
+        blobs, offset = {}, 0
+        for name, size in index["blobs"]:
+            blobs[name] = rest[offset : offset + size]
+            offset += size
+    except (ValueError, KeyError, TypeError):
+        return None
+    return blobs if offset == len(rest) else None
+
+
+def disk_cache() -> DiskCache:
+    """The cache that the settings name now."""
+    return DiskCache(default_directory(), config.current().cache_limit_bytes)

@@ -1,0 +1,183 @@
+"""From a specialised kernel to a `CompiledKernel`: disk cache, front end, back end.
+
+A kernel found on disk needs neither xDSL nor the front end, which is why both are imported here
+only when something must be compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tilewright import config
+from tilewright.backends import registry
+from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.errors import CompilationError
+from tilewright.runtime.cache import DiskCache, disk_cache
+from tilewright.runtime.compiled import CompiledKernel
+from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
+
+#: folders whose content decides what code comes out
+_COMPILER = (
+    "backends", "dialects", "frontend", "interpreter", "ir", "language", "passes", "semantics",
+)  # fmt: skip
+_ABI = "1"
+
+
+def compile_kernel(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    target: str | TargetInfo = "cpu",
+) -> CompiledKernel:
+    """Compile `kernel` (a JITFunction), or load it from the disk cache.
+
+    `signature` has an entry for every parameter. Raises CompilationError and its kin.
+    """
+    settings = config.current()
+    if isinstance(target, str):
+        backend = registry.get(target)
+        machine = backend.target()
+    else:
+        backend, machine = registry.get(target.name), target
+    cache = disk_cache()
+    key = _key(kernel, signature, options, machine, settings.disabled_passes)
+    if not settings.always_compile:
+        artifact = _load(cache, key)
+        if artifact is not None:
+            return CompiledKernel(artifact, key, options, machine, kernel, True)
+    artifact = _compile(kernel, signature, options, machine, backend)
+    _store(cache, key, artifact)
+    return CompiledKernel(artifact, key, options, machine, kernel, False)
+
+
+def _compile(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    machine: TargetInfo,
+    backend: Any,
+) -> Artifact:
+    from tilewright import frontend
+
+    try:
+        _ = kernel.src
+    except (OSError, TypeError) as error:
+        raise CompilationError(
+            f"the source of kernel {kernel.__name__} is not to be had: {error}",
+            help="define kernels in a file or a notebook cell",
+        ) from None
+    types = {name: item.type for name, item in signature.items()}
+    divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
+    built = frontend.build(kernel, types, divisors, options, kernel.symbol(signature))
+    return backend.compile(built.module, options, machine)
+
+
+# ---- keys ------------------------------------------------------------------------------------------
+
+
+def _key(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    machine: TargetInfo,
+    disabled: tuple[str, ...],
+) -> str:
+    return DiskCache.key(
+        _ABI,
+        kernel.cache_key,
+        kernel.symbol(signature) or "",
+        ";".join(f"{name}:{item.text}" for name, item in signature.items()),
+        json.dumps(asdict(options), sort_keys=True, default=repr),
+        ",".join(disabled),
+        machine.key,
+        *tool_versions(),
+        own_content(),
+    )
+
+
+@functools.cache
+def tool_versions() -> tuple[str, ...]:
+    """Versions of what makes code: Python, llvmlite, xDSL."""
+    from importlib import metadata
+
+    def version(name: str) -> str:
+        try:
+            return f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            return f"{name} ?"
+
+    python = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
+    return (python, version("llvmlite"), version("xdsl"))
+
+
+@functools.cache
+def own_content() -> str:
+    """A hash of the compiler's own source: an edited pass must not run yesterday's code.
+
+    Files are read only when a size or time of change differs from what the cache remembers.
+    """
+    root = Path(__file__).resolve().parent.parent
+    files = sorted(root.glob("*.py")) + [
+        Path(folder) / name
+        for package in _COMPILER
+        for folder, _, names in os.walk(root / package)
+        for name in names
+        if name.endswith(".py")
+    ]
+    stamps = []
+    for path in sorted(files):
+        status = os.stat(path)
+        stamps.append(f"{path}:{status.st_mtime_ns}:{status.st_size}:{status.st_ino}")
+    cache = disk_cache()
+    key = cache.key("own content", *stamps)
+    known = cache.load(key)
+    if known is not None:
+        return known["digest"].decode()
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(str(path.relative_to(root)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    cache.store(key, {"digest": digest.hexdigest().encode()})
+    return digest.hexdigest()
+
+
+# ---- storage ---------------------------------------------------------------------------------------
+
+
+def _load(cache: DiskCache, key: str) -> Artifact | None:
+    blobs = cache.load(key)
+    if blobs is None:
+        return None
+    try:
+        plan = LaunchPlan.from_json(blobs["plan"].decode())
+        texts = {
+            name.removeprefix("asm."): blob.decode()
+            for name, blob in blobs.items()
+            if name.startswith("asm.")
+        }
+        return Artifact(blobs["entry"].decode(), blobs["object"], plan, texts)
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def _store(cache: DiskCache, key: str, artifact: Artifact) -> None:
+    blobs = {
+        "entry": artifact.entry.encode(),
+        "plan": artifact.plan.to_json().encode(),
+        "object": artifact.object_code,
+    }
+    blobs |= {f"asm.{name}": text.encode() for name, text in artifact.asm.items()}
+    cache.store(key, blobs)
+
+
+def describe(signature: Mapping[str, ArgumentType]) -> str:
+    """A signature on one line, for logs."""
+    return ", ".join(f"{name}: {signature_text(item.type)}" for name, item in signature.items())

@@ -1,0 +1,292 @@
+"""Run compiled kernels on the CPU: load object code, make launchers, own the threads.
+
+Threads: when libgomp is in the process (torch brings it) kernels run on its threads, because two
+pools that spin after work take the cores from each other; otherwise on a pool of our own
+(`native_ir`). A forked child has neither: it starts a pool of its own when it first needs one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import config
+from tilewright.backends.base import Artifact, LaunchPlan
+from tilewright.errors import UnsupportedTarget
+from tilewright.runtime.drivers import native_ir
+
+#: below this estimate a launch uses one thread: waking others costs about as much
+SERIAL_BELOW_NS = 10_000
+#: a thread is worth waking for this much work
+THREAD_WORTH_NS = 5_000
+#: launches estimated shorter than this keep the GIL
+HOLD_GIL_BELOW_NS = 2_000
+#: how long a thread spins before it sleeps
+SPIN_NS = 20_000
+_METH_FASTCALL, _METH_O = 0x80, 0x08
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("method", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+class LoadedKernel:
+    """Object code in memory. Keep it alive as long as `address` may be called."""
+
+    def __init__(self, artifact: Artifact, address: int, tracker: Any) -> None:
+        self.entry = artifact.entry
+        self.address = address
+        self._tracker = tracker
+
+
+class CpuDriver:
+    """The native side of the CPU back end; one a process (`driver()`)."""
+
+    def __init__(self) -> None:
+        from llvmlite import binding
+
+        self._binding = binding
+        self._lock = threading.Lock()
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        self._jit = binding.create_lljit_compiler()
+        self._names = itertools.count()
+        _allow_amx()
+        self._native = self._load(_launcher_object(binding), "tw_launch", *_EXPORTS)
+        self._state = (ctypes.c_uint64 * native_ir.STATE_WORDS).from_address(
+            self._native["tw_state"]
+        )
+        self._methods = {
+            "tw_launch": _MethodDef(b"launch", self._native["tw_launch"], _METH_FASTCALL, None),
+            "tw_array_address": _MethodDef(
+                b"array_address", self._native["tw_array_address"], _METH_O, None
+            ),
+        }
+        self._pool: Any = None
+        self._pool_threads = 0
+        self._forked = False
+        self._make_scratch_key()
+        self._state[7] = self._spin_turns()
+        self.array_address = self._address_reader()
+        self.refresh_threads()
+        with contextlib.suppress(AttributeError):  # systems without fork
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    # ---- code ------------------------------------------------------------------------------------
+
+    def _load(self, object_code: bytes, *symbols: str) -> Any:
+        library = self._binding.JITLibraryBuilder().add_object_img(object_code)
+        library.add_current_process()
+        for symbol in symbols:
+            library.export_symbol(symbol)
+        with self._lock:
+            return library.link(self._jit, f"tilewright.{next(self._names)}")
+
+    def load(self, artifact: Artifact) -> LoadedKernel:
+        """Link a kernel's object code into the process (0.1 to 0.25 ms)."""
+        try:
+            tracker = self._load(artifact.object_code, artifact.entry)
+        except RuntimeError as error:
+            raise UnsupportedTarget(f"kernel {artifact.entry} does not load: {error}") from error
+        return LoadedKernel(artifact, tracker[artifact.entry], tracker)
+
+    def launcher(
+        self, kernel: LoadedKernel, plan: LaunchPlan, kinds: Sequence[str]
+    ) -> tuple[Callable[..., Any], Any]:
+        """`(call, keep)`: `call(grid tuple, *arguments)` runs the kernel; keep `keep` as long.
+
+        `kinds` says how each argument is fetched (`native_ir.KINDS`). The call gives None, a tuple
+        (program, assert site) after a failed assertion, or one of `native_ir`'s codes.
+        """
+        record = ctypes.create_string_buffer(8 * native_ir.RECORD_WORDS + max(len(kinds), 1))
+        words = (ctypes.c_uint64 * native_ir.RECORD_WORDS).from_buffer(record)
+        slots = sum(kind != "skip" for kind in kinds)
+        words[0], words[1], words[2] = kernel.address, slots, plan.scratch_bytes
+        words[6] = len(kinds)
+        words[3], words[4], words[5] = _thresholds(plan.program_cost)
+        for i, kind in enumerate(kinds):
+            record[8 * native_ir.RECORD_WORDS + i] = native_ir.KINDS[kind]
+        call = self._function("tw_launch", ctypes.addressof(record))
+        return call, (record, kernel)
+
+    def _function(self, symbol: str, owner: Any) -> Callable[..., Any]:
+        new = ctypes.pythonapi.PyCFunction_NewEx
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return new(ctypes.addressof(self._methods[symbol]), owner, None)
+
+    def _address_reader(self) -> Callable[[Any], int]:
+        """A function from a NumPy array to its address, natively if this NumPy's struct is ours."""
+        return self._function("tw_array_address", 0)
+
+    # ---- threads ---------------------------------------------------------------------------------
+
+    def _make_scratch_key(self) -> None:
+        libc = ctypes.CDLL(None)
+        key = ctypes.c_uint32()
+        free = ctypes.cast(libc.free, ctypes.c_void_p)
+        if libc.pthread_key_create(ctypes.byref(key), free) != 0:
+            raise UnsupportedTarget("no thread-specific storage is left in this process")
+        self._state[6] = key.value
+
+    def _spin_turns(self) -> int:
+        """How many turns of the native spin loop take `SPIN_NS`."""
+        spin = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(self._native["tw_spin"])
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter_ns()
+            spin(200)
+            best = min(best, time.perf_counter_ns() - start)
+        return max(20, int(SPIN_NS * 200 / max(best, 1)))
+
+    def refresh_threads(self) -> None:
+        """Choose threads for the settings as they are now: called before a kernel is first loaded."""
+        limit = config.current().num_threads or _cores()
+        if self._state[0] == 0 and not self._forked:
+            self._borrow_gomp()
+        if self._state[0] != 0:
+            chosen = config.current().num_threads
+            self._state[4] = chosen or 1 << 30
+            return
+        if limit > 1 and self._pool_threads < limit and self._has_pool():
+            self._start_pool(limit)
+        self._state[4] = min(limit, self._pool_threads or 1)
+
+    def _has_pool(self) -> bool:
+        return native_ir.has_pool(platform.machine(), platform.system())
+
+    def _start_pool(self, threads: int) -> None:
+        # A smaller pool from before sleeps on; its memory stays, for its threads look at it.
+        memory = ctypes.create_string_buffer(256 + 64 * (threads + 2))
+        base = (ctypes.addressof(memory) + 63) & ~63
+        _immortal.append(memory)
+        start = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)(
+            self._native["tw_pool_start"]
+        )
+        self._pool = memory
+        self._pool_threads = 1 + start(base, threads - 1)
+        self._state[5] = base
+
+    def _borrow_gomp(self) -> None:
+        path = _mapped_gomp()
+        if path is None:
+            return
+        try:
+            gomp = ctypes.CDLL(path)
+            names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
+            words = [
+                ctypes.cast(getattr(gomp, name), ctypes.c_void_p).value
+                for name in (*names, "omp_get_max_threads")
+            ]
+        except (OSError, AttributeError):
+            return
+        self._state[1], self._state[2], self._state[3] = words[1:]  # pyright: ignore
+        self._state[0] = words[0] or 0
+
+    def _after_fork(self) -> None:
+        """In a forked child no thread of the parent exists, and libgomp would wait for them."""
+        self._forked = True
+        self._state[0] = 0
+        self._state[4] = 1
+        self._state[5] = 0
+        self._pool, self._pool_threads = None, 0
+        self._lock = threading.Lock()
+
+    @property
+    def threads(self) -> int:
+        """How many threads a large launch uses."""
+        if self._state[0]:
+            most = ctypes.CFUNCTYPE(ctypes.c_int)(self._state[3])()
+            return min(most, self._state[4])
+        return self._state[4]
+
+    @property
+    def pool_kind(self) -> str:
+        """Whose threads: "libgomp", "own" or "none"."""
+        if self._state[0]:
+            return "libgomp"
+        return "own" if self._pool_threads > 1 else "none"
+
+
+_EXPORTS = ("tw_state", "tw_spin", "tw_array_address", "tw_pool_start")
+_immortal: list[Any] = []
+
+
+def _thresholds(cost: float) -> tuple[int, int, int]:
+    """Programs run inline at most, programs worth a thread, programs run under the GIL at most."""
+    if cost <= 0:
+        return 1, 1, 0
+    inline = int(SERIAL_BELOW_NS / cost)
+    return max(1, inline), max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _mapped_gomp() -> str | None:
+    """Path of the libgomp that something loaded into this process, if any."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            for line in maps:
+                path = line.rstrip("\n").partition("/")[2]
+                if "libgomp" in path.rpartition("/")[2] and ".so" in path:
+                    return "/" + path
+    except OSError:
+        pass
+    return None
+
+
+def _allow_amx() -> None:
+    """Ask Linux for AMX tile registers; a CPU or kernel without them refuses, which is fine."""
+    if platform.system() == "Linux" and platform.machine() == "x86_64":
+        arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+        ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
+
+
+def _launcher_object(binding: Any) -> bytes:
+    """Machine code of `native_ir`, from the disk cache or compiled now (about 15 ms)."""
+    from tilewright.runtime.cache import disk_cache
+
+    text = native_ir.launcher_ir(platform.machine(), platform.system())
+    version = ".".join(map(str, binding.llvm_version_info))
+    cache = disk_cache()
+    key = cache.key("native launcher", version, binding.get_process_triple(), text)
+    found = cache.load(key)
+    if found is not None:
+        return found["object"]
+    module = binding.parse_assembly(text)
+    module.verify()
+    machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+        opt=2, reloc="pic", codemodel="small"
+    )
+    code = machine.emit_object(module)
+    cache.store(key, {"object": code})
+    return code
+
+
+_driver: CpuDriver | None = None
+_driver_lock = threading.Lock()
+
+
+def driver() -> CpuDriver:
+    """The process's driver, made when first asked for."""
+    global _driver
+    if _driver is None:
+        with _driver_lock:
+            if _driver is None:
+                _driver = CpuDriver()
+    return _driver

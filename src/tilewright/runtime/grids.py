@@ -1,0 +1,44 @@
+"""Launch grids: what users write, as a tuple of one to three extents."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tilewright.errors import LaunchError
+
+_FORMS = "give one to three integers: kernel[(x, y)](...), kernel[n](...), or a function of them"
+
+
+def grid_extents(grid: Any) -> tuple[int, ...]:
+    """A grid as a tuple of one to three ints. An extent of 0 launches nothing.
+
+    `grid` is a tuple, a list or one integer (constexprs too). Raises LaunchError for anything else.
+    """
+    items = grid if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(items) <= 3:
+        raise LaunchError(f"the grid {grid!r} has {len(items)} dimensions", help=_FORMS)
+    extents = tuple(_extent(item, grid) for item in items)
+    total = 1
+    for extent in extents:
+        total *= extent
+    if total >= 1 << 62:
+        raise LaunchError(f"the grid {grid!r} has {total} programs, which is too many")
+    return extents
+
+
+def _extent(item: Any, grid: Any) -> int:
+    if isinstance(item, float):
+        raise LaunchError(
+            f"the grid {grid!r} holds {item!r}, which is a float",
+            help="use integer division: tilewright.cdiv(n, BLOCK)",
+        )
+    try:
+        extent = operator.index(item)
+    except TypeError:
+        raise LaunchError(
+            f"the grid {grid!r} holds a {type(item).__name__}, not an integer", help=_FORMS
+        ) from None
+    if extent < 0:
+        raise LaunchError(f"the grid {grid!r} holds the negative extent {extent}", help=_FORMS)
+    return extent

@@ -1,0 +1,50 @@
+"""Small functions that host code and kernels both call, and `compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cdiv(x: int, y: int) -> int:
+    """x / y rounded up, for integers: `cdiv(7, 4) == 2`."""
+    return (x + y - 1) // y
+
+
+def next_power_of_2(n: int) -> int:
+    """The smallest power of two that is at least n: `next_power_of_2(5) == 8`."""
+    return 1 << (n - 1).bit_length() if n > 0 else 0
+
+
+def constexpr_function(fn: F) -> F:
+    """Let kernels call `fn` while they are compiled, with the values of constexprs.
+
+    Host code calls it as before. The front end runs any plain function on compile-time values; the
+    mark says that this is meant.
+    """
+    fn.__tilewright_constexpr__ = True  # pyright: ignore
+    return fn
+
+
+def must_use_result(fn: F) -> F:
+    """Accepted for Triton's sake."""
+    return fn
+
+
+def set_allocator(allocator: Any) -> None:
+    """Accepted for Triton's sake: kernels on a CPU ask for no memory through the host."""
+
+
+def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
+    """Compile a source description: an object with `fn`, `signature` and `constexprs`.
+
+    See `JITFunction.compile`, which this calls.
+    """
+    constants = getattr(src, "constexprs", None) or {}
+    names = src.fn.arg_names
+    by_name = {names[k[0] if isinstance(k, tuple) else k] if not isinstance(k, str) else k: v
+               for k, v in constants.items()}  # fmt: skip
+    signature = {k: v for k, v in src.signature.items() if k not in by_name}
+    return src.fn.compile(signature, by_name, target=target, options=options)

@@ -1,0 +1,294 @@
+"""`jit` and `JITFunction`: a kernel that can be launched, compiled and looked at."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, overload
+
+from tilewright import dtypes
+from tilewright.backends.base import Options, TargetInfo
+from tilewright.dtypes import constexpr
+from tilewright.errors import LaunchError
+from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
+from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.launch import Launcher
+from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
+
+__all__ = ["CompiledKernel", "JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CompiledKernel":
+        from tilewright.runtime.compiled import CompiledKernel
+
+        return CompiledKernel
+    if name in ("TensorWrapper", "reinterpret"):
+        from tilewright.runtime import specialize
+
+        return getattr(specialize, name)
+    raise AttributeError(name)
+
+
+class JITFunction(KernelFunction, KernelInterface):
+    """A kernel: launch it with `kernel[grid](*args, **meta)`.
+
+    Attributes:
+        fn, src, arg_names, params, file, first_line: the Python function and its parameters.
+        signature: its `inspect.Signature`. `constexprs`: indices of constexpr parameters.
+        cache_key: changes with everything the code depends on besides argument types.
+        device_caches: device index → {key: CompiledKernel}.
+        debug, noinline, version, do_not_specialize, pre_run_hooks: as given.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        version: Any = None,
+        do_not_specialize: Any = None,
+        do_not_specialize_on_alignment: Any = None,
+        debug: bool | None = None,
+        noinline: bool = False,
+        repr: Callable[[Any], str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(fn, tuple(do_not_specialize or ()), noinline)
+        self.version = version
+        self.do_not_specialize_on_alignment = tuple(do_not_specialize_on_alignment or ())
+        self.debug = debug
+        self.launch_metadata = launch_metadata
+        self.pre_run_hooks: list[Callable[..., Any]] = []
+        self.module = fn.__module__
+        self.signature = self.signature_of_fn
+        self._repr = repr
+        self._dependencies: Dependencies | None = None
+        self._launcher: Launcher | None = None
+        self._run: Callable[..., Any] | None = None
+
+    # ---- launching ---------------------------------------------------------------------------------
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """Bind a grid: one to three integers, or a function from the arguments to them."""
+        return functools.partial(self._run or self._first_run(), grid=grid)
+
+    @property
+    def run(self) -> Callable[..., Any]:  # pyright: ignore
+        """`run(*args, grid=, warmup=False, **meta)`: what `kernel[grid]` calls.
+
+        Gives the CompiledKernel. With `warmup` it compiles only, and dtypes, `MockTensor`s or
+        signature texts ("*fp32") may stand for arrays. Raises LaunchError for a wrong call.
+        """
+        return self._run or self._first_run()
+
+    @property
+    def launcher(self) -> Launcher:
+        """What launches this kernel, made when first needed."""
+        if self._launcher is None:
+            launcher = Launcher(self)
+            self._run = launcher.binder()
+            self._launcher = launcher
+        return self._launcher
+
+    def _first_run(self) -> Callable[..., Any]:
+        launcher = self.launcher
+        return self._run or launcher.binder()
+
+    def set_run(self, function: Callable[..., Any]) -> None:
+        """Make `function` what the next launches call."""
+        self._run = function
+
+    def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
+        """Compile for these arguments without launching; gives the CompiledKernel."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call `hook(**arguments, **options)` before every launch."""
+        if not callable(hook):
+            raise LaunchError(f"a pre-run hook must be callable, not {hook!r}")
+        self.pre_run_hooks.append(hook)
+
+    # ---- compiling ---------------------------------------------------------------------------------
+
+    def compile(
+        self,
+        signature: Mapping[str, Any] | None = None,
+        constexprs: Mapping[str, Any] | None = None,
+        target: str | TargetInfo = "cpu",
+        options: Options | Mapping[str, Any] | None = None,
+        **types: Any,
+    ) -> Any:
+        """Compile for given types, without arguments.
+
+        Args:
+            signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` says divisible by
+                16), a dtype or pointer type, or a constexpr; also as keywords.
+            constexprs: values of constexpr parameters (defaults fill what is left out).
+            target: "cpu", or a TargetInfo.
+            options: an `Options`, or its fields.
+
+        Raises LaunchError for a signature that does not fit, CompilationError for the kernel.
+        """
+        from tilewright.runtime.compiler import compile_kernel
+
+        given = {**(signature or {}), **types}
+        values = dict(constexprs or {})
+        full: dict[str, ArgumentType] = {}
+        for p in self.params:
+            if p.name in values:
+                full[p.name] = ArgumentType(constexpr(values.pop(p.name)))
+                given.pop(p.name, None)
+            elif p.name in given:
+                full[p.name] = _signature_type(p, given.pop(p.name))
+            elif p.has_default:
+                full[p.name] = ArgumentType(constexpr(p.default))
+            else:
+                raise LaunchError(f"compile of {self.__name__}: no type for '{p.name}'")
+        unknown = [*given, *values]
+        if unknown:
+            raise LaunchError(
+                f"compile of {self.__name__}: there is no parameter {', '.join(map(repr, unknown))}",
+                help=f"its parameters are {', '.join(self.arg_names)}",
+            )
+        if not isinstance(options, Options):
+            options = Options(**(options or {}))
+        return compile_kernel(self, full, options, target)
+
+    def preload(self, specialization: str | Mapping[str, Any]) -> Any:
+        """`compile` with arguments as JSON: {"signature": …, "constexprs": …, "options": …}."""
+        data = json.loads(specialization) if isinstance(specialization, str) else specialization
+        return self.compile(
+            data.get("signature"), data.get("constexprs"), options=data.get("options")
+        )
+
+    def parse(self) -> Any:
+        """The kernel's syntax tree."""
+        return self.tree
+
+    def symbol(self, signature: Mapping[str, ArgumentType]) -> str | None:
+        """The entry symbol's name when `repr=` chooses it."""
+        if self._repr is None:
+            return None
+        constants = {
+            name: item.type.value
+            for name, item in signature.items()
+            if isinstance(item.type, constexpr)
+        }
+        types = {name: item.text for name, item in signature.items()}
+        what = SimpleNamespace(fn=self, name=self.__name__, signature=types, constants=constants)
+        return re.sub(r"\W", "_", self._repr(what))
+
+    @property
+    def repr(self) -> Callable[[Any], str]:
+        """From a specialisation to the kernel's name."""
+        return self._repr or (lambda _: self.__name__)
+
+    # ---- what the code depends on -------------------------------------------------------------------
+
+    @property
+    def constexprs(self) -> list[int]:
+        return [p.index for p in self.params if p.is_constexpr]
+
+    @property
+    def definition_line(self) -> int:
+        """Line of the `def`, known without reading the file if the source is not to be had."""
+        try:
+            return self.first_line
+        except (OSError, TypeError, StopIteration):
+            return self.fn.__code__.co_firstlineno
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """Sources and values that the code depends on, as of the first time somebody asked."""
+        if self._dependencies is None:
+            self._dependencies = dependencies_of(self)
+        return self._dependencies
+
+    def dependencies_hold(self) -> bool:
+        """Whether every global that was read has still its value."""
+        return self._dependencies is None or self._dependencies.hold()
+
+    def forget_dependencies(self) -> None:
+        self._dependencies = None
+
+    def guards(self) -> Iterator[Guard]:
+        """Values to compare before compiled code is used again."""
+        return iter(self.dependencies.guards)
+
+    @property
+    def cache_key(self) -> str:
+        """A digest of the kernel's source and of all it depends on besides its arguments."""
+        if not self.dependencies_hold():
+            self.forget_dependencies()
+        text = f"{self.version}|{self.dependencies.digest}|{self.do_not_specialize}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def device_caches(self) -> dict[int, dict[Any, Any]]:
+        return {0: self._launcher.compiled if self._launcher is not None else {}}
+
+    def __repr__(self) -> str:
+        return f"JITFunction({self.module}:{self.fn.__qualname__})"
+
+
+def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
+    from tilewright.runtime.specialize import parse_type
+
+    if isinstance(given, ArgumentType):
+        return given
+    if isinstance(given, constexpr) or given == "constexpr":
+        value = p.default if given == "constexpr" else given
+        return ArgumentType(constexpr(value))
+    if p.is_constexpr:
+        return ArgumentType(constexpr(given))
+    if isinstance(given, str):
+        parsed = parse_type(given)
+        if parsed is None:
+            raise LaunchError(
+                f"'{given}' for parameter '{p.name}' is no type",
+                help='types look like "*fp32", "*fp16:16", "i32", "fp32"',
+            )
+        return parsed
+    if isinstance(given, (dtypes.dtype, dtypes.pointer_type)):
+        return ArgumentType(given, slot_kind(given))
+    raise LaunchError(f"{given!r} for parameter '{p.name}' is no type")
+
+
+@overload
+def jit(fn: Callable[..., Any], /) -> JITFunction: ...
+@overload
+def jit(
+    fn: None = None,
+    *,
+    version: Any = None,
+    repr: Callable[[Any], str] | None = None,
+    launch_metadata: Callable[..., Any] | None = None,
+    do_not_specialize: Any = None,
+    do_not_specialize_on_alignment: Any = None,
+    debug: bool | None = None,
+    noinline: bool = False,
+) -> Callable[[Callable[..., Any]], JITFunction]: ...
+def jit(fn: Any = None, **options: Any) -> Any:
+    """Make a Python function a kernel, or a function that kernels call.
+
+    Args:
+        version: any value; part of the cache key.
+        repr: from a specialisation to the kernel's name in machine code.
+        launch_metadata: accepted for profilers.
+        do_not_specialize: names or indices of parameters whose values leave the code alone.
+        do_not_specialize_on_alignment: the same for divisibility by 16 only.
+        debug: keep `tl.device_assert`.
+        noinline: accepted; functions are inlined.
+    """
+
+    def decorate(function: Any) -> JITFunction:
+        if isinstance(function, JITFunction):
+            return function
+        return JITFunction(function, **options)
+
+    return decorate(fn) if fn is not None else decorate
+

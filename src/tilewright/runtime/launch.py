@@ -1,0 +1,508 @@
+"""The launch path: a Python function generated for each kernel and the classes of its arguments.
+
+A generated function binds positional, keyword and default arguments by being an ordinary function
+with the kernel's parameters, computes the specialisation key inline for the classes it was made
+for, and calls native code on a hit. Whatever it was not made for goes to `Launcher.slow`, which
+does everything properly, compiles what is missing, and installs a fast function.
+
+The generated code carries the kernel's file and `def` line, so that a traceback reads: the caller's
+line, then the kernel's. Frames of this package are cut from the errors that it raises itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tilewright import config
+from tilewright.backends.base import Options
+from tilewright.dtypes import constexpr, dtype
+from tilewright.errors import LaunchError, SourceLocation, TilewrightError
+from tilewright.runtime import options as launch_options
+from tilewright.runtime import specialize
+from tilewright.runtime.compiler import compile_kernel
+from tilewright.runtime.grids import grid_extents
+from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled import CompiledKernel
+    from tilewright.runtime.jit import JITFunction
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+MISSING = _Missing()
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_RANGE = "-2147483648 <= {0} <= 2147483647"
+_PLAIN_CLASSES = (int, bool, str, type(None), dtype)
+
+
+class Launcher:
+    """Launches one kernel: holds what was compiled for it and the functions generated for it."""
+
+    def __init__(self, kernel: JITFunction) -> None:
+        self.kernel = kernel
+        self.name = kernel.__name__  # pyright: ignore
+        self.params = kernel.params
+        self.specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
+        self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
+        self._pending: dict[tuple[Any, ...], threading.Lock] = {}
+        self._fast: dict[tuple[type, ...], Callable[..., Any]] = {}
+        self._keys: dict[tuple[type, ...], tuple[Callable[..., Any], dict[Any, Any]]] = {}
+        self._lock = threading.RLock()
+        self._check_parameters()
+
+    def _check_parameters(self) -> None:
+        for name in ("grid", "warmup"):
+            if name in self.kernel.arg_names:
+                raise LaunchError(
+                    f"kernel {self.name} has a parameter called '{name}', which launches use",
+                    help="rename it",
+                )
+
+    # ---- generated functions -----------------------------------------------------------------------
+
+    def binder(self) -> Callable[..., Any]:
+        """A function that only binds arguments and goes the slow way."""
+        return self._generate("", None)[0]
+
+    def _fast_function(self, classes: tuple[type, ...]) -> Callable[..., Any] | None:
+        """The function for arguments of these classes, if they have a fast way."""
+        found = self._fast.get(classes)
+        if found is not None:
+            return found
+        code = _KeyCode(self, classes)
+        if not code.possible:
+            return None
+        entries: dict[Any, Any] = {}
+        function, key = self._generate(code.body(), code, entries)
+        self._fast[classes] = function
+        self._keys[classes] = (key, entries)
+        return function
+
+    def _generate(
+        self, fast: str, code: _KeyCode | None, entries: dict[Any, Any] | None = None
+    ) -> tuple[Callable[..., Any], Any]:
+        names = [p.name for p in self.params if _is_named(p)]
+        head, values = self._head()
+        source = f"""
+def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
+    try:
+{fast or "        pass"}
+        return _tw_slow(({"".join(n + ", " for n in names)}), _tw_extra, grid, warmup, _tw_options)
+    except _tw_error as _tw_e:
+        _tw_shown = _tw_strip(_tw_e)
+    raise _tw_shown
+"""
+        if code is not None:
+            source += f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {code.key()}\n"
+        test, variables = config.launch_variables_test()
+        scope: dict[str, Any] = {
+            "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": self.slow,
+            "_tw_error": TilewrightError, "_tw_strip": without_own_frames,
+            "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
+            "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
+            "_tw_grid": self._grid, "_tw_option_key": launch_options.fast_key,
+            "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": _wide,
+            **values,
+        }  # fmt: skip
+        if code is not None:
+            scope.update(code.scope)
+        tree = ast.parse(source)
+        _place(tree, self.kernel.definition_line)
+        exec(compile(tree, self.kernel.file, "exec"), scope)
+        return scope[self.name], scope.get("_tw_key")
+
+    def _head(self) -> tuple[str, dict[str, Any]]:
+        """Parameter list up to the launch's own keywords, and the defaults it names."""
+        before, after, values = [], [], {}
+        for p in self.params:
+            if not _is_named(p):
+                continue
+            default = "_tw_missing"
+            if p.has_default:
+                default = f"_tw_default{p.index}"
+                values[default] = p.default
+            keyword = p.parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            (after if keyword else before).append(f"{p.name}={default}")
+        return ", ".join([*before, "*_tw_extra", *after]), values
+
+    def _grid(self, grid: Any, *values: Any) -> tuple[int, ...]:
+        if callable(grid):
+            names = (p.name for p in self.params if _is_named(p))
+            grid = grid(dict(zip(names, values, strict=True)))
+        return grid_extents(grid)
+
+    # ---- the slow way --------------------------------------------------------------------------------
+
+    def slow(
+        self, values: tuple[Any, ...], extra: tuple[Any, ...], grid: Any, warmup: bool, options: Any
+    ) -> Any:
+        """Check everything, compile if needed, launch, and prepare the fast way."""
+        try:
+            return self._slow(values, extra, grid, warmup, options)
+        except LaunchError as error:
+            if error.location is None:
+                self._locate(error)
+            raise
+
+    def _slow(
+        self, values: tuple[Any, ...], extra: tuple[Any, ...], grid: Any, warmup: bool, options: Any
+    ) -> Any:
+        self._check_binding(values, extra, options)
+        if warmup:
+            values = tuple(MockTensor.wrap_dtype(v) for v in values)
+        elif grid is MISSING:
+            raise LaunchError("no grid was given", help=f"{self.name}[grid](...)")
+        settings = config.current()
+        if self.kernel.pre_run_hooks:
+            named = dict(zip(self.kernel.arg_names, values, strict=True))
+            for hook in list(self.kernel.pre_run_hooks):
+                hook(**named, **options)
+        if settings.interpret and not warmup:
+            return self._interpret(values, grid)
+        self.refresh()
+        types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
+        chosen = launch_options.parse(options, self.kernel, settings)
+        compiled = self._compiled(types, chosen, settings)
+        if warmup:
+            return compiled
+        extents = self._grid(grid, *values)
+        self._run(compiled, types, values, extents)
+        self._remember(compiled, types, values, options)
+        return compiled
+
+    def _type(self, param: Any, value: Any, warmup: bool) -> ArgumentType:
+        if warmup and isinstance(value, str) and not param.is_constexpr:
+            parsed = specialize.parse_type(value)
+            if parsed is not None:
+                return parsed
+        return self.specializer.argument(param, value)
+
+    def _check_binding(
+        self, values: tuple[Any, ...], extra: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
+        signature = f"its parameters are {', '.join(self.kernel.arg_names)}"
+        for p in self.params:
+            if not _is_named(p):
+                raise LaunchError("a kernel cannot take a variable number of arguments")
+        if extra:
+            given = len(values) + len(extra)
+            raise LaunchError(
+                f"{given} positional arguments for {len(self.params)} parameters", help=signature
+            )
+        launch_options.check_known(options, self.kernel)
+        pairs = list(zip(self.params, values, strict=True))
+        missing = [p for p, v in pairs if v is MISSING and not p.is_constexpr]
+        constants = [p for p, v in pairs if v is MISSING and p.is_constexpr]
+        if missing:
+            names = ", ".join(f"'{p.name}'" for p in missing)
+            raise LaunchError(f"no value for {names}", help=signature)
+        if constants:
+            names = ", ".join(f"'{p.name}'" for p in constants)
+            raise LaunchError(
+                f"no value for the tl.constexpr parameter{'s' * (len(constants) > 1)} {names}",
+                help="give it by keyword in the launch: "
+                + ", ".join(f"{p.name}=..." for p in constants),
+            )
+
+    def refresh(self) -> None:
+        """Forget what was compiled if a global that the kernel reads has another value now."""
+        if not self.kernel.dependencies_hold():
+            with self._lock:
+                self.kernel.forget_dependencies()
+                self.compiled.clear()
+                for _, entries in self._keys.values():
+                    entries.clear()
+                self._fast.clear()
+                self._keys.clear()
+                self.kernel.set_run(self.binder())
+
+    def _compiled(
+        self, types: Sequence[ArgumentType], options: Options, settings: config.Config
+    ) -> CompiledKernel:
+        key = (
+            tuple(t.text for t in types),
+            options,
+            settings.disabled_passes,
+            settings.cpu_features_off,
+            settings.cache_dir,
+        )
+        found = self.compiled.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            lock = self._pending.setdefault(key, threading.Lock())
+        with lock:  # two threads that need the same kernel compile it once; others go on
+            found = self.compiled.get(key)
+            if found is None:
+                signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
+                found = self.compiled[key] = compile_kernel(self.kernel, signature, options)
+        return found
+
+    def _run(
+        self,
+        compiled: CompiledKernel,
+        types: Sequence[ArgumentType],
+        values: Sequence[Any],
+        extents: tuple[int, ...],
+    ) -> None:
+        slots = [slot for t, v in zip(types, values, strict=True) for slot in flatten(t, v)]
+        written = {a.name for a in compiled.plan.arguments if a.written}
+        for p, t, v in zip(self.params, types, values, strict=True):
+            if t.kind == "address" and p.name in written and specialize.read_only(v):
+                raise LaunchError(
+                    f"a read-only array was given for '{p.name}', which the kernel writes",
+                    help="pass a writeable array",
+                )
+        call = compiled.launcher([kind for kind, _ in slots])
+        result = call(extents, *[value for _, value in slots])
+        if result is not None:
+            compiled.raise_result(result, extents)
+
+    def _remember(
+        self,
+        compiled: CompiledKernel,
+        types: Sequence[ArgumentType],
+        values: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> None:
+        """Install the fast way for arguments like these."""
+        classes = tuple(map(type, values))
+        with self._lock:
+            function = self._fast_function(classes)
+            if function is None:
+                return
+            kinds = [
+                t.kind or "skip"
+                for p, t in zip(self.params, types, strict=True)
+                if not p.is_constexpr
+            ]
+            if "tuple" in kinds:
+                return
+            make_key, entries = self._keys[classes]
+            test, names = config.launch_variables_test()
+            settings = None if test(names) else config.launch_variables()
+            key = (*make_key(*values), launch_options.fast_key(options), settings)
+            if len(entries) > 4096:
+                entries.clear()
+            entries[key] = (compiled.launcher(kinds), compiled)
+            self.kernel.set_run(function)
+
+    def _interpret(self, values: tuple[Any, ...], grid: Any) -> None:
+        from tilewright.debug.eager import run_eager
+
+        arguments = dict(zip(self.kernel.arg_names, values, strict=True))
+        run_eager(self.kernel, self._grid(grid, *values), arguments)
+
+    # ---- errors --------------------------------------------------------------------------------------
+
+    def _locate(self, error: LaunchError) -> None:
+        """Say which launch failed, and where the kernel stands."""
+        kernel = self.kernel
+        error.message = (
+            f"launch of {self.name}: {error.message} "
+            f"(the kernel is defined at {kernel.file}:{kernel.definition_line})"
+        )
+        error.location = caller_location()
+        error.args = (error.message,)
+
+
+def _is_named(param: Any) -> bool:
+    kinds = inspect.Parameter
+    return param.parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+
+
+def _wide(value: int) -> str:
+    """Key of an integer outside 32 bits."""
+    return f"{specialize.integer_type(value)}{value % specialize.ALIGNMENT == 0}"
+
+
+def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:
+    entry[1].raise_result(result, grid)
+
+
+class _KeyCode:
+    """Source of the key and of the native call for arguments of given classes."""
+
+    def __init__(self, launcher: Launcher, classes: tuple[type, ...]) -> None:
+        self.launcher = launcher
+        self.params = launcher.params
+        self.classes = classes
+        self.scope: dict[str, Any] = {}
+        self.possible = True
+        self._tests: list[str] = []
+        self._setup: list[str] = []
+        self._parts: list[str] = []
+        self._call: list[str] = []
+        self._addresses: list[str] = []
+        self._aligned: list[str] = []
+        for p, kind in zip(self.params, classes, strict=True):
+            self.scope[f"_tw_class{p.index}"] = kind
+            self._tests.append(f"{p.name}.__class__ is _tw_class{p.index}")
+            self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
+        for i, guard in enumerate(launcher.kernel.guards()):
+            self._guard(i, guard)
+
+    def _constant(self, p: Any, kind: type) -> None:
+        plain = kind in _PLAIN_CLASSES
+        self._parts.append(p.name if plain else f"_tw_constant({p.name})")
+
+    def _argument(self, p: Any, kind: type) -> None:
+        numpy = sys.modules.get("numpy")
+        if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
+            self.scope[f"_tw_text{p.index}"] = lambda v: self.launcher.specializer.argument(p, v).text
+            self._parts.append(f"_tw_text{p.index}({p.name})")
+            self._call.append(p.name)
+        elif kind is int:
+            self._parts.append(self._integer(p))
+            self._call.append(p.name)
+        elif kind in (bool, float) or kind is type(None):
+            self._call.append(p.name)
+        elif kind in (str, dtype):
+            self._parts.append(p.name)
+            self._call.append("None")
+        elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
+            self._parts.append(f"_tw_constant({p.name})")
+            self._call.append("None")
+        elif numpy is not None and issubclass(kind, numpy.ndarray):
+            self._array(p, "_tw_address({0})", p.name)
+            self.scope["_tw_address"] = specialize.numpy_address_reader()
+        elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
+            self._array(p, "{0}.data_ptr()", f"_tw_a{p.index}")
+            if _torch_has_devices():
+                self._tests.append(f"{p.name}.is_cpu")
+            # meta tensors have no address, and empty ones may do without the fast way
+            self._addresses.append(f"_tw_a{p.index}")
+        else:
+            self.possible = False
+
+    def _integer(self, p: Any) -> str:
+        n = p.name
+        if p.do_not_specialize:
+            inside = "0"
+        elif self.launcher.specializer.align(p):
+            inside = f"(2 if {n} == 1 else not {n} & 15)"
+        else:
+            inside = f"(2 if {n} == 1 else 0)"
+        return f"({inside} if {_RANGE.format(n)} else _tw_wide({n}))"
+
+    def _array(self, p: Any, address: str, passed: str) -> None:
+        self._setup.append(f"_tw_a{p.index} = {address.format(p.name)}")
+        self._parts.append(f"{p.name}.dtype")
+        self._call.append(passed)
+        if self.launcher.specializer.align(p):
+            self._aligned.append(f"_tw_a{p.index}")
+
+    def _guard(self, i: int, guard: Any) -> None:
+        self.scope[f"_tw_h{i}"], self.scope[f"_tw_v{i}"] = guard.holder, guard.value
+        first = f"_tw_h{i}.get({guard.path[0]!r})" if isinstance(guard.holder, dict) else (
+            f"_tw_h{i}.cell_contents"
+        )  # fmt: skip
+        rest = "".join(f".{name}" for name in guard.path[1:])
+        self._tests.append(f"{first}{rest} is _tw_v{i}")
+
+    def setup(self, indent: str) -> str:
+        """Statements before the key."""
+        return "".join(f"{indent}{line}\n" for line in self._setup)
+
+    def key(self) -> str:
+        """The key's expression: a tuple."""
+        parts = list(self._parts)
+        if self._aligned:
+            several = ", ".join(f"{a} & 15 == 0" for a in self._aligned)
+            parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
+        return f"({''.join(part + ', ' for part in parts)})"
+
+    def body(self) -> str:
+        """Statements of the fast way, inside the generated function's `try`."""
+        names = "".join(f", {p.name}" for p in self.params)
+        tests = " and ".join(
+            [*self._tests, "not _tw_extra", "not warmup", "not _tw_hooks", "grid is not _tw_missing"]
+        )
+        key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
+        lines = [
+            f"if {tests}:",
+            "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
+            "    if _tw_s is None or not (_tw_s[0] or _tw_s[1]):",
+            *(f"        {line}" for line in self._setup),
+            f"        _tw_found = _tw_get({key})",
+            "        if _tw_found is not None"
+            + "".join(f" and {a}" for a in self._addresses)
+            + ":",
+            "            if grid.__class__ is not tuple:",
+            f"                grid = _tw_grid(grid{names})",
+            f"            _tw_r = _tw_found[0](grid{''.join(', ' + c for c in self._call)})",
+            "            if _tw_r is None:",
+            "                return _tw_found[1]",
+            "            if _tw_r.__class__ is tuple:",
+            "                _tw_report(_tw_found, _tw_r, grid)",
+        ]
+        return "\n".join("        " + line for line in lines)
+
+
+def _torch_has_devices() -> bool:
+    torch = sys.modules.get("torch")
+    version = getattr(torch, "version", None)
+    return any(getattr(version, name, None) for name in ("cuda", "hip", "xpu"))
+
+
+def _place(tree: ast.AST, line: int) -> None:
+    """Put all of `tree` on one line of the kernel's file."""
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = line  # pyright: ignore
+            node.col_offset = node.end_col_offset = -1  # no columns  # pyright: ignore
+
+
+# ---- frames ----------------------------------------------------------------------------------------
+
+
+def _is_own(frame: FrameType) -> bool:
+    code = frame.f_code
+    return code.co_filename.startswith(_PACKAGE) or "_tw_extra" in code.co_varnames
+
+
+def caller_location() -> SourceLocation | None:
+    """Where the user's code called into this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_own(frame):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    line, column, end = frame.f_lineno, 0, None
+    positions = list(frame.f_code.co_positions())
+    if 0 <= frame.f_lasti // 2 < len(positions):
+        start, stop, first, last = positions[frame.f_lasti // 2]
+        if start is not None and first is not None:
+            line, column = start, first
+            end = last if start == stop else None
+    return SourceLocation(frame.f_code.co_filename, line, column, end)
+
+
+def without_own_frames(error: TilewrightError) -> TilewrightError:
+    """`error` with this package's frames cut from its traceback, unless the settings keep them."""
+    if config.current().full_traceback:
+        return error
+    kept = []
+    trace = error.__traceback__
+    while trace is not None:
+        if not _is_own(trace.tb_frame):
+            kept.append(trace)
+        trace = trace.tb_next
+    chain: TracebackType | None = None
+    for trace in reversed(kept):
+        chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    error.__traceback__ = chain
+    if error.__cause__ is None:
+        error.__suppress_context__ = True
+    return error

@@ -1,0 +1,419 @@
+"""What a launch's arguments say about the code: types, values to fold, alignment.
+
+The rules are Triton's. Arrays become pointers whose 16-byte alignment is recorded; an int becomes
+i32, i64 or u64 by its size, is folded when it equals 1, and its divisibility by 16 is recorded; a
+float is fp32; a bool is i1; None, text, dtypes, functions and everything for a `tl.constexpr`
+parameter are part of the code. Arrays are recognised by what they offer; nothing is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.dtypes import constexpr, dtype, pointer_type
+from tilewright.errors import LaunchError
+from tilewright.language.kernel_function import KernelFunction, KernelParam
+
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentType:
+    """What one argument contributes: to the signature, to the key, and how to fetch it.
+
+    `type` is a `dtype`, a `pointer_type`, a `constexpr` or a tuple of these. `kind` is how native
+    code fetches the value (`drivers.native_ir.KINDS`), "" for what leaves no slot.
+    """
+
+    type: Any
+    kind: str = ""
+    divisible: bool = False
+
+    @property
+    def text(self) -> str:
+        """For cache keys."""
+        return f"{signature_text(self.type)}{'D' if self.divisible else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class MockTensor:
+    """Stands for an array in `warmup`: it has a dtype and no memory, and counts as aligned."""
+
+    dtype: Any
+    shape: tuple[int, ...] = (1,)
+
+    def data_ptr(self) -> int:
+        return 0
+
+    @staticmethod
+    def wrap_dtype(value: Any) -> Any:
+        """A `MockTensor` for a dtype (torch's, NumPy's, ours), anything else unchanged."""
+        kind = type(value)
+        if isinstance(value, dtype) or (kind.__name__, kind.__module__) == ("dtype", "torch"):
+            return MockTensor(value)
+        if kind.__module__.startswith("numpy") and hasattr(value, "itemsize"):
+            return value if hasattr(value, "ndim") and hasattr(value, "dtype") else MockTensor(value)
+        return value
+
+
+class TensorWrapper:
+    """An array seen with another element type of the same size (`reinterpret`)."""
+
+    def __init__(self, base: Any, dtype: Any) -> None:
+        self.base = base.base if isinstance(base, TensorWrapper) else base
+        self.dtype = dtype
+        self.shape = getattr(base, "shape", ())
+        self.device = getattr(base, "device", "cpu")
+
+    def data_ptr(self) -> int:
+        return array_address(self.base)[0]
+
+    def stride(self, *args: Any) -> Any:
+        return self.base.stride(*args)
+
+    def element_size(self) -> int:
+        return element_type(self.dtype).itemsize
+
+    def __repr__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base!r})"
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """`tensor` for a launch, with its elements taken as `dtype` (ours, NumPy's or torch's).
+
+    Raises LaunchError when `tensor` is no array or the widths differ.
+    """
+    wanted = element_type(dtype)
+    _, have = array_address(tensor)
+    if have.itemsize != wanted.itemsize:
+        raise LaunchError(
+            f"reinterpret: {have} has {have.itemsize} bytes an element, {wanted} {wanted.itemsize}",
+            help="choose a dtype of the same width",
+        )
+    base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
+    return base if element_type(base.dtype) == wanted else TensorWrapper(base, wanted)
+
+
+# ---- types -----------------------------------------------------------------------------------------
+
+_element_types: dict[Any, dtype] = {}
+
+
+def element_type(array_dtype: Any) -> dtype:
+    """Our dtype for an array's. Raises LaunchError if kernels cannot hold it."""
+    found = _element_types.get(array_dtype)
+    if found is None:
+        if isinstance(array_dtype, dtype):
+            return array_dtype
+        name = getattr(array_dtype, "name", None) or str(array_dtype)
+        swapped = getattr(array_dtype, "isnative", True) is False
+        try:
+            if swapped:
+                raise KeyError(name)
+            found = dtypes.from_array_name(name)
+        except (KeyError, TypeError):
+            raise LaunchError(
+                f"arrays of dtype {array_dtype} cannot be passed to a kernel"
+                + (" (its byte order is not the machine's)" if swapped else ""),
+                help="convert it: " + ", ".join(t.array_name for t in dtypes.ALL_SCALARS),
+            ) from None
+        _element_types[array_dtype] = found
+    return found
+
+
+def signature_text(kind: Any) -> str:
+    """A type as signatures and cache keys spell it; a constexpr shows its value."""
+    if isinstance(kind, constexpr):
+        return f"={constant_text(kind.value)}"
+    if isinstance(kind, tuple):
+        return f"({','.join(map(signature_text, kind))})"
+    return kind.short_name
+
+
+def constant_text(value: Any) -> str:
+    """A text that differs for values that give different code (1, 1.0 and True do).
+
+    Raises LaunchError for values that have no such text.
+    """
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return f"{type(value).__name__}:{value!r}"
+    if isinstance(value, constexpr):
+        return constant_text(value.value)
+    if isinstance(value, (dtype, pointer_type, dtypes.block_type)):
+        return f"dtype:{value.name}"
+    if isinstance(value, tuple):
+        return f"{type(value).__qualname__}({','.join(map(constant_text, value))})"
+    if isinstance(value, list):
+        return f"list({','.join(map(constant_text, value))})"
+    if isinstance(value, KernelFunction):
+        return f"jit:{value.cache_key}"  # pyright: ignore
+    if isinstance(value, type) or callable(value):
+        return f"object:{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    if is_numpy_scalar(value):
+        return constant_text(value.item())
+    if type(value).__name__ == "dtype":
+        return f"dtype:{value}"
+    text = repr(value)
+    if " at 0x" in text:
+        raise LaunchError(
+            f"a {type(value).__name__} cannot be a constant of a kernel: it has no lasting repr",
+            help="pass numbers, text, dtypes, tuples of them, or jit functions",
+        )
+    return f"{type(value).__module__}.{type(value).__qualname__}:{text}"
+
+
+def is_numpy_scalar(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
+
+
+def is_array(value: Any) -> bool:
+    """Whether kernels take `value` as a pointer."""
+    if isinstance(value, (bool, int, float, str, tuple, list)) or is_numpy_scalar(value):
+        return False
+    return any(
+        hasattr(value, name)
+        for name in ("data_ptr", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
+    )
+
+
+def array_address(value: Any) -> tuple[int, dtype]:
+    """Address of the first element and element type of any array on the CPU.
+
+    Raises LaunchError for arrays elsewhere and for dtypes that kernels do not have.
+    """
+    _check_device(value)
+    if hasattr(value, "data_ptr"):
+        return value.data_ptr(), element_type(value.dtype)
+    if hasattr(value, "__array_interface__"):
+        if hasattr(value, "ctypes") and hasattr(value, "dtype"):
+            return value.ctypes.data, element_type(value.dtype)
+        return _view(value)
+    if hasattr(value, "__dlpack__"):
+        return _view(value)
+    raise LaunchError(f"a {type(value).__name__} is no array")
+
+
+def _view(value: Any) -> tuple[int, dtype]:
+    """Through NumPy: it checks what the object offers."""
+    import numpy
+
+    try:
+        if hasattr(value, "__array_interface__"):
+            array = numpy.asarray(value)
+        else:
+            array = numpy.from_dlpack(value)
+    except (BufferError, TypeError, ValueError, RuntimeError) as error:
+        raise LaunchError(
+            f"the {type(value).__name__} cannot be read as an array on the CPU: {error}",
+            help="pass a NumPy array or a torch tensor",
+        ) from None
+    return array.ctypes.data, element_type(array.dtype)
+
+
+def _check_device(value: Any) -> None:
+    device = getattr(value, "device", None)
+    where = str(getattr(device, "type", None) or device or "cpu").lower()
+    if hasattr(value, "__cuda_array_interface__") or where.partition(":")[0] == "cuda":
+        raise LaunchError(
+            f"the array is on {device if device is not None else 'a GPU'}, and tilewright has no "
+            "GPU back end yet",
+            help="move it to the CPU: x.cpu()",
+        )
+    if where.partition(":")[0] != "cpu" and hasattr(value, "data_ptr"):
+        raise LaunchError(
+            f"the tensor is on device {device}, which has no memory that the CPU can use",
+            help="move it to the CPU: x.cpu()",
+        )
+
+
+# ---- specialisation --------------------------------------------------------------------------------
+
+
+def annotated_type(param: KernelParam) -> Any:
+    """The type that a parameter's annotation fixes (`n: tl.int64`, `x: "fp64"`), or None."""
+    note = param.parameter.annotation
+    if isinstance(note, (dtype, pointer_type)):
+        return note
+    text = note.strip("'\" ").removeprefix("tl.") if isinstance(note, str) else ""
+    for parse in (dtypes.from_short_name, dtypes.from_array_name):
+        try:
+            return parse(text)
+        except (KeyError, IndexError):
+            continue
+    return None
+
+
+def integer_type(value: int) -> dtype:
+    """i32 where it fits, else i64, else u64. Raises LaunchError beyond 64 bits."""
+    if -(1 << 31) <= value < 1 << 31:
+        return dtypes.int32
+    if -(1 << 63) <= value < 1 << 63:
+        return dtypes.int64
+    if 0 <= value < 1 << 64:
+        return dtypes.uint64
+    raise LaunchError(f"the integer {value} does not fit 64 bits")
+
+
+class Specializer:
+    """Types of the arguments of one kernel."""
+
+    def __init__(self, params: list[KernelParam], no_alignment: tuple[str | int, ...] = ()) -> None:
+        self.params = params
+        self.no_alignment = frozenset(no_alignment)
+
+    def align(self, param: KernelParam) -> bool:
+        """Whether divisibility of this parameter's values is looked at."""
+        no = self.no_alignment
+        return not (param.do_not_specialize or param.index in no or param.name in no)
+
+    def argument(self, param: KernelParam, value: Any) -> ArgumentType:
+        """Raises LaunchError for what a kernel cannot take."""
+        if param.is_constexpr:
+            if is_array(value):
+                raise LaunchError(
+                    f"parameter '{param.name}' is a tl.constexpr and was given an array",
+                    help="drop the annotation, or pass a number",
+                )
+            return ArgumentType(constexpr(value))
+        try:
+            return self._runtime(param, value, self.align(param))
+        except LaunchError as error:
+            message = f"argument '{param.name}': {error.message}"
+            raise LaunchError(message, help=error.help) from None
+
+    def _runtime(self, param: KernelParam, value: Any, align: bool) -> ArgumentType:
+        kind = type(value)
+        if kind is bool or kind is int or kind is float:
+            return self._number(param, value, align)
+        if value is None or isinstance(value, (str, dtype, KernelFunction, constexpr)):
+            return ArgumentType(constexpr(value))
+        if isinstance(value, tuple):
+            items = [self._runtime(param, item, align) for item in value]
+            return ArgumentType(tuple(item.type for item in items), "tuple")
+        if isinstance(value, MockTensor):
+            return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
+        if is_numpy_scalar(value):
+            return self._number(param, value.item(), align)
+        if isinstance(value, (bool, int, float)):  # subclasses: enums
+            return self._number(param, value, align)
+        if is_array(value):
+            address, element = array_address(value)
+            fixed = annotated_type(param)
+            const = isinstance(fixed, pointer_type) and fixed.const
+            divisible = align and address % ALIGNMENT == 0
+            numpy = sys.modules.get("numpy")
+            native = numpy is not None and isinstance(value, numpy.ndarray)
+            kind_name = "numpy" if native else "address"
+            return ArgumentType(pointer_type(element, const), kind_name, divisible)
+        if isinstance(value, list):
+            raise LaunchError(
+                "a list is no array", help="pass a NumPy array or a torch tensor, or a tuple"
+            )
+        if isinstance(value, type) or callable(value) or kind.__name__ == "dtype":
+            return ArgumentType(constexpr(value))
+        raise LaunchError(
+            f"a {kind.__module__}.{kind.__qualname__} cannot be passed to a kernel",
+            help="pass arrays, numbers, tuples of them, or tl.constexpr values",
+        )
+
+    def _number(self, param: KernelParam, value: Any, align: bool) -> ArgumentType:
+        fixed = annotated_type(param)
+        if isinstance(fixed, dtype):
+            return _fixed_number(fixed, value, align)
+        if isinstance(value, bool):
+            return ArgumentType(dtypes.int1, "bool")
+        if isinstance(value, float):
+            return ArgumentType(dtypes.float32, "fp32")
+        if value == 1 and not param.do_not_specialize:
+            return ArgumentType(constexpr(1))
+        kind = integer_type(value)
+        slot = "uint" if kind is dtypes.uint64 else "int"
+        return ArgumentType(kind, slot, align and value % ALIGNMENT == 0)
+
+
+def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
+    if fixed.is_floating():
+        if fixed.name not in ("fp32", "fp64"):
+            return ArgumentType(dtypes.float32, "fp32")
+        return ArgumentType(fixed, fixed.name)
+    if isinstance(value, float):
+        raise LaunchError(f"it is annotated {fixed}, and {value!r} is a float")
+    if fixed.is_bool():
+        return ArgumentType(fixed, "bool")
+    bits = fixed.primitive_bitwidth
+    low, high = (0, 1 << bits) if fixed.is_int_unsigned() else (-(1 << bits - 1), 1 << bits - 1)
+    if not low <= value < high:
+        raise LaunchError(f"{value} does not fit its annotated type {fixed}")
+    slot = "uint" if fixed.is_int_unsigned() else "int"
+    return ArgumentType(fixed, slot, align and value % ALIGNMENT == 0)
+
+
+def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
+    """(native kind, value to pass) of each slot: tuples leave one a runtime item."""
+    if kind.kind != "tuple":
+        return [(kind.kind, native_value(kind, value))] if kind.kind else []
+    slots = []
+    for item_type, item in zip(kind.type, value, strict=True):
+        if isinstance(item_type, constexpr):
+            continue
+        item_kind = "tuple" if isinstance(item_type, tuple) else slot_kind(item_type)
+        slots += flatten(ArgumentType(item_type, item_kind), item)
+    return slots
+
+
+def slot_kind(kind: Any) -> str:
+    """The native kind of a value of type `kind` once `native_value` has made it plain."""
+    if kind.is_ptr():
+        return "address"
+    if kind.is_floating():
+        return "fp64" if kind.is_fp64() else "fp32"
+    if kind.is_bool():
+        return "bool"
+    return "uint" if kind.is_int_unsigned() else "int"
+
+
+def native_value(kind: ArgumentType, value: Any) -> Any:
+    """`value` as the native launcher takes it: addresses and plain numbers."""
+    if kind.kind == "numpy":
+        return value
+    if kind.kind == "address":
+        return array_address(value)[0]
+    return value.item() if is_numpy_scalar(value) else value
+
+
+def read_only(value: Any) -> bool:
+    """Whether `value` is an array that says it must not be written."""
+    flags = getattr(value, "flags", None)
+    if flags is not None and hasattr(flags, "writeable"):
+        return not flags.writeable
+    interface = getattr(value, "__array_interface__", None)
+    return bool(interface and interface["data"][1]) if isinstance(interface, dict) else False
+
+
+def numpy_address_reader() -> Callable[[Any], int]:
+    """A fast function from a NumPy array to its address; checked on a sample, else the plain way."""
+    import numpy
+
+    from tilewright.runtime.drivers.cpu import driver
+
+    read = driver().array_address
+    for sample in (numpy.arange(3), numpy.zeros((2, 2), numpy.float32)[1:]):
+        if read(sample) != sample.ctypes.data:
+            return lambda array: array.ctypes.data
+    return read
+
+
+def parse_type(text: str) -> ArgumentType | None:
+    """A signature's type: "*fp32", "i32", with ":16" for divisible by 16. None if it is none."""
+    name, _, divisor = text.partition(":")
+    try:
+        kind = dtypes.from_short_name(name)
+    except (KeyError, IndexError):
+        return None
+    divisible = divisor == "16"
+    return ArgumentType(kind, slot_kind(kind), divisible)
