@@ -69,11 +69,8 @@ class Arithmetic(Casts):
             other = self.filled(number, tensor.type)
             return (other, tensor) if number_a else (tensor, other)
         kind = promote(a.dtype, b.dtype, divides)
-        a, b = self.broadcast_all(
-            [self.convert(a, kind), self.convert(b, kind)],
-            f"{what} of {describe(a)} and {describe(b)}",
-        )
-        return a, b
+        x, y = self.broadcast_all([self.convert(a, kind), self.convert(b, kind)], what, (a, b))
+        return x, y
 
     # ---- operators -----------------------------------------------------------------------------
 

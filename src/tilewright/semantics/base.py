@@ -113,8 +113,13 @@ class SemanticsBase:
             return x
         return self.emit("tile.broadcast", [x], x.type.with_shape(shape))
 
-    def common_shape(self, values: Sequence[TensorValue], what: str) -> tuple[int, ...]:
-        """The shape that all `values` broadcast to. Raises KernelTypeError naming them."""
+    def common_shape(
+        self, values: Sequence[TensorValue], what: str, shown: Sequence[Any] | None = None
+    ) -> tuple[int, ...]:
+        """The shape that all `values` broadcast to. Raises KernelTypeError naming them.
+
+        `shown` are the user's operands when `values` have been converted.
+        """
         rank = max((v.ndim for v in values), default=0)
         shape = [1] * rank
         for value in values:
@@ -122,7 +127,7 @@ class SemanticsBase:
                 if shape[position] == 1:
                     shape[position] = extent
                 elif extent not in (1, shape[position]):
-                    kinds = " and ".join(type_text(v.type) for v in values)
+                    kinds = " and ".join(describe(v) for v in shown or values)
                     raise KernelTypeError(
                         f"shapes do not fit in {what}: {kinds} (dimension {position}:"
                         f" {shape[position]} and {extent})",
@@ -130,9 +135,11 @@ class SemanticsBase:
                     )
         return tuple(shape)
 
-    def broadcast_all(self, values: Sequence[TensorValue], what: str) -> list[TensorValue]:
+    def broadcast_all(
+        self, values: Sequence[TensorValue], what: str, shown: Sequence[Any] | None = None
+    ) -> list[TensorValue]:
         """All `values` in their common shape."""
-        shape = self.common_shape(values, what)
+        shape = self.common_shape(values, what, shown)
         return [self.broadcast_shape(v, shape) for v in values]
 
     # ---- checking arguments --------------------------------------------------------------------

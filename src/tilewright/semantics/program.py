@@ -52,12 +52,15 @@ class Program(Arithmetic):
 
     def full(self, shape: Any, value: Any, dtype: Any) -> TensorValue:
         """A tile of `shape` filled with a number or a scalar tensor."""
-        extents = self.shape_argument(shape, "tl.full")
+        return self._full("tl.full", shape, value, dtype)
+
+    def _full(self, what: str, shape: Any, value: Any, dtype: Any) -> TensorValue:
+        extents = self.shape_argument(shape, what)
         kind = self.known_dtype(dtype)
         value = unwrap_constexpr(value)
         if isinstance(value, TensorValue):
             if value.numel != 1:
-                raise KernelTypeError(f"tl.full: value must be a scalar, got {describe(value)}")
+                raise KernelTypeError(f"{what}: value must be a scalar, got {describe(value)}")
             scalar = self.convert(self.item(value) if value.shape else value, kind)
         elif kind.is_ptr():
             scalar = self.convert(self.to_tensor(value), kind)
@@ -69,7 +72,7 @@ class Program(Arithmetic):
 
     def zeros(self, shape: Any, dtype: Any) -> TensorValue:
         """A tile of zeros."""
-        return self.full(shape, 0, dtype)
+        return self._full("tl.zeros", shape, 0, dtype)
 
     def zeros_like(self, input: Any) -> TensorValue:
         """Zeros with the shape and type of `input`."""
