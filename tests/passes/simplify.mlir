@@ -148,3 +148,36 @@ func.func @reciprocal_shapes(%p: tensor<4x8x!tile.ptr<f32>>, %x: tensor<4x8xf32>
   tile.store %p, %w : tensor<4x8x!tile.ptr<f32>>, tensor<4x8xf32>
   func.return
 }
+
+// -----
+// Constants: wrapping, signed and unsigned, shifts; division by zero stays for run time.
+// CHECK-LABEL: @constants
+func.func @constants(%p: !tile.ptr<i32>, %q: !tile.ptr<f32>) {
+  // CHECK-NEXT: [[ZERO:%.+]] = arith.constant 0 : i32
+  // CHECK-NEXT: [[SEVEN:%.+]] = arith.constant -7 : i32
+  // CHECK-NEXT: [[A:%.+]] = arith.constant -3 : i32
+  // CHECK-NEXT: [[B:%.+]] = arith.constant 2147483644 : i32
+  // CHECK-NEXT: [[C:%.+]] = arith.constant -1 : i32
+  // CHECK-NEXT: [[D:%.+]] = arith.constant 1 : i32
+  // CHECK-NEXT: [[E:%.+]] = arith.divsi [[SEVEN]], [[ZERO]] : i32
+  // CHECK: arith.constant 0xff800000 : f32
+  %zero = arith.constant 0 : i32
+  %two = arith.constant 2 : i32
+  %m7 = arith.constant -7 : i32
+  %a = arith.divsi %m7, %two : i32
+  %b = arith.divui %m7, %two : i32
+  %c = arith.remsi %m7, %two : i32
+  %l = tile.cmpi "ugt", %m7, %two : i32, i32 to i1
+  %d = arith.extui %l : i1 to i32
+  %e = arith.divsi %m7, %zero : i32
+  tile.store %p, %a : !tile.ptr<i32>, i32
+  tile.store %p, %b : !tile.ptr<i32>, i32
+  tile.store %p, %c : !tile.ptr<i32>, i32
+  tile.store %p, %d : !tile.ptr<i32>, i32
+  tile.store %p, %e : !tile.ptr<i32>, i32
+  %f0 = arith.constant 0.0 : f32
+  %inf = arith.constant 0x7F800000 : f32
+  %f = arith.subf %f0, %inf : f32
+  tile.store %q, %f : !tile.ptr<f32>, f32
+  func.return
+}

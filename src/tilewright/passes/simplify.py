@@ -29,8 +29,8 @@
 
 Relies on: nothing. Can run anywhere, and runs again wherever a pass leaves things to tidy up.
 
-Guarantees: bitwise the same results. Constants are folded by the interpreter's own functions, so there
-is one definition of every operation. Also: arithmetic on equal lanes is done once and splat;
+Guarantees: bitwise the same results. Constants are folded only where the result is beyond dispute (see
+`folding/constants.py`), so there stays one definition of every operation. Also: arithmetic on equal lanes is done once and splat;
 compositions of splat, broadcast, expand_dims, reshape and trans collapse; extensions and truncations
 in a row become one; branches with a known condition and loops of no or one iteration go; results and
 carried values that nothing needs go; dead operations go.
