@@ -110,7 +110,7 @@ class Expressions(WhileLoops):
         """Admit the value of global `path`, and record it if it is plain data."""
         check_global(path, value)
         if is_plain(value):
-            self.globals_read[self.frame.fn, path] = value
+            self.globals_read[self.frame.fn, path] = dtypes.unwrap_constexpr(value)
         return dtypes.unwrap_constexpr(value)
 
     def expr_Attribute(self, node: ast.Attribute) -> Any:

@@ -13,7 +13,7 @@ from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
 from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.loops import Carried, Loops, RangeValue, discard, tensor_triples
+from tilewright.frontend.loops import Carried, Loops, RangeValue, tensor_triples
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
@@ -103,8 +103,8 @@ class WhileLoops(Loops):
             at_head = [(c, self._after_test(c)) for c in carried]
             self._refuse_walrus(node, before)
         if isinstance(condition, bool) and not condition:
-            discard(head)
             frame.env, frame.loop = outer_env, outer
+            self._only_test(head, at_head)
             return
         if isinstance(condition, bool):
             self._require_exit(breaks)
@@ -119,6 +119,21 @@ class WhileLoops(Loops):
         self._emit_while(node, head, body, condition, at_head, ends, before)
         frame.loop = outer
         self.after_loop(rest if returns else None, saved)
+
+    def _only_test(self, head: Block, at_head: list[tuple[Carried, Any]]) -> None:
+        """The test is false at once: what it does is done in front, and there is no loop."""
+        initial = [v.handle for c, _ in at_head for v in leaves(c.initial)]
+        replaced: dict[SSAValue, SSAValue] = dict(zip(head.args, initial, strict=True))
+        for argument, value in replaced.items():
+            argument.replace_all_uses_with(value)
+        for op in list(head.ops):
+            op.detach()
+            self.builder.current.add_op(op)
+        for c, tested in at_head:
+            handles = [v.handle for v in leaves(tested)]
+            if any(handle not in replaced for handle in handles):
+                fresh = iter([replaced.get(handle, handle) for handle in handles])
+                self.frame.env[c.name] = _with_handles(self, tested, fresh)
 
     def _guarded(self, test: Callable[[], bool | SSAValue], breaks: bool) -> bool | SSAValue:
         """The loop's condition: not broken out of, and the test, which a `break` skips."""
