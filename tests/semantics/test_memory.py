@@ -148,3 +148,16 @@ def test_atomics(place, show):
         tl.atomic_and(place(np.zeros(1, np.float32), t.float32, 900), 1)
     with pytest.raises(KernelTypeError, match="sem is 'strong'"):
         tl.atomic_add(pointer, 1, sem="strong")
+
+
+def test_descriptor_atomics_and_infinite_other(matrix, place, show):
+    desc = tl.make_tensor_descriptor(matrix[1], [M, N], [N, 1], [4, 8])
+    counts = place(np.ones((4, 4), np.int32), t.int32, 4096)
+    whole = tl.make_tensor_descriptor(counts, [4, 4], [4, 1], [2, 4])
+    whole.atomic_add([3, 1], tl.full((2, 4), 5, tl.int32))
+    lanes = tl.arange(0, 16)
+    expected = np.ones((4, 4))
+    expected[3, 1:] = 6
+    np.testing.assert_array_equal(show(tl.load(counts + lanes)), expected.ravel())
+    x = tl.load(counts + lanes, mask=lanes < 4, other=-float("inf"))
+    assert show(x)[:4].tolist() == [1, 1, 1, 1] and desc.load([0, 0]).shape == (4, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tilewright import dtypes as t
@@ -69,6 +70,18 @@ class Casts(SemanticsBase):
         if target.is_floating():
             return self._int_to_float(x, target)
         return self._int_to_int(x, target)
+
+    def _number_as(self, value: Any, kind: Any) -> TensorValue:
+        """A tensor converted to scalar type `kind`, or a Python number as a constant of it."""
+        if kind.is_ptr() or not isinstance(value, bool | int | float):
+            return self.convert(self.to_tensor(value), kind)
+        if kind.is_bool():
+            return self.constant(value != 0, kind)
+        if kind.is_int() and isinstance(value, float):
+            if not math.isfinite(value):  # unspecified, as for a tensor
+                return self.convert(self.to_tensor(value), kind)
+            value = int(value)
+        return self.constant(value, kind)
 
     def _as(self, name: str, x: TensorValue, target: Any) -> TensorValue:
         return self.emit(name, [x], target.with_shape(x.shape))

@@ -13,7 +13,6 @@ from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.program import Program
-from tilewright.semantics.promotion import integer_range
 from tilewright.semantics.values import TensorValue, describe, type_text
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
@@ -65,6 +64,12 @@ class TensorDescriptor(NamedTuple):
     def store(self, offsets: Any, value: Any) -> None:
         """Write a block at `offsets`; elements outside the array are dropped."""
         self._semantics.store_tensor_descriptor(self, offsets, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """`atomic_add(offsets, value)` and its kin."""
+        if not name.startswith("atomic_"):
+            raise AttributeError(f"a tensor descriptor has no attribute '{name}'")
+        return self._semantics.attribute(self, name)
 
 
 class Memory(Program):
@@ -159,15 +164,6 @@ class Memory(Program):
                 help="add offsets to a pointer argument: x_ptr + offsets",
             )
         return pointer
-
-    def _number_as(self, value: Any, kind: Any) -> TensorValue:
-        """A tensor converted to `kind`, or a Python number as a constant of it."""
-        if isinstance(value, bool | int | float) and not kind.is_ptr():
-            if kind.is_int() and isinstance(value, float):
-                low, high = integer_range(kind)
-                value = 0 if value != value else int(max(low, min(high, value)))
-            return self.constant(value != 0 if kind.is_bool() else value, kind)
-        return self.convert(self.to_tensor(value), kind)
 
     def _to_access_shape(
         self, what: str, name: str, value: TensorValue, pointer: TensorValue

@@ -62,12 +62,8 @@ class Program(Arithmetic):
             if value.numel != 1:
                 raise KernelTypeError(f"{what}: value must be a scalar, got {describe(value)}")
             scalar = self.convert(self.item(value) if value.shape else value, kind)
-        elif kind.is_ptr():
-            scalar = self.convert(self.to_tensor(value), kind)
         else:
-            if kind.is_int() and isinstance(value, float):
-                value = int(value)
-            scalar = self.constant(bool(value) if kind.is_bool() else value, kind)
+            scalar = self._number_as(value, kind)
         return self.splat(scalar, extents)
 
     def zeros(self, shape: Any, dtype: Any) -> TensorValue:
