@@ -224,6 +224,18 @@ def test_read_only_and_unwritten_arrays_are_not_copied():
     assert Snapshot([x, 1.5]).nbytes == 0
 
 
+def test_wrapped_arrays_and_tuples_of_arrays():
+    from tilewright.runtime.snapshot import Snapshot
+    from tilewright.runtime.specialize import reinterpret
+
+    x, y = np.zeros(4, np.int8), np.zeros(4)
+    kept = Snapshot([reinterpret(x, np.dtype(np.uint8)), (1, [y])])
+    x += 1
+    y += 1
+    kept.restore()
+    assert not x.any() and not y.any()
+
+
 def test_reset_to_zero_and_restore_value_before_every_run():
     class Records(FakeKernel):
         seen = []
@@ -326,6 +338,15 @@ def test_warmup_compiles_all():
     x, out = arrays()
     assert len(tuned(kernel, blocks(4, 8)).warmup(x, out, 8, grid=(1,))) == 2
     assert kernel.compiled == [4, 8] and not kernel.runs
+
+
+def test_nothing_is_timed_when_kernels_run_as_python(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    kernel = FakeKernel()
+    tuner = tuned(kernel, blocks(8, 4))
+    x, out = arrays()
+    tuner[(1,)](x, out, 8)
+    assert [run[0] for run in kernel.runs] == [8] and not tuner.cache and not kernel.compiled
 
 
 def test_printing(monkeypatch, capsys):

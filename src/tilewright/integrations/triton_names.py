@@ -115,7 +115,7 @@ _TABLES = {
         Names(
             "triton.compiler",
             {
-                "CompiledKernel": "tilewright.runtime.jit:CompiledKernel",
+                "CompiledKernel": "tilewright.runtime.compiled:CompiledKernel",
                 "GPUTarget": _DRIVER["GPUTarget"],
             }
             | _some(_ERRORS, "CompilationError", "UnsupportedLanguageConstruct"),
@@ -123,7 +123,7 @@ _TABLES = {
         ),
         Names(
             "triton.compiler.compiler",
-            {"CompiledKernel": "tilewright.runtime.jit:CompiledKernel"}
+            {"CompiledKernel": "tilewright.runtime.compiled:CompiledKernel"}
             | {"GPUTarget": _DRIVER["GPUTarget"]},
         ),
         Names("triton.compiler.errors", dict(_ERRORS)),

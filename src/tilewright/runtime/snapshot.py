@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,8 @@ def memory_range(value: Any) -> MemoryRange | None:
         return _torch_range(value.detach()) if value.device.type == "cpu" else None
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _numpy_range(value) if value.flags.writeable else None
+    if hasattr(value, "base") and hasattr(value, "data_ptr"):  # a TensorWrapper
+        return memory_range(value.base)
     if hasattr(value, "__dlpack__") and not isinstance(value, (int, float)):
         return _dlpack_range(value)
     return None
@@ -97,6 +99,15 @@ def _merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
     return merged
 
 
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and those in tuples and lists among them."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
 class Snapshot:
     """A copy of the memory behind some arguments; `restore()` writes it back, any number of times.
 
@@ -104,7 +115,7 @@ class Snapshot:
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        values = list(values)
+        values = list(_flat(values))
         found = [memory_range(value) for value in values]
         self._host = [
             (part, ctypes.string_at(part.start, part.size))

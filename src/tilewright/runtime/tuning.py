@@ -121,7 +121,7 @@ class Tuner:
         result: dict[str, Any] = {}
         with _progress(len(configs)) as advance:
             working, written = self._compile(configs, advance)
-            snapshot = Snapshot([self.task.named[n] for n in written if n in self.task.named])
+            snapshot = Snapshot(self._values(written))
             best = min(known, default=math.inf)
             try:
                 for config in working:
@@ -161,6 +161,17 @@ class Tuner:
         if plan is None:
             return list(self.task.named)
         return [a.name for a in plan.arguments if a.kind == "pointer" and a.written]
+
+    def _values(self, names: Sequence[str]) -> list[Any]:
+        """The arguments with these names; a slot of a tuple is named after its parameter."""
+        named = self.task.named
+        slots = [name for name in names if name not in named]
+        return [
+            value
+            for name, value in named.items()
+            if name in names
+            or (isinstance(value, tuple) and any(slot.startswith(name) for slot in slots))
+        ]
 
     def _time(self, config: Config, snapshot: Snapshot, best: float) -> list[float]:
         task = self.task
@@ -231,6 +242,7 @@ class Tuner:
         return TuningRecord(
             {
                 "kernel": str(source),
+                "compiler": compiler_text(),
                 "target": target_text(task.args),
                 "threads": str(now.num_threads or "all"),
                 "disabled": ",".join(now.disabled_passes),
@@ -256,6 +268,13 @@ def target_text(args: Sequence[Any]) -> str:
         import platform
 
         return f"{family}:{platform.machine()}:{platform.processor()}"
+
+
+def compiler_text() -> str:
+    """What stands for the compiler's own code: other code runs at other speeds."""
+    from tilewright.runtime.compiler import own_content, tool_versions
+
+    return " ".join((own_content(), *tool_versions()))
 
 
 def _set_zero(value: Any) -> None:
