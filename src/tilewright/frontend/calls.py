@@ -52,7 +52,7 @@ class KernelBuilder(Statements):
 
     # ---- calls ---------------------------------------------------------------------------------
 
-    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.Call) -> Any:
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
         if isinstance(function, BoundMethod):
             return self._language_call(function.value, function.name, args, keywords)
         if isinstance(function, KernelFunction):
@@ -97,7 +97,7 @@ class KernelBuilder(Statements):
         if not is_container and (has_tensor(args) or has_tensor(list(keywords.values()))):
             twin = self._language_twin(function)
             if twin is not None:
-                return self.call(twin, args, keywords, ast.Call())
+                return self.call(twin, args, keywords, self.frame.node)
             raise KernelTypeError(
                 f"{name}() is a plain Python function and cannot take values known only at run "
                 f"time ({', '.join(describe(a) for a in args)})",

@@ -84,7 +84,7 @@ class IRBuilder:
 
     def insert(self, op: Operation) -> Operation:
         """Put `op` at the end of the current block, at the current source location."""
-        op.location = self.location()
+        op.location = self.location()  # pyright: ignore
         self.current.add_op(op)
         return op
 

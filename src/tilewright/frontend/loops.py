@@ -7,7 +7,7 @@ loop may read. `break`, and `return` inside a loop, become a carried flag in an 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from tilewright.frontend.values import (
     Leaf,
     constant,
     like,
+    number_fits,
     same_value,
     widened,
 )
@@ -256,7 +257,8 @@ class Loops(ControlFlow):
             if isinstance(value, _NUMBERS):
                 if same_value(value, c.before):
                     return value
-                value = constant(self, value, literal_type(value))
+                fits = number_fits(value, inside.type)
+                value = constant(self, value, inside.type if fits else literal_type(value))
             if isinstance(value, TensorValue):
                 if value.type == inside.type:
                     return value
@@ -265,9 +267,9 @@ class Loops(ControlFlow):
         elif (
             isinstance(inside, tuple | list)
             and type(inside) is type(value)
-            and len(inside) == len(value)
+            and len(inside) == len(value)  # pyright: ignore
         ):
-            pairs = zip(inside, value, strict=True)
+            pairs = zip(inside, value, strict=True)  # pyright: ignore
             return like(inside, [self.fit(c, a, b) for a, b in pairs])
         raise self._unstable(c, inside, value)
 
@@ -419,7 +421,7 @@ class Loops(ControlFlow):
         self,
         ends: list[tuple[Carried, Any]],
         kept: list[Kept],
-        results: list[SSAValue],
+        results: Sequence[SSAValue],
     ) -> None:
         by_inside = {id(inside): r for (_, inside, _), r in zip(kept, results, strict=True)}
         for c, _ in ends:

@@ -130,9 +130,9 @@ class WhileLoops(Loops):
             op.detach()
             self.builder.current.add_op(op)
         for c, tested in at_head:
-            handles = [v.handle for v in leaves(tested)]
+            handles: list[SSAValue] = [v.handle for v in leaves(tested)]
             if any(handle not in replaced for handle in handles):
-                fresh = iter([replaced.get(handle, handle) for handle in handles])
+                fresh = iter([replaced.get(h, h) for h in handles])
                 self.frame.env[c.name] = _with_handles(self, tested, fresh)
 
     def _guarded(self, test: Callable[[], bool | SSAValue], breaks: bool) -> bool | SSAValue:
@@ -238,7 +238,7 @@ class WhileLoops(Loops):
         return result
 
 
-def _handle(value: Any, default: SSAValue | None = None) -> SSAValue | None:
+def _handle(value: Any, default: SSAValue) -> SSAValue:
     return value.handle if isinstance(value, TensorValue) else default
 
 

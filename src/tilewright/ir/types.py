@@ -29,7 +29,7 @@ _FLOATS: dict[str, AnyFloat] = {
     "fp32": Float32Type(),
     "fp64": Float64Type(),
 }
-_FLOAT_NAMES = {attr: name for name, attr in _FLOATS.items()}
+_FLOAT_NAMES: dict[Attribute, str] = {attr: name for name, attr in _FLOATS.items()}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -41,7 +41,7 @@ def ir_type(language_type: Any) -> Attribute:
     if isinstance(language_type, dtypes.block_type):
         return TensorType(ir_type(language_type.scalar), language_type.shape)
     if isinstance(language_type, dtypes.pointer_type):
-        return type_class("tile.ptr")(ir_type(language_type.element_ty))
+        return type_class("tile.ptr")(ir_type(language_type.element_ty))  # pyright: ignore
     if isinstance(language_type, dtypes.dtype):
         if language_type.is_floating():
             return _FLOATS[language_type.name]
