@@ -8,7 +8,7 @@ import pytest
 
 from tilewright import dtypes
 from tilewright.errors import KernelTypeError
-from tilewright.frontend import build, current_global
+from tilewright.frontend import build
 from tilewright.ir.location import location_of
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
@@ -86,10 +86,6 @@ def test_globals_are_recorded():
     assert read["FOUR"] == 4
     assert read["WIDTH"] == 8
     assert {fn for fn, _ in kernel.globals_read} == {kernels.globals_read}
-    for (fn, path), value in kernel.globals_read.items():
-        assert current_global(fn, path) == value
-    with pytest.raises(LookupError):
-        current_global(kernels.globals_read, "SETTINGS.outer")
 
 
 def test_dynamic_if():

@@ -47,13 +47,3 @@ def build(
 
     debug = bool(getattr(options, "debug", False))
     return build_module(fn, signature, divisibility or {}, debug, name)
-
-
-def current_global(fn: KernelFunction, path: str) -> Any:
-    """The present value of a key of `BuiltKernel.globals_read`, to tell whether a cached kernel is stale.
-
-    Needs no IR stack. Raises LookupError when the name is gone.
-    """
-    from tilewright.frontend.frame import current_global as look_up
-
-    return look_up(fn, path)

@@ -129,22 +129,6 @@ def _closure(fn: KernelFunction) -> dict[str, Any]:
     return found
 
 
-def current_global(fn: KernelFunction, path: str) -> Any:
-    """What the dotted `path` of `BuiltKernel.globals_read` is now. Raises LookupError if it is gone."""
-    first, *others = path.split(".")
-    for scope in (_closure(fn), fn.fn.__globals__, vars(builtins)):
-        if first in scope:
-            value = scope[first]
-            break
-    else:
-        raise LookupError(path)
-    for name in others:
-        if not hasattr(value, name):
-            raise LookupError(path)
-        value = getattr(dtypes.unwrap_constexpr(value), name)
-    return dtypes.unwrap_constexpr(value)
-
-
 def is_plain(value: Any) -> bool:
     """Whether a global of this value can be part of a cache key: numbers, text, types, tuples."""
     if isinstance(value, tuple):
