@@ -29,14 +29,15 @@ class Linalg(Reductions):
     ) -> TensorValue:
         """`input @ other (+ acc)` on the last two dimensions.
 
-        Accumulates in fp32 (fp64 for fp64, int32 for integers) unless `acc` or `out_dtype` say
+        Accumulates in fp32 (fp64 for fp64, int32 or int64 for integers) unless `acc` or `out_dtype` say
         fp16. Leading dimensions are batches and must agree.
         """
         a, b = self._dot_operands(input, other)
         kind = self._dot_type(a, b, unwrap_constexpr(acc), unwrap_constexpr(out_dtype))
         if a.dtype.is_int() and a.dtype.is_int_unsigned():
             # The IR is signless and its products are signed: unsigned values need one more bit.
-            a, b = self.convert(a, t.int32), self.convert(b, t.int32)
+            signed = t.int64 if a.dtype.primitive_bitwidth == 64 else t.int32
+            a, b = self.convert(a, signed), self.convert(b, signed)
         precision = self._dot_precision(input_precision, allow_tf32)
         shape = (*a.shape[:-1], b.shape[-1])
         if unwrap_constexpr(acc) is None:
@@ -81,7 +82,7 @@ class Linalg(Reductions):
     def _dot_type(self, a: TensorValue, b: TensorValue, acc: Any, out: Any) -> Any:
         """The accumulator's type, checked against `acc` and `out_dtype`."""
         if a.dtype.is_int():
-            allowed: tuple[Any, ...] = (t.int32,)
+            allowed: tuple[Any, ...] = (t.int64 if a.dtype.primitive_bitwidth == 64 else t.int32,)
         elif a.dtype.is_fp64():
             allowed = (t.float64,)
         elif a.dtype.is_fp16() or a.dtype.is_fp8():
