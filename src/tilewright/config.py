@@ -79,8 +79,7 @@ def current() -> Config:
 #: variables that a launch looks at: they choose how a kernel is compiled or run
 _LAUNCH_VARIABLES = (
     "TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", "TILEWRIGHT_DEBUG", "TRITON_DEBUG",
-    "TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE", "TILEWRIGHT_DISABLE",
-    "TILEWRIGHT_CPU_FEATURES_OFF", "TILEWRIGHT_NUM_THREADS",
+    "TILEWRIGHT_DISABLE", "TILEWRIGHT_CPU_FEATURES_OFF",
 )  # fmt: skip
 
 

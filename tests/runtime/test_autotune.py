@@ -105,6 +105,19 @@ def test_new_key_or_dtype_tunes_again_and_old_ones_do_not():
         tuner.get_best_config(77)
 
 
+def test_clearing_the_cache_and_keys_by_keyword_tune_again():
+    kernel = FakeKernel()
+    tuner = tuned(kernel, blocks(4, 8))
+    x, out = arrays()
+    for _ in range(3):
+        tuner[(1,)](x, out, n=8)
+        tuner[(1,)](x, out, 8)
+    assert len(tuner.cache) == 1
+    tuner.cache.clear()
+    tuner[(1,)](x, out, 8)
+    assert len(tuner.cache) == 1
+
+
 def test_ties_go_to_the_first_in_the_list():
     tuner = tuned(FakeKernel(), blocks(8, 4, 16), do_bench=lambda fn, quantiles: next(times))
     times = iter([[1.015, 1, 2], [1.0, 1, 2], [1.03, 1, 2]])
@@ -329,8 +342,11 @@ def test_wrong_names_and_conflicts():
         tuned(FakeKernel(), [{"BLOCK": 4}])
     x, out = arrays()
     for configs in (blocks(4), blocks(4, 8)):
-        with pytest.raises(LaunchError, match="'BLOCK' is given by the launch and by"):
-            tuned(FakeKernel(), configs)[(1,)](x, out, 8, BLOCK=4)
+        tuner = tuned(FakeKernel(), configs)
+        for _ in range(2):
+            with pytest.raises(LaunchError, match="'BLOCK' is given by the launch and by"):
+                tuner[(1,)](x, out, 8, BLOCK=4)
+            tuner[(1,)](x, out, 8)
 
 
 def test_warmup_compiles_all():

@@ -19,7 +19,6 @@ from typing import Any
 from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
-from tilewright.errors import CompilationError
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
@@ -67,13 +66,6 @@ def _compile(
 ) -> Artifact:
     from tilewright import frontend
 
-    try:
-        _ = kernel.src
-    except (OSError, TypeError) as error:
-        raise CompilationError(
-            f"the source of kernel {kernel.__name__} is not to be had: {error}",
-            help="define kernels in a file or a notebook cell",
-        ) from None
     types = {name: item.type for name, item in signature.items()}
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
     built = frontend.build(kernel, types, divisors, options, kernel.symbol(signature))

@@ -13,7 +13,7 @@ from typing import Any, overload
 from tilewright import dtypes
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.dtypes import constexpr
-from tilewright.errors import LaunchError
+from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
 from tilewright.runtime.interface import KernelInterface
@@ -205,7 +205,18 @@ class JITFunction(KernelFunction, KernelInterface):
     def dependencies(self) -> Dependencies:
         """Sources and values that the code depends on, as of the first time somebody asked."""
         if self._dependencies is None:
-            self._dependencies = dependencies_of(self)
+            try:
+                self._dependencies = dependencies_of(self)
+            except (OSError, TypeError) as error:
+                raise CompilationError(
+                    f"the source of kernel {self.__name__} is not to be had: {error}",
+                    help="define kernels in a file or a notebook cell",
+                ) from None
+        return self._dependencies
+
+    @property
+    def known_dependencies(self) -> Dependencies | None:
+        """`dependencies` if they were asked for already."""
         return self._dependencies
 
     def dependencies_hold(self) -> bool:

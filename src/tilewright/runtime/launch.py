@@ -59,6 +59,7 @@ class Launcher:
         self._fast: dict[tuple[type, ...], Callable[..., Any]] = {}
         self._keys: dict[tuple[type, ...], tuple[Callable[..., Any], dict[Any, Any]]] = {}
         self._lock = threading.RLock()
+        self._seen: Any = None
         self._check_parameters()
 
     def _check_parameters(self) -> None:
@@ -108,10 +109,10 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         test, variables = config.launch_variables_test()
         scope: dict[str, Any] = {
             "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": self.slow,
-            "_tw_error": TilewrightError, "_tw_strip": without_own_frames,
+            "_tw_error": TilewrightError, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
-            "_tw_grid": self._grid, "_tw_option_key": launch_options.fast_key,
+            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key,
             "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": _wide,
             **values,
         }  # fmt: skip
@@ -142,22 +143,18 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             grid = grid(dict(zip(names, values, strict=True)))
         return grid_extents(grid)
 
+    def shown(self, error: TilewrightError) -> TilewrightError:
+        """`error` as the user gets it."""
+        if isinstance(error, LaunchError) and error.location is None:
+            self._locate(error)
+        return without_own_frames(error)
+
     # ---- the slow way --------------------------------------------------------------------------------
 
     def slow(
         self, values: tuple[Any, ...], extra: tuple[Any, ...], grid: Any, warmup: bool, options: Any
     ) -> Any:
         """Check everything, compile if needed, launch, and prepare the fast way."""
-        try:
-            return self._slow(values, extra, grid, warmup, options)
-        except LaunchError as error:
-            if error.location is None:
-                self._locate(error)
-            raise
-
-    def _slow(
-        self, values: tuple[Any, ...], extra: tuple[Any, ...], grid: Any, warmup: bool, options: Any
-    ) -> Any:
         self._check_binding(values, extra, options)
         if warmup:
             values = tuple(MockTensor.wrap_dtype(v) for v in values)
@@ -218,8 +215,10 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     def refresh(self) -> None:
         """Forget what was compiled if a global that the kernel reads has another value now."""
         if not self.kernel.dependencies_hold():
+            self.kernel.forget_dependencies()
+        if self._seen is not self.kernel.known_dependencies:
             with self._lock:
-                self.kernel.forget_dependencies()
+                self._seen = self.kernel.dependencies
                 self.compiled.clear()
                 for _, entries in self._keys.values():
                     entries.clear()
@@ -245,6 +244,8 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         with lock:  # two threads that need the same kernel compile it once; others go on
             found = self.compiled.get(key)
             if found is None:
+                if self._seen is None:
+                    self._seen = self.kernel.dependencies
                 signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
                 found = self.compiled[key] = compile_kernel(self.kernel, signature, options)
         return found
@@ -425,7 +426,7 @@ class _KeyCode:
 
     def body(self) -> str:
         """Statements of the fast way, inside the generated function's `try`."""
-        names = "".join(f", {p.name}" for p in self.params)
+        names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
         tests = " and ".join(
             [*self._tests, "not _tw_extra", "not warmup", "not _tw_hooks", "grid is not _tw_missing"]
         )
@@ -440,7 +441,10 @@ class _KeyCode:
             + "".join(f" and {a}" for a in self._addresses)
             + ":",
             "            if grid.__class__ is not tuple:",
-            f"                grid = _tw_grid(grid{names})",
+            "                if _tw_callable(grid):",
+            f"                    grid = grid({{{names}}})",
+            "                if grid.__class__ is not tuple:",
+            "                    grid = _tw_extents(grid)",
             f"            _tw_r = _tw_found[0](grid{''.join(', ' + c for c in self._call)})",
             "            if _tw_r is None:",
             "                return _tw_found[1]",

@@ -55,8 +55,12 @@ class MockTensor:
         kind = type(value)
         if isinstance(value, dtype) or (kind.__name__, kind.__module__) == ("dtype", "torch"):
             return MockTensor(value)
-        if kind.__module__.startswith("numpy") and hasattr(value, "itemsize"):
-            return value if hasattr(value, "ndim") and hasattr(value, "dtype") else MockTensor(value)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and (
+            isinstance(value, numpy.dtype)
+            or (isinstance(value, type) and issubclass(value, numpy.generic))
+        ):
+            return MockTensor(value)
         return value
 
 
@@ -110,6 +114,8 @@ def element_type(array_dtype: Any) -> dtype:
         if isinstance(array_dtype, dtype):
             return array_dtype
         name = getattr(array_dtype, "name", None) or str(array_dtype)
+        if isinstance(array_dtype, type):
+            name = array_dtype.__name__.rstrip("_")
         swapped = getattr(array_dtype, "isnative", True) is False
         try:
             if swapped:
