@@ -22,6 +22,8 @@ from tilewright.runtime.tuning import Tuner, TuningTask
 from tilewright.runtime.tuning_config import Config, effective_options
 
 Hook = Callable[..., Any]
+_Choice = tuple[Config, dict[str, Any]]
+_FAST_ENTRIES = 4096
 
 __all__ = ["Autotuner", "Config", "autotune"]
 
@@ -94,7 +96,9 @@ class Autotuner(KernelInterface):
         self.nargs: dict[str, Any] | None = None
         self._defaults = parameter_defaults(fn)
         self._lock = threading.RLock()
+        self._fast: dict[Any, tuple[tuple[Hashable, ...], _Choice]] = {}
         self._check_names()
+        self._key_places = [self.arg_names.index(name) for name in self.keys]
 
     def _check_names(self) -> None:
         for what, names in (
@@ -134,14 +138,35 @@ class Autotuner(KernelInterface):
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch with the chosen configuration, tuning first when the key is new."""
-        self.nargs = dict(zip(self.arg_names, args, strict=False))
         if warmup:
+            self.nargs = dict(zip(self.arg_names, args, strict=False))
             return self._compile_all(args, grid, kwargs)
-        config = self._choose(args, grid, kwargs)
+        config, options = self._known(args, kwargs) or self._choose(args, grid, kwargs)
         self.best_config = config
         if config.pre_hook is not None:
-            config.pre_hook({**self._named(args, kwargs), **config.all_kwargs()})
-        return self.fn.run(*args, grid=grid, warmup=False, **kwargs, **config.all_kwargs())
+            config.pre_hook({**self._named(args, kwargs), **options})
+        return self.fn.run(*args, grid=grid, warmup=False, **kwargs, **options)
+
+    def _known(self, args: Sequence[Any], kwargs: dict[str, Any]) -> _Choice | None:
+        """What was chosen for such arguments before, found without making their tuning key."""
+        entry = self._fast.get(self._fast_key(args, kwargs))
+        if entry is None or self.cache.get(entry[0]) is not entry[1][0]:
+            return None
+        return entry[1]
+
+    def _fast_key(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A key that costs little; None where values cannot be one."""
+        try:
+            values = [args[i] for i in self._key_places]
+            key = (
+                *values,
+                *[getattr(value, "dtype", None) for value in args],
+                *[(n, getattr(v, "dtype", n in self.keys and v)) for n, v in kwargs.items()],
+            )
+            hash(key)
+        except (IndexError, TypeError):
+            return None
+        return key
 
     def _compile_all(self, args: Any, grid: Any, kwargs: dict[str, Any]) -> list[Any]:
         return [
@@ -164,23 +189,28 @@ class Autotuner(KernelInterface):
         key += [str(named[n].dtype) for n in self.arg_names if hasattr(named.get(n), "dtype")]
         return tuple(key)
 
-    def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> Config:
+    def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> _Choice:
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
         if len(self.configs) == 1:
             self._reject_conflicts(self.configs, kwargs)
-            return self.configs[0]
+            return self.configs[0], self.configs[0].all_kwargs()
+        if settings.current().interpret:  # nothing to measure in kernels that run as Python
+            configs = self.prune_configs(kwargs)
+            self._reject_conflicts(configs, kwargs)
+            return configs[0], configs[0].all_kwargs()
         key = self.tuning_key(args, kwargs)
-        config = self.cache.get(key)
-        if config is None:
-            if settings.current().interpret:  # nothing to measure in kernels that run as Python
-                configs = self.prune_configs(kwargs)
-                self._reject_conflicts(configs, kwargs)
-                return configs[0]
-            with self._lock:
-                config = self.cache.get(key)
-                if config is None:
-                    config = self._tune(key, args, grid, kwargs)
-                    self.cache[key] = config
-        return config
+        with self._lock:
+            config = self.cache.get(key)
+            if config is None:
+                config = self.cache[key] = self._tune(key, args, grid, kwargs)
+            self._reject_conflicts([config], kwargs)
+            choice = config, config.all_kwargs()
+            fast = self._fast_key(args, kwargs)
+            if fast is not None:
+                if len(self._fast) >= _FAST_ENTRIES:
+                    self._fast.clear()
+                self._fast[fast] = key, choice
+        return choice
 
     def _reject_conflicts(self, configs: Sequence[Config], kwargs: Mapping[str, Any]) -> None:
         for config in configs:
