@@ -18,7 +18,7 @@ _MATH_OPS = {
     "sin": "math.sin", "cos": "math.cos", "sqrt": "math.sqrt", "rsqrt": "math.rsqrt",
     "erf": "math.erf", "tanh": "math.tanh", "floor": "math.floor", "ceil": "math.ceil",
     "trunc": "math.trunc", "rint": "math.roundeven", "nearbyint": "math.roundeven",
-    "fabs": "math.absf", "pow": "math.powf", "fma": "math.fma",
+    "fabs": "math.absf", "pow": "math.powf", "fma": "math.fma", "fmod": "tile.remf",
 }  # fmt: skip
 
 
