@@ -7,6 +7,7 @@ current block; `block()` switches to another one for the body of a control-flow 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -134,7 +135,7 @@ class IRBuilder:
         """A scalar constant; integers wrap to the type's width, floats round to it."""
         kind = ir_type(result_type)
         if result_type.is_floating():
-            attribute: Attribute = FloatAttr(float(value), kind)  # pyright: ignore
+            attribute: Attribute = _float(float(value), kind)
         else:
             attribute = _integer(int(value), result_type.primitive_bitwidth, kind)
         op = arith.ConstantOp.create(properties={"value": attribute}, result_types=[kind])
@@ -167,6 +168,13 @@ class IRBuilder:
         )
         self.insert(op)
         return tuple(op.results)
+
+
+def _float(value: float, kind: Any) -> FloatAttr:
+    try:
+        return FloatAttr(value, kind)
+    except OverflowError:  # beyond the largest finite value: rounds to infinity
+        return FloatAttr(math.copysign(math.inf, value), kind)
 
 
 @functools.lru_cache(maxsize=4096)
