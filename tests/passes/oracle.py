@@ -58,6 +58,7 @@ BINARY = {
     "addi": np.add, "addf": np.add, "subi": np.subtract, "subf": np.subtract,
     "muli": np.multiply, "mulf": np.multiply, "divf": np.divide, "andi": np.bitwise_and,
     "ori": np.bitwise_or, "minsi": np.minimum, "maxsi": np.maximum, "maximumf": np.maximum,
+    "maxnumf": np.fmax,
     "divsi": lambda a, b: truncated_division(a, b)[0],
     "remsi": lambda a, b: truncated_division(a, b)[1],
     "divui": lambda a, b: unsigned(a) // np.maximum(unsigned(b), 1),
@@ -129,6 +130,9 @@ class Program:
         if predicate.startswith("u"):
             a, b = unsigned(a), unsigned(b)
         return COMPARE[predicate[-2:]](a, b)
+
+    def tile_cmpf(self, op, env, a, b):
+        return COMPARE[op.predicate.data[1:]](a, b)
 
     def tile_select(self, op, env, condition, a, b):
         return np.where(condition, a, b)
