@@ -1,0 +1,205 @@
+"""Conversions between number types, for scalars and vectors alike, without any trap.
+
+bf16 and the 8-bit floats are integers holding their bits. Narrowing rounds to nearest, ties to even,
+as ml_dtypes does: float8 e4m3fn overflows to NaN, e5m2 to infinity. Narrowing from fp64 goes through
+fp32 rounded to odd, which makes the second rounding exact (Boldo and Melquiond, 2005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.types import constant, like, llvm_type, scalar_kind
+
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
+
+
+@dataclass(frozen=True)
+class _Small:
+    """An 8-bit format: explicit mantissa bits, exponent bias, and its special codes."""
+
+    mantissa: int
+    bias: int
+    overflow: int
+    """Code that finite values too large become."""
+    largest: int
+    nan: int
+    infinity: int
+
+
+_E4M3 = _Small(3, 7, 0x7F, 0x7E, 0x7F, 0x7F)
+_E5M2 = _Small(2, 15, 0x7C, 0x7B, 0x7E, 0x7C)
+
+
+def is_narrow(kind: Attribute) -> bool:
+    """Whether arithmetic on the type is done in single precision."""
+    return isinstance(
+        scalar_kind(kind), Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type
+    )
+
+
+def to_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute) -> ir.Value:
+    """A narrow float as fp32 (exact)."""
+    element = scalar_kind(kind)
+    single = like(value.type, F32)
+    if isinstance(element, Float32Type):
+        return value
+    if isinstance(element, Float16Type):
+        return b.fpext(value, single)
+    if isinstance(element, BFloat16Type):
+        wide = b.zext(value, like(value.type, I32))
+        return b.bitcast(b.shl(wide, constant(wide.type, 16)), single)
+    wide = b.zext(value, like(value.type, I16))
+    if isinstance(element, Float8E5M2Type):
+        half = b.bitcast(b.shl(wide, constant(wide.type, 8)), like(value.type, F16))
+        return b.fpext(half, single)
+    magnitude = b.and_(wide, constant(wide.type, 0x7F))
+    sign = b.shl(b.and_(wide, constant(wide.type, 0x80)), constant(wide.type, 8))
+    bits = b.or_(sign, b.shl(magnitude, constant(wide.type, 7)))
+    number = b.fpext(b.bitcast(bits, like(value.type, F16)), single)
+    number = b.fmul(number, constant(single, 256.0))
+    is_nan = b.icmp_unsigned("==", magnitude, constant(wide.type, 0x7F))
+    return b.select(is_nan, constant(single, float("nan")), number)
+
+
+def from_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute, ctx: MathContext) -> ir.Value:
+    """fp32 rounded to a narrow float (its register form)."""
+    element = scalar_kind(kind)
+    if isinstance(element, Float32Type):
+        return value
+    if isinstance(element, Float16Type):
+        return b.fptrunc(value, like(value.type, F16))
+    bits_type = like(value.type, I32)
+    bits = b.bitcast(value, bits_type)
+    if isinstance(element, BFloat16Type):
+        return _to_bf16(b, value, bits)
+    small = _E5M2 if isinstance(element, Float8E5M2Type) else _E4M3
+    return _to_small(b, value, bits, small)
+
+
+def _to_bf16(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
+    c = lambda v: constant(bits.type, v)  # noqa: E731
+    odd = b.and_(b.lshr(bits, c(16)), c(1))
+    rounded = b.add(b.add(bits, c(0x7FFF)), odd)
+    quiet = b.or_(bits, c(0x400000))
+    chosen = b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
+    return b.trunc(b.lshr(chosen, c(16)), like(bits.type, I16))
+
+
+def _to_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, f: _Small) -> ir.Value:
+    c = lambda v: constant(bits.type, v)  # noqa: E731
+    shift = 23 - f.mantissa
+    magnitude = b.and_(bits, c(0x7FFFFFFF))
+    sign = b.and_(b.lshr(bits, c(24)), c(0x80))
+    odd = b.and_(b.lshr(magnitude, c(shift)), c(1))
+    normal = b.lshr(b.add(b.add(magnitude, c((1 << (shift - 1)) - 1)), odd), c(shift))
+    normal = b.sub(normal, c((127 - f.bias) << f.mantissa))
+    # adding 2^k with k the weight of the last subnormal bit times 2^23 rounds there, ties to even
+    magic = (127 - f.bias + shift + 1) << 23
+    magic_float = b.bitcast(c(magic), value.type)
+    summed = b.fadd(b.bitcast(magnitude, value.type), magic_float)
+    subnormal = b.sub(b.bitcast(summed, bits.type), c(magic))
+    is_small = b.icmp_unsigned("<", magnitude, c((128 - f.bias) << 23))
+    code = b.select(is_small, subnormal, normal)
+    code = b.select(b.icmp_signed(">", code, c(f.largest)), c(f.overflow), code)
+    special = b.icmp_unsigned(">=", magnitude, c(0x7F800000))
+    is_nan = b.icmp_unsigned(">", magnitude, c(0x7F800000))
+    code = b.select(special, b.select(is_nan, c(f.nan), c(f.infinity)), code)
+    return b.trunc(b.or_(code, sign), like(bits.type, I8))
+
+
+def _round_to_odd(b: ir.IRBuilder, value: ir.Value, ctx: MathContext) -> ir.Value:
+    """fp64 to fp32 such that a later narrowing rounds as if from fp64."""
+    single = b.fptrunc(value, like(value.type, F32))
+    back = b.fpext(single, value.type)
+    bits = b.bitcast(single, like(value.type, I32))
+    exceeds = b.fcmp_ordered(
+        ">", ctx.intrinsic(b, "fabs", back), ctx.intrinsic(b, "fabs", value)
+    )
+    inexact = b.fcmp_ordered("!=", back, value)
+    lower = b.sub(bits, b.zext(exceeds, bits.type))
+    return b.bitcast(b.or_(lower, b.zext(inexact, bits.type)), single.type)
+
+
+def float_cast(
+    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, ctx: MathContext
+) -> ir.Value:
+    """Between any two floating types, rounding to nearest."""
+    a, r = scalar_kind(source), scalar_kind(result)
+    if a == r:
+        return value
+    if isinstance(a, Float64Type):
+        if isinstance(r, Float32Type):
+            return b.fptrunc(value, like(value.type, F32))
+        return from_f32(b, _round_to_odd(b, value, ctx), result, ctx)
+    single = to_f32(b, value, source)
+    if isinstance(r, Float64Type):
+        return b.fpext(single, like(value.type, F64))
+    return from_f32(b, single, result, ctx)
+
+
+def float_cast_towards_zero(
+    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, ctx: MathContext
+) -> ir.Value:
+    """Narrowing that never grows the magnitude: the nearest value, one step back if it did."""
+    near = float_cast(b, value, source, result, ctx)
+    back = float_cast(b, near, result, source, ctx)
+    wide = back if not is_narrow(source) else to_f32(b, back, source)
+    original = value if not is_narrow(source) else to_f32(b, value, source)
+    exceeds = b.fcmp_ordered(
+        ">", ctx.intrinsic(b, "fabs", wide), ctx.intrinsic(b, "fabs", original)
+    )
+    register = near.type
+    width = {"half": 16, "float": 32}.get(str(llvm_type(scalar_kind(result))), 0)
+    bits_type = like(register, ir.IntType(width)) if width else register
+    bits = b.bitcast(near, bits_type) if width else near
+    stepped = b.sub(bits, b.zext(exceeds, bits_type))
+    return b.bitcast(stepped, register) if width else stepped
+
+
+def int_to_float(
+    b: ir.IRBuilder,
+    value: ir.Value,
+    source: Attribute,
+    result: Attribute,
+    signed: bool,
+    ctx: MathContext,
+) -> ir.Value:
+    """Integer to any float; narrow results are rounded once."""
+    convert = b.sitofp if signed else b.uitofp
+    element = scalar_kind(result)
+    if isinstance(element, Float32Type | Float64Type):
+        return convert(value, llvm_type(result))
+    width = scalar_kind(source)
+    if isinstance(width, IntegerType) and width.width.data <= 16:
+        return from_f32(b, convert(value, like(value.type, F32)), result, ctx)
+    double = convert(value, like(value.type, F64))
+    return from_f32(b, _round_to_odd(b, double, ctx), result, ctx)
+
+
+def float_to_int(
+    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, signed: bool
+) -> ir.Value:
+    """Towards zero; values that do not fit give an unspecified integer."""
+    wide = to_f32(b, value, source) if is_narrow(source) else value
+    target = llvm_type(result)
+    bits = scalar_kind(result)
+    if isinstance(bits, IntegerType) and bits.width.data < 32:
+        # one conversion instruction gives 32 bits; narrower integers are its low bits
+        wide = b.fptosi(wide, like(target, I32))
+        return b.trunc(wide, target)
+    return b.fptosi(wide, target) if signed else b.fptoui(wide, target)

@@ -1,0 +1,38 @@
+"""What lowering an operation needs besides its operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.base import TargetInfo
+from tilewright.backends.llvm.types import mangled
+
+
+@dataclass
+class MathContext:
+    """The module being written (for declarations), the target, and whether `a*b+c` may fuse."""
+
+    target: TargetInfo
+    module: ir.Module
+    fp_fusion: bool = True
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Fast-math flags of additions and products."""
+        return ("contract",) if self.fp_fusion else ()
+
+    def declare(self, name: str, result: ir.Type, arguments: list[ir.Type]) -> ir.Function:
+        """A function of that name and type, declared once a module."""
+        found = self.module.globals.get(name)
+        if found is None:
+            found = ir.Function(self.module, ir.FunctionType(result, arguments), name)
+        return found
+
+    def intrinsic(self, b: ir.IRBuilder, name: str, *arguments: Any) -> ir.Value:
+        """`llvm.<name>` overloaded on the type that all arguments and the result have."""
+        kind = arguments[0].type
+        fn = self.declare(f"llvm.{name}.{mangled(kind)}", kind, [a.type for a in arguments])
+        return b.call(fn, arguments)

@@ -1,0 +1,39 @@
+"""Functions of floats as polynomials over vectors; whatever has none here calls C's math library.
+
+`llvm.exp` and its like are never emitted on vectors: LLVM breaks them into one library call a lane.
+Largest errors over all inputs, in units in the last place, are in each function's docstring and
+checked by the tests; the coefficients come from `scripts/fit_math.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import exponential, library, rational, trigonometric
+from tilewright.backends.llvm.types import lanes
+
+PREDICATES = ("isnan", "isinf", "isfinite")
+
+_SINGLE = {
+    "exp": exponential.exp, "exp2": exponential.exp2, "log": exponential.log,
+    "log2": exponential.log2, "sin": trigonometric.sin, "cos": trigonometric.cos,
+    "tanh": rational.tanh, "erf": rational.erf,
+}  # fmt: skip
+_ANY = {"rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
+        "isfinite": rational.isfinite, "sqrt": rational.sqrt, "fabs": rational.fabs,
+        "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
+        "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
+
+
+def call(b: ir.IRBuilder, ctx: MathContext, name: str, values: list[Any]) -> Any:
+    """`name` (its C name without suffix) of fp32 or fp64 scalars or vectors."""
+    kind = values[0].type
+    if name in _ANY:
+        return _ANY[name](b, ctx, *values)
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    if isinstance(element, ir.FloatType) and name in _SINGLE:
+        return _SINGLE[name](b, ctx, *values)
+    return library.call(b, ctx, name, values, lanes(kind))

@@ -1,0 +1,87 @@
+"""Pieces that the polynomials share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.types import constant, like, mangled
+
+I32 = ir.IntType(32)
+
+
+class Single:
+    """fp32 arithmetic on scalars or vectors of one shape."""
+
+    def __init__(self, b: ir.IRBuilder, ctx: MathContext, kind: ir.Type) -> None:
+        self.b, self.ctx, self.kind = b, ctx, kind
+        self.bits = like(kind, I32)
+
+    def c(self, value: float) -> ir.Constant:
+        return constant(self.kind, value)
+
+    def i(self, value: int) -> ir.Constant:
+        return constant(self.bits, value)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "fma", x, y, z)
+
+    def abs(self, x: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "fabs", x)
+
+    def round(self, x: Any) -> Any:
+        """To the nearest integer, ties to even."""
+        return self.ctx.intrinsic(self.b, "roundeven", x)
+
+    def poly(self, x: Any, coefficients: tuple[float, ...]) -> Any:
+        """Horner evaluation; lowest power first."""
+        result: Any = self.c(coefficients[-1])
+        for value in reversed(coefficients[:-1]):
+            result = self.fma(result, x, self.c(value))
+        return result
+
+    def as_bits(self, x: Any) -> Any:
+        return self.b.bitcast(x, self.bits)
+
+    def as_float(self, x: Any) -> Any:
+        return self.b.bitcast(x, self.kind)
+
+    def select(self, condition: Any, x: Any, y: Any) -> Any:
+        return self.b.select(condition, x, y)
+
+    def less(self, x: Any, y: Any) -> Any:
+        return self.b.fcmp_ordered("<", x, y)
+
+    def to_int(self, x: Any) -> Any:
+        return self.b.fptosi(x, self.bits)
+
+    def copysign(self, magnitude: Any, sign: Any) -> Any:
+        return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
+
+    def scale(self, x: Any, n: Any) -> Any:
+        """`x * 2^n` for an integral float `n`; overflow, subnormals and NaN as in IEEE 754.
+
+        With AVX-512 this is one `vscalefps`; elsewhere two factors, each a valid power of two.
+        """
+        if self.ctx.target.has("avx512f"):
+            name = f"llvm.ldexp.{mangled(self.kind)}.{mangled(self.bits)}"
+            fn = self.ctx.declare(name, self.kind, [self.kind, self.bits])
+            return self.b.call(fn, [x, self.to_int(n)])
+        n = self.clamp(n, -300.0, 300.0)
+        whole = self.to_int(n)
+        half = self.b.ashr(whole, self.i(1))
+        result = x
+        for part in (half, self.b.sub(whole, half)):
+            # |part| <= 150 still leaves a normal exponent only within [-126, 127]: clamp in two steps
+            low = self.b.select(self.b.icmp_signed("<", part, self.i(-126)), self.i(-126), part)
+            low = self.b.select(self.b.icmp_signed(">", low, self.i(127)), self.i(127), low)
+            power = self.b.shl(self.b.add(low, self.i(127)), self.i(23))
+            result = self.b.fmul(result, self.as_float(power))
+        return result
+
+    def clamp(self, x: Any, low: float, high: float) -> Any:
+        """`x` within bounds; NaN stays NaN."""
+        x = self.select(self.less(x, self.c(low)), self.c(low), x)
+        return self.select(self.less(self.c(high), x), self.c(high), x)

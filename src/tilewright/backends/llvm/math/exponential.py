@@ -1,0 +1,97 @@
+"""exp, exp2, log and log2 in single precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math.common import Single
+
+EXP = (5.0000000952e-01, 1.6666518840e-01, 4.1666205802e-02, 8.3688893628e-03, 1.3950491140e-03)
+EXP2 = (
+    6.9314720628e-01, 2.4022651347e-01, 5.5503277247e-02, 9.6180037897e-03, 1.3400296383e-03,
+    1.5476329338e-04,
+)  # fmt: skip
+LOG = (
+    3.3333312604e-01, -2.5000009599e-01, 2.0002118659e-01, -1.6667995853e-01, 1.4219552355e-01,
+    -1.2405588930e-01, 1.1888162325e-01, -1.1675651773e-01, 6.7466403272e-02,
+)  # fmt: skip
+LN2_HIGH = 0.693359375
+LN2_LOW = math.log(2) - LN2_HIGH
+
+
+def exp(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """e^x, at most 1.0 ulp: n = round(x / ln 2), a degree-6 polynomial in x - n ln 2, times 2^n."""
+    s = Single(b, ctx, x.type)
+    bounded = s.clamp(x, -104.0, 89.0)
+    n = s.round(b.fmul(bounded, s.c(math.log2(math.e))))
+    r = s.fma(n, s.c(-LN2_HIGH), bounded)
+    r = s.fma(n, s.c(-LN2_LOW), r)
+    p = s.poly(r, (1.0, 1.0, *EXP))
+    return s.scale(p, n)
+
+
+def exp2(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """2^x, at most 1.0 ulp."""
+    s = Single(b, ctx, x.type)
+    bounded = s.clamp(x, -151.0, 129.0)
+    n = s.round(bounded)
+    r = b.fsub(bounded, n)
+    return s.scale(s.poly(r, (1.0, *EXP2)), n)
+
+
+def _split(s: Single, x: Any) -> tuple[Any, Any]:
+    """(m - 1, exponent as float) with x = m 2^e and m in [sqrt 1/2, sqrt 2); x positive."""
+    b = s.b
+    tiny = s.less(x, s.c(float(np.finfo(np.float32).tiny)))
+    x = s.select(tiny, b.fmul(x, s.c(float(2**23))), x)
+    bits = s.as_bits(x)
+    # subtracting the bits of sqrt(1/2) makes the exponent field that of m in the wanted interval
+    root = int(np.array(math.sqrt(0.5), np.float32).view(np.int32))
+    shifted = b.sub(bits, s.i(root))
+    exponent = b.ashr(shifted, s.i(23))
+    mantissa = b.sub(bits, b.shl(exponent, s.i(23)))
+    e = b.sitofp(exponent, s.kind)
+    e = s.select(tiny, b.fsub(e, s.c(23.0)), e)
+    return b.fsub(s.as_float(mantissa), s.c(1.0)), e
+
+
+def _log_edges(s: Single, x: Any, result: Any) -> Any:
+    """-inf at 0, NaN below, +inf at +inf, NaN for NaN."""
+    b = s.b
+    result = s.select(b.fcmp_ordered("==", x, s.c(math.inf)), x, result)
+    result = s.select(b.fcmp_ordered("==", x, s.c(0.0)), s.c(-math.inf), result)
+    return s.select(b.fcmp_unordered("<", x, s.c(0.0)), s.c(math.nan), result)
+
+
+def _log1p_core(s: Single, f: Any) -> Any:
+    """log(1 + f) for 1 + f in [sqrt 1/2, sqrt 2)."""
+    square = s.b.fmul(f, f)
+    tail = s.b.fmul(s.b.fmul(square, f), s.poly(f, LOG))
+    return s.b.fadd(s.fma(square, s.c(-0.5), tail), f)
+
+
+def log(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """Natural logarithm, at most 1.5 ulp."""
+    s = Single(b, ctx, x.type)
+    f, e = _split(s, x)
+    square = b.fmul(f, f)
+    tail = b.fmul(b.fmul(square, f), s.poly(f, LOG))
+    tail = s.fma(e, s.c(LN2_LOW), tail)
+    tail = s.fma(square, s.c(-0.5), tail)
+    result = s.fma(e, s.c(LN2_HIGH), b.fadd(tail, f))
+    return _log_edges(s, x, result)
+
+
+def log2(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """Logarithm to base 2, at most 2 ulp."""
+    s = Single(b, ctx, x.type)
+    f, e = _split(s, x)
+    natural = _log1p_core(s, f)
+    high = 1.4427
+    scaled = s.fma(natural, s.c(math.log2(math.e) - float(np.float32(high))), b.fmul(natural, s.c(high)))
+    return _log_edges(s, x, b.fadd(scaled, e))

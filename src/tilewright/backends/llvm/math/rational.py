@@ -1,0 +1,89 @@
+"""tanh and erf in single precision; roots, roundings and predicates in any."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math.common import Single
+from tilewright.backends.llvm.math.exponential import exp
+from tilewright.backends.llvm.types import constant
+
+TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
+ERF_SMALL = (
+    1.2837915199e-01, -3.7612508107e-01, 1.1281954125e-01, -2.6771253531e-02, 4.9995556271e-03,
+    -6.0215648873e-04,
+)  # fmt: skip
+ERF_LARGE = (
+    1.1285516938e00, 6.3562552058e-01, 1.0526222015e-01, -2.2673633909e-02, 2.9298465251e-03,
+    -4.9474342893e-05, -4.5603217083e-05, 4.9400206865e-06,
+)  # fmt: skip
+
+
+def tanh(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """Hyperbolic tangent, at most 2 ulp: a polynomial near 0, else 1 - 2 / (e^2|x| + 1)."""
+    s = Single(b, ctx, x.type)
+    z = b.fmul(x, x)
+    near = s.fma(b.fmul(x, z), s.poly(z, TANH), x)
+    size = s.clamp(s.abs(x), 0.0, 10.0)
+    e = exp(b, ctx, b.fadd(size, size))
+    far = b.fsub(s.c(1.0), b.fdiv(s.c(2.0), b.fadd(e, s.c(1.0))))
+    return s.select(s.less(s.abs(x), s.c(0.625)), near, s.copysign(far, x))
+
+
+def erf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """Error function, at most 2 ulp: a polynomial below 0.92, else 1 - exp(-|x| p(|x|))."""
+    s = Single(b, ctx, x.type)
+    near = s.fma(x, s.poly(b.fmul(x, x), ERF_SMALL), x)
+    size = s.clamp(s.abs(x), 0.0, 4.0)
+    power = b.fneg(b.fmul(size, s.poly(size, ERF_LARGE)))
+    far = s.copysign(b.fsub(s.c(1.0), exp(b, ctx, power)), x)
+    return s.select(s.less(s.abs(x), s.c(0.92)), near, far)
+
+
+def rsqrt(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    """1 / sqrt(x), two correctly rounded operations (at most 1 ulp)."""
+    return b.fdiv(constant(x.type, 1.0), ctx.intrinsic(b, "sqrt", x))
+
+
+def isnan(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return b.fcmp_unordered("uno", x, x)
+
+
+def isinf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return b.fcmp_ordered("==", ctx.intrinsic(b, "fabs", x), constant(x.type, math.inf))
+
+
+def isfinite(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return b.fcmp_ordered("<", ctx.intrinsic(b, "fabs", x), constant(x.type, math.inf))
+
+
+def sqrt(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "sqrt", x)
+
+
+def fabs(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "fabs", x)
+
+
+def floor(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "floor", x)
+
+
+def ceil(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "ceil", x)
+
+
+def trunc(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "trunc", x)
+
+
+def rint(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+    return ctx.intrinsic(b, "roundeven", x)
+
+
+def fma(b: ir.IRBuilder, ctx: MathContext, x: Any, y: Any, z: Any) -> Any:
+    return ctx.intrinsic(b, "fma", x, y, z)

@@ -1,0 +1,93 @@
+"""xDSL types as llvmlite types: what a value is in registers and what it is in memory.
+
+llvmlite has no bfloat and no 8-bit floats, so those travel as the integers of their bits; arithmetic
+on them widens to single precision (`casts`). `i1` is a byte in memory.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from tilewright.dialects.tile import PtrType
+from tilewright.errors import PassError
+
+POINTER = ir.PointerType()
+_FLOATS: dict[type[Attribute], ir.Type] = {
+    Float16Type: ir.HalfType(),
+    BFloat16Type: ir.IntType(16),
+    Float32Type: ir.FloatType(),
+    Float64Type: ir.DoubleType(),
+    Float8E4M3FNType: ir.IntType(8),
+    Float8E5M2Type: ir.IntType(8),
+}
+
+
+def llvm_type(kind: Attribute) -> ir.Type:
+    """The register type of a scalar or a `vector<NxT>`. Raises PassError for other types."""
+    if isinstance(kind, VectorType):
+        return ir.VectorType(llvm_type(kind.element_type), kind.get_shape()[0])
+    if isinstance(kind, IntegerType):
+        return ir.IntType(kind.width.data)
+    if isinstance(kind, IndexType):
+        return ir.IntType(64)
+    if isinstance(kind, PtrType):
+        return POINTER
+    found = _FLOATS.get(type(kind))
+    if found is None:
+        raise PassError(f"no machine type for {kind}")
+    return found
+
+
+def storage_type(kind: Attribute) -> ir.Type:
+    """The type of one element in memory."""
+    register = llvm_type(kind)
+    if isinstance(register, ir.IntType) and register.width == 1:
+        return ir.IntType(8)
+    return register
+
+
+def scalar_kind(kind: Attribute) -> Attribute:
+    """Element type of a vector, or the scalar type itself."""
+    return kind.element_type if isinstance(kind, VectorType) else kind
+
+
+def lanes(kind: ir.Type) -> int:
+    """Lanes of an LLVM type, 1 for a scalar."""
+    return kind.count if isinstance(kind, ir.VectorType) else 1
+
+
+def with_lanes(element: ir.Type, count: int) -> ir.Type:
+    return ir.VectorType(element, count) if count > 1 else element
+
+
+def like(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """`element` in as many lanes as `kind` has."""
+    return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element
+
+
+def constant(kind: ir.Type, value: float) -> ir.Constant:
+    """`value` in every lane."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [value] * kind.count)
+    return ir.Constant(kind, value)
+
+
+def mangled(kind: ir.Type) -> str:
+    """The name of a type inside the name of an intrinsic."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{mangled(kind.element)}"
+    if isinstance(kind, ir.IntType):
+        return f"i{kind.width}"
+    return {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}[str(kind)]
