@@ -66,12 +66,12 @@ class ActiveDriver:
     def get_active_torch_device(self) -> Any:
         """`torch.device("cpu")`, or the text "cpu" in a process without torch."""
         torch = sys.modules.get("torch")
-        return torch.device("cpu") if hasattr(torch, "device") else "cpu"
+        return "cpu" if torch is None else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
         """`torch.cpu`. Raises RuntimeError in a process without torch."""
         torch = sys.modules.get("torch")
-        if not hasattr(torch, "cpu"):
+        if torch is None:
             raise RuntimeError("get_device_interface() needs torch, which is not imported")
         return torch.cpu
 

@@ -185,8 +185,14 @@ class Autotuner(KernelInterface):
         """Values of the key arguments, then the dtypes of all arrays."""
         named = self._named(args, kwargs)
         values = [named[name] if name in named else self._defaults.get(name) for name in self.keys]
-        key = [str(v.dtype) if hasattr(v, "dtype") else getattr(v, "value", v) for v in values]
-        key += [str(named[n].dtype) for n in self.arg_names if hasattr(named.get(n), "dtype")]
+        key = [
+            str(v.dtype) if v is not None and hasattr(v, "dtype") else getattr(v, "value", v)
+            for v in values
+        ]
+        found = [named.get(name) for name in self.arg_names]
+        key += [
+            str(value.dtype) for value in found if value is not None and hasattr(value, "dtype")
+        ]
         return tuple(key)
 
     def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> _Choice:

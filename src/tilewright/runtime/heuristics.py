@@ -18,8 +18,8 @@ def parameter_defaults(kernel: Any) -> dict[str, Any]:
 
 def innermost(kernel: Any) -> Any:
     """The jit function below any stack of autotuners and heuristics."""
-    while isinstance(kernel, KernelInterface) and hasattr(kernel, "decorates"):
-        kernel = kernel.decorates
+    while (below := getattr(type(kernel), "decorates", None)) is not None:
+        kernel = below.__get__(kernel)
     return kernel
 
 
