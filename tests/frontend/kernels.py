@@ -318,3 +318,8 @@ def standard_library(x_ptr, out_ptr, seed):
     tl.store(out_ptr + offsets, tl.sort(x) + tl.rand(seed, offsets) + tl.softmax(x))
     top, where = tl.max(x, 0, return_indices=True)
     tl.store(out_ptr, top + where)
+
+
+@jit
+def methods_of_constants(out_ptr, n):
+    tl.store(out_ptr, n.to(tl.float32) + n.dtype.primitive_bitwidth)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tilewright import dtypes
-from tilewright.errors import KernelTypeError
+from tilewright.errors import CompilationError, KernelTypeError
 from tilewright.frontend import build
 from tilewright.ir.location import location_of
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
@@ -200,6 +200,17 @@ def test_standard_library():
     verify_ir(kernel.module)
     names = {fn.fn.__name__ for fn in kernel.callees}
     assert {"sort", "rand", "philox"} <= names
+
+
+def test_methods_of_integers_known_to_be_one():
+    has(text_of("methods_of_constants", n=1), "arith.constant 3.200000e+01 : f32", "tile.store")
+
+
+def test_kernel_without_source():
+    scope = {"tl": kernels.tl}
+    exec("def hidden(x_ptr):\n    tl.store(x_ptr, 1.0)\n", scope)
+    with pytest.raises(CompilationError, match="source of kernel 'hidden'"):
+        build(KernelFunction(scope["hidden"]), {"x_ptr": dtypes.pointer_type(dtypes.float32)})
 
 
 def test_debug():

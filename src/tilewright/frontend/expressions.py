@@ -153,6 +153,8 @@ class Expressions(WhileLoops):
             return dtypes.unwrap_constexpr(getattr(value, name))
         if name == "value":  # of a constexpr: those are held without their wrapper
             return value
+        if isinstance(value, bool | int | float):  # e.g. `n.to(tl.int64)` of an n known to be 1
+            return self.tensor_attribute(self.semantics.to_tensor(value), name)
         raise KernelNameError(f"{describe(value)} has no attribute '{name}'")
 
     def tensor_attribute(self, value: Any, name: str) -> Any:

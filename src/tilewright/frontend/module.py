@@ -103,7 +103,13 @@ def build_module(
     name: str | None,
 ) -> BuiltKernel:
     """See `tilewright.frontend.build`."""
-    compilation = _Compilation(fn, debug)
+    try:
+        compilation = _Compilation(fn, debug)
+    except OSError as error:
+        raise CompilationError(
+            f"the source of kernel '{fn.fn.__name__}' is not to be had ({error})",
+            help="define the kernel in a file or a notebook cell, not with exec()",
+        ) from None
     try:
         arguments = compilation.compile(signature)
     except CompilationError as error:
