@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import tilewright as tw
 from tests.runtime import kernels
 from tests.runtime.fake_backend import ADD, FakeBackend, use
 from tests.runtime.kernels import add_kernel
+
+import tilewright as tw
 from tilewright.backends.base import LaunchPlan
 from tilewright.runtime.cache import DiskCache
 from tilewright.runtime.dependencies import dependencies_of
@@ -57,7 +57,9 @@ def test_damage_is_a_miss(cache, damage):
 def test_unusable_folders_are_no_error(tmp_path):
     (tmp_path / "file").write_text("")
     blocked = DiskCache(tmp_path / "file" / "below")
-    assert not blocked.store(blocked.key("x"), {"a": b""}) and blocked.load(blocked.key("x")) is None
+    assert (
+        not blocked.store(blocked.key("x"), {"a": b""}) and blocked.load(blocked.key("x")) is None
+    )
     assert blocked.evict() == 0
 
 

@@ -5,11 +5,11 @@ import traceback
 import ml_dtypes
 import numpy as np
 import pytest
-
-import tilewright as tw
 from tests.runtime import kernels
 from tests.runtime.fake_backend import ADD, SLOTS, THREADS, FakeBackend, use
 from tests.runtime.kernels import add_kernel, one_pointer, scalars, unspecialized
+
+import tilewright as tw
 from tilewright.errors import DeviceAssertError, LaunchError
 
 
@@ -229,7 +229,7 @@ def test_misuse(add, message, warm):
     with pytest.raises(LaunchError, match=message.replace("(", r"\(")) as caught:
         MISTAKES[message](add_kernel)
     text = str(caught.value)
-    assert __file__ in text and "lambda k" in text or "X.astype" in text  # the caller's line
+    assert (__file__ in text and "lambda k" in text) or "X.astype" in text  # the caller's line
     line = add_kernel.first_line
     assert f"{kernels.__file__}:{line}" in text
     shown = "".join(traceback.format_exception(caught.value))

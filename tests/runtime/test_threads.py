@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.runtime.fake_backend import ADD, THREADS, FakeBackend, use
 from tests.runtime.kernels import add_kernel, one_pointer
+
 from tilewright.runtime.drivers.cpu import driver
 
 ROOT = str(Path(__file__).resolve().parents[2])

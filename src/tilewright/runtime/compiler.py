@@ -99,6 +99,7 @@ def _key(
 @functools.cache
 def tool_versions() -> tuple[str, ...]:
     """Versions of what makes code: Python, llvmlite, xDSL."""
+
     # importlib.metadata takes 25 ms to import; the folders beside the packages say the same
     def version(name: str) -> str:
         spec = importlib.util.find_spec(name)

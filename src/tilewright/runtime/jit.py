@@ -302,4 +302,3 @@ def jit(fn: Any = None, **options: Any) -> Any:
         return JITFunction(function, **options)
 
     return decorate(fn) if fn is not None else decorate
-

@@ -105,7 +105,9 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     raise _tw_shown
 """
         if code is not None:
-            source += f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {code.key()}\n"
+            source += (
+                f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {code.key()}\n"
+            )
         test, variables = config.launch_variables_test()
         scope: dict[str, Any] = {
             "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": self.slow,
@@ -361,7 +363,9 @@ class _KeyCode:
     def _argument(self, p: Any, kind: type) -> None:
         numpy = sys.modules.get("numpy")
         if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
-            self.scope[f"_tw_text{p.index}"] = lambda v: self.launcher.specializer.argument(p, v).text
+            self.scope[f"_tw_text{p.index}"] = lambda v: (
+                self.launcher.specializer.argument(p, v).text
+            )
             self._parts.append(f"_tw_text{p.index}({p.name})")
             self._call.append(p.name)
         elif kind is int:
@@ -428,7 +432,13 @@ class _KeyCode:
         """Statements of the fast way, inside the generated function's `try`."""
         names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
         tests = " and ".join(
-            [*self._tests, "not _tw_extra", "not warmup", "not _tw_hooks", "grid is not _tw_missing"]
+            [
+                *self._tests,
+                "not _tw_extra",
+                "not warmup",
+                "not _tw_hooks",
+                "grid is not _tw_missing",
+            ]
         )
         key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
         lines = [

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tilewright.backends.base import Options
 from tilewright.config import Config
 from tilewright.errors import LaunchError
-
-_log = logging.getLogger("tilewright")
 
 #: options that change code on some target of ours; none of the first group does on a CPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
@@ -35,6 +31,8 @@ def check_known(options: Mapping[str, Any], kernel: Any) -> None:
         if name in _GPU_OPTIONS or name in _CODE_OPTIONS or name in VENDOR_OPTIONS:
             continue
         names = [*kernel.arg_names, *sorted(_GPU_OPTIONS | _CODE_OPTIONS | VENDOR_OPTIONS)]
+        import difflib
+
         close = difflib.get_close_matches(name, names, 1)
         raise LaunchError(
             f"unknown keyword '{name}'",
@@ -48,8 +46,12 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config) -> Options:
     """The options that change code on a CPU; the others are set to what has no effect."""
     for name in options:
         if name in VENDOR_OPTIONS and name not in _noted:
+            import logging
+
             _noted.add(name)
-            _log.info("launch option %s means nothing on this target and is ignored", name)
+            logging.getLogger("tilewright").info(
+                "launch option %s means nothing on this target and is ignored", name
+            )
     debug = options.get("debug")
     if debug is None:
         debug = kernel.debug

@@ -158,7 +158,9 @@ def constant_text(value: Any) -> str:
     if isinstance(value, KernelFunction):
         return f"jit:{value.cache_key}"  # pyright: ignore
     if isinstance(value, type) or callable(value):
-        return f"object:{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+        return (
+            f"object:{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+        )
     if is_numpy_scalar(value):
         return constant_text(value.item())
     if type(value).__name__ == "dtype":

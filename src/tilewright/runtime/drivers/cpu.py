@@ -21,13 +21,8 @@ from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers import native_ir
+from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 
-#: below this estimate a launch uses one thread: waking others costs about as much
-SERIAL_BELOW_NS = 10_000
-#: a thread is worth waking for this much work
-THREAD_WORTH_NS = 5_000
-#: launches estimated shorter than this keep the GIL
-HOLD_GIL_BELOW_NS = 2_000
 #: how long a thread spins before it sleeps
 SPIN_NS = 20_000
 _METH_FASTCALL, _METH_O = 0x80, 0x08
@@ -40,15 +35,6 @@ class _MethodDef(ctypes.Structure):
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     ]
-
-
-class LoadedKernel:
-    """Object code in memory. Keep it alive as long as `address` may be called."""
-
-    def __init__(self, artifact: Artifact, address: int, tracker: Any) -> None:
-        self.entry = artifact.entry
-        self.address = address
-        self._tracker = tracker
 
 
 class CpuDriver:
@@ -79,7 +65,7 @@ class CpuDriver:
         self._forked = False
         self._make_scratch_key()
         self._state[7] = self._spin_turns()
-        self.array_address = self._address_reader()
+        self.array_address = self._function("tw_array_address", 0)
         self.refresh_threads()
         with contextlib.suppress(AttributeError):  # systems without fork
             os.register_at_fork(after_in_child=self._after_fork)
@@ -115,7 +101,7 @@ class CpuDriver:
         slots = sum(kind != "skip" for kind in kinds)
         words[0], words[1], words[2] = kernel.address, slots, plan.scratch_bytes
         words[6] = len(kinds)
-        words[3], words[4], words[5] = _thresholds(plan.program_cost)
+        words[3], words[4], words[5] = thresholds(plan.program_cost)
         for i, kind in enumerate(kinds):
             record[8 * native_ir.RECORD_WORDS + i] = native_ir.KINDS[kind]
         call = self._function("tw_launch", ctypes.addressof(record))
@@ -126,10 +112,6 @@ class CpuDriver:
         new.restype = ctypes.py_object
         new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         return new(ctypes.addressof(self._methods[symbol]), owner, None)
-
-    def _address_reader(self) -> Callable[[Any], int]:
-        """A function from a NumPy array to its address, natively if this NumPy's struct is ours."""
-        return self._function("tw_array_address", 0)
 
     # ---- threads ---------------------------------------------------------------------------------
 
@@ -153,19 +135,16 @@ class CpuDriver:
 
     def refresh_threads(self) -> None:
         """Choose threads for the settings as they are now: called before a kernel is first loaded."""
-        limit = config.current().num_threads or _cores()
+        limit = config.current().num_threads or cores()
         if self._state[0] == 0 and not self._forked:
             self._borrow_gomp()
         if self._state[0] != 0:
             chosen = config.current().num_threads
             self._state[4] = chosen or 1 << 30
             return
-        if limit > 1 and self._pool_threads < limit and self._has_pool():
+        if limit > 1 and self._pool_threads < limit:
             self._start_pool(limit)
         self._state[4] = min(limit, self._pool_threads or 1)
-
-    def _has_pool(self) -> bool:
-        return native_ir.has_pool(platform.machine(), platform.system())
 
     def _start_pool(self, threads: int) -> None:
         # A smaller pool from before sleeps on; its memory stays, for its threads look at it.
@@ -224,19 +203,6 @@ _EXPORTS = ("tw_state", "tw_spin", "tw_array_address", "tw_pool_start")
 _immortal: list[Any] = []
 
 
-def _thresholds(cost: float) -> tuple[int, int, int]:
-    """Programs run inline at most, programs worth a thread, programs run under the GIL at most."""
-    if cost <= 0:
-        return 1, 1, 0
-    inline = int(SERIAL_BELOW_NS / cost)
-    return max(1, inline), max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def _mapped_gomp() -> str | None:
     """Path of the libgomp that something loaded into this process, if any."""
     try:
@@ -278,15 +244,21 @@ def _launcher_object(binding: Any) -> bytes:
     return code
 
 
-_driver: CpuDriver | None = None
+_driver: Any = None
 _driver_lock = threading.Lock()
 
 
-def driver() -> CpuDriver:
-    """The process's driver, made when first asked for."""
+def driver() -> Any:
+    """The process's driver, made when first asked for: a `CpuDriver`, or a `PortableDriver` on
+    systems without futexes."""
     global _driver
     if _driver is None:
         with _driver_lock:
             if _driver is None:
-                _driver = CpuDriver()
+                if native_ir.has_pool(platform.machine(), platform.system()):
+                    _driver = CpuDriver()
+                else:
+                    from tilewright.runtime.drivers.portable import PortableDriver
+
+                    _driver = PortableDriver()
     return _driver

@@ -1,0 +1,42 @@
+"""What the CPU drivers share: loaded code, and how much work is worth a thread."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tilewright.backends.base import Artifact
+
+#: below this estimate a launch uses one thread: waking others costs about as much
+SERIAL_BELOW_NS = 10_000
+#: a thread is worth waking for this much work
+THREAD_WORTH_NS = 5_000
+#: launches estimated shorter than this keep the GIL
+HOLD_GIL_BELOW_NS = 2_000
+
+
+class LoadedKernel:
+    """Object code in memory. Keep it alive as long as `address` may be called."""
+
+    def __init__(self, artifact: Artifact, address: int, tracker: Any) -> None:
+        self.entry = artifact.entry
+        self.address = address
+        self._tracker = tracker
+
+
+def thresholds(cost: float) -> tuple[int, int, int]:
+    """Programs run inline at most, programs worth a thread, programs run under the GIL at most.
+
+    `cost` is the estimate of one program in ns, 0 if there is none: then any two programs are
+    worth two threads, for they may be large.
+    """
+    if cost <= 0:
+        return 1, 1, 0
+    inline = int(SERIAL_BELOW_NS / cost)
+    return max(1, inline), max(1, int(THREAD_WORTH_NS / cost)), int(HOLD_GIL_BELOW_NS / cost)
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -1,0 +1,139 @@
+"""The CPU driver where `native_ir` has no launcher: the same work in Python, on a thread pool.
+
+Slower to launch (tens of microseconds) and otherwise the same: ctypes lets go of the GIL while a
+kernel runs, programs are split in static contiguous parts, faults are reported alike.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tilewright import config
+from tilewright.backends.base import Artifact, LaunchPlan
+from tilewright.errors import UnsupportedTarget
+from tilewright.runtime.drivers import native_ir
+from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
+
+_ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+)
+
+
+class PortableDriver:
+    """What `CpuDriver` does, without native code of ours."""
+
+    pool_kind = "python"
+
+    def __init__(self) -> None:
+        from llvmlite import binding
+
+        self._binding = binding
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        self._jit = binding.create_lljit_compiler()
+        self._names = itertools.count()
+        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._executor: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
+        self.threads = 1
+        self.refresh_threads()
+
+    def array_address(self, array: Any) -> int:
+        return array.ctypes.data
+
+    def refresh_threads(self) -> None:
+        """Choose the number of threads for the settings as they are now."""
+        threads = config.current().num_threads or cores()
+        if threads != self.threads or self._pid != os.getpid():
+            self.threads, self._executor, self._pid = threads, None, os.getpid()
+
+    def load(self, artifact: Artifact) -> LoadedKernel:
+        """Link a kernel's object code into the process."""
+        library = self._binding.JITLibraryBuilder().add_object_img(artifact.object_code)
+        library.add_current_process().export_symbol(artifact.entry)
+        try:
+            with self._lock:
+                tracker = library.link(self._jit, f"tilewright.{next(self._names)}")
+        except RuntimeError as error:
+            raise UnsupportedTarget(f"kernel {artifact.entry} does not load: {error}") from error
+        return LoadedKernel(artifact, tracker[artifact.entry], tracker)
+
+    def launcher(
+        self, kernel: LoadedKernel, plan: LaunchPlan, kinds: Sequence[str]
+    ) -> tuple[Callable[..., Any], Any]:
+        """See `CpuDriver.launcher`."""
+        entry = _ENTRY(kernel.address)
+        inline, grain, _ = thresholds(plan.program_cost)
+
+        def call(grid: tuple[int, ...], *arguments: Any) -> Any:
+            total, slots = 1, []
+            for extent in grid:
+                total *= extent if isinstance(extent, int) else -1
+            if not 1 <= len(grid) <= 3 or any(e < 0 for e in grid):
+                return native_ir.BAD_GRID
+            for kind, value in zip(kinds, arguments, strict=True):
+                if kind == "numpy_written" and not value.flags.writeable:
+                    return native_ir.READ_ONLY
+                if kind != "skip":
+                    slots.append(_slot(kind, value))
+            words = (*slots, *grid, *(1,) * (3 - len(grid)))
+            packed = (ctypes.c_uint64 * len(words))(*(w & (1 << 64) - 1 for w in words))
+            threads = 1 if total <= inline else max(1, min(self.threads, total // grain))
+            return self._run(entry, packed, total, threads, plan.scratch_bytes)
+
+        return call, kernel
+
+    def _run(self, entry: Any, slots: Any, total: int, threads: int, scratch: int) -> Any:
+        fault = (ctypes.c_int64 * 3)()
+
+        def part(i: int) -> None:
+            first, last = total * i // threads, total * (i + 1) // threads
+            if first < last:
+                memory = self._scratch(scratch)
+                record = (ctypes.c_uint64 * 3)(memory, i, ctypes.addressof(fault))
+                entry(ctypes.addressof(slots), first, last, ctypes.addressof(record))
+
+        if threads == 1:
+            part(0)
+        else:
+            if self._executor is None or self._pid != os.getpid():
+                self._pid = os.getpid()
+                self._executor = ThreadPoolExecutor(self.threads, "tilewright")
+            others = [self._executor.submit(part, i) for i in range(1, threads)]
+            part(0)
+            for other in others:
+                other.result()
+        return (fault[1], fault[2]) if fault[0] else None
+
+    def _scratch(self, size: int) -> int:
+        """Address of this thread's scratch, 64-byte aligned."""
+        if not size:
+            return 0
+        buffer = getattr(self._local, "buffer", None)
+        if buffer is None or len(buffer) < size + 64:
+            buffer = self._local.buffer = ctypes.create_string_buffer(size + 64)
+        return (ctypes.addressof(buffer) + 63) & ~63
+
+
+def _slot(kind: str, value: Any) -> int:
+    """The 64 bits of an argument slot."""
+    if kind in ("numpy", "numpy_written"):
+        return value.ctypes.data
+    if kind == "fp32":
+        return struct.unpack("<I", struct.pack("<f", _to_single(value)))[0]
+    if kind == "fp64":
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    return int(value)
+
+
+def _to_single(value: float) -> float:
+    """`value` rounded to fp32; beyond its range infinity, as native code does."""
+    return ctypes.c_float(value).value
