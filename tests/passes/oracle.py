@@ -57,7 +57,7 @@ def unsigned(a):
 BINARY = {
     "addi": np.add, "addf": np.add, "subi": np.subtract, "subf": np.subtract,
     "muli": np.multiply, "mulf": np.multiply, "divf": np.divide, "andi": np.bitwise_and,
-    "ori": np.bitwise_or, "minsi": np.minimum, "maxsi": np.maximum, "maximumf": np.maximum,
+    "ori": np.bitwise_or, "xori": np.bitwise_xor, "minsi": np.minimum, "maxsi": np.maximum, "maximumf": np.maximum,
     "maxnumf": np.fmax,
     "divsi": lambda a, b: truncated_division(a, b)[0],
     "remsi": lambda a, b: truncated_division(a, b)[1],

@@ -25,6 +25,7 @@ def beside(name):
 
 oracle = beside("oracle")
 random_programs = beside("random_programs")
+random_control = beside("random_control")
 LIST = shared_passes()
 PIPELINES = [
     *(print_pipeline(LIST[: n + 1]) for n in range(len(LIST))),
@@ -114,9 +115,28 @@ def check_random(seed):
             oracle.execute(parse_ir(text), arguments, (2, 1, 1))
 
 
+def check_control(seed):
+    """One random program of scalars, branches and loops."""
+    text, arguments = random_control.program(seed)
+    pipelines = ["simplify", "normalize-loops", "normalize-loops,cse,licm", print_pipeline(LIST)]
+    check(text, arguments, (1, 1, 1), pipelines)
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_accesses(seed):
     check_random(seed)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_control(seed):
+    check_control(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(20))
+def test_much_random_control(block):
+    for seed in range(1000 + 50 * block, 1050 + 50 * block):
+        check_control(seed)
 
 
 @pytest.mark.long
