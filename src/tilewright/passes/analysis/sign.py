@@ -20,6 +20,10 @@ _EITHER = (arith.MaxSIOp, arith.AndIOp, arith.MinUIOp)
 _ALWAYS = (tile.ProgramIdOp, tile.NumProgramsOp, arith.ExtUIOp)
 
 
+NONNEGATIVE = "tile.nonnegative"
+"""Attribute of an operation whose integer result is known to be >= 0."""
+
+
 def nonnegative(value: SSAValue, assumed: frozenset[SSAValue] = frozenset()) -> bool:
     """Whether the integer `value` (scalar, or every lane) is provably >= 0.
 
@@ -35,7 +39,7 @@ def nonnegative(value: SSAValue, assumed: frozenset[SSAValue] = frozenset()) -> 
     op = value.owner
     if isinstance(op, Block):
         return _block_argument(value, op, assumed)
-    if isinstance(op, _ALWAYS):
+    if isinstance(op, _ALWAYS) or NONNEGATIVE in op.attributes:
         return True
     if isinstance(op, _BOTH):
         return all(nonnegative(v, assumed) for v in op.operands)
