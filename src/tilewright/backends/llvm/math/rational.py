@@ -31,7 +31,8 @@ def tanh(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     size = s.clamp(s.abs(x), 0.0, 10.0)
     e = exp(b, ctx, b.fadd(size, size))
     far = b.fsub(s.c(1.0), b.fdiv(s.c(2.0), b.fadd(e, s.c(1.0))))
-    return s.select(s.less(s.abs(x), s.c(0.625)), near, s.copysign(far, x))
+    # near 0 the last fma loses the sign of -0
+    return s.copysign(s.select(s.less(s.abs(x), s.c(0.625)), near, far), x)
 
 
 def erf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:

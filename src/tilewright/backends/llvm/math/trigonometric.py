@@ -87,7 +87,10 @@ def _with_fallback(b: ir.IRBuilder, ctx: MathContext, x: Any, fast: Any, name: s
 def sin(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     """Sine, at most 1.5 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
     as the C library."""
-    return _with_fallback(b, ctx, x, _quadrant(b, ctx, x, 0), "sin")
+    s = Single(b, ctx, x.type)
+    fast = _quadrant(b, ctx, x, 0)
+    fast = s.select(b.fcmp_ordered("==", x, s.c(0.0)), x, fast)  # keeps the sign of -0
+    return _with_fallback(b, ctx, x, fast, "sin")
 
 
 def cos(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
