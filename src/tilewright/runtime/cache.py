@@ -114,9 +114,9 @@ class DiskCache:
         """Delete the entries used longest ago until the folder fits its limit; how many went."""
         from filelock import FileLock, Timeout
 
-        with contextlib.suppress(OSError, Timeout):
-            with FileLock(self.directory / ".lock", timeout=0):
-                return self._evict()
+        lock = FileLock(self.directory / ".lock", timeout=0)
+        with contextlib.suppress(OSError, Timeout), lock:
+            return self._evict()
         return 0
 
     def _evict(self) -> int:

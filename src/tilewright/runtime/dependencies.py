@@ -126,8 +126,7 @@ def _value(plain: FunctionType, path: tuple[str, ...], found: Dependencies) -> l
 
 def _holder(plain: FunctionType, name: str) -> dict[str, Any] | CellType | None:
     if name in plain.__code__.co_freevars:
-        cell = (plain.__closure__ or ())[plain.__code__.co_freevars.index(name)]
-        return cell
+        return (plain.__closure__ or ())[plain.__code__.co_freevars.index(name)]
     if name in plain.__globals__:
         return plain.__globals__
     return None if hasattr(builtins, name) else plain.__globals__

@@ -20,7 +20,7 @@ from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import Launcher
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 
-__all__ = ["CompiledKernel", "JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
+__all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 
 
 def __getattr__(name: str) -> Any:
@@ -147,11 +147,11 @@ class JITFunction(KernelFunction, KernelInterface):
             elif p.has_default:
                 full[p.name] = ArgumentType(constexpr(p.default))
             else:
-                raise LaunchError(f"compile of {self.__name__}: no type for '{p.name}'")
+                raise LaunchError(f"compile of {self.fn.__name__}: no type for '{p.name}'")
         unknown = [*given, *values]
         if unknown:
             raise LaunchError(
-                f"compile of {self.__name__}: there is no parameter {', '.join(map(repr, unknown))}",
+                f"compile of {self.fn.__name__}: there is no parameter {', '.join(map(repr, unknown))}",
                 help=f"its parameters are {', '.join(self.arg_names)}",
             )
         if not isinstance(options, Options):
@@ -179,13 +179,13 @@ class JITFunction(KernelFunction, KernelInterface):
             if isinstance(item.type, constexpr)
         }
         types = {name: item.text for name, item in signature.items()}
-        what = SimpleNamespace(fn=self, name=self.__name__, signature=types, constants=constants)
+        what = SimpleNamespace(fn=self, name=self.fn.__name__, signature=types, constants=constants)
         return re.sub(r"\W", "_", self._repr(what))
 
     @property
     def repr(self) -> Callable[[Any], str]:
         """From a specialisation to the kernel's name."""
-        return self._repr or (lambda _: self.__name__)
+        return self._repr or (lambda _: self.fn.__name__)
 
     # ---- what the code depends on -------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class JITFunction(KernelFunction, KernelInterface):
                 self._dependencies = dependencies_of(self)
             except (OSError, TypeError) as error:
                 raise CompilationError(
-                    f"the source of kernel {self.__name__} is not to be had: {error}",
+                    f"the source of kernel {self.fn.__name__} is not to be had: {error}",
                     help="define kernels in a file or a notebook cell",
                 ) from None
         return self._dependencies

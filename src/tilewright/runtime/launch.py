@@ -13,22 +13,20 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tilewright import config
 from tilewright.backends.base import Options
-from tilewright.dtypes import constexpr, dtype
-from tilewright.errors import LaunchError, SourceLocation, TilewrightError
+from tilewright.errors import LaunchError, TilewrightError
 from tilewright.runtime import options as launch_options
 from tilewright.runtime import specialize
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.grids import grid_extents
+from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
+from tilewright.runtime.tracebacks import caller_location, without_own_frames
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -41,9 +39,6 @@ class _Missing:
 
 
 MISSING = _Missing()
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
-_RANGE = "-2147483648 <= {0} <= 2147483647"
-_PLAIN_CLASSES = (int, bool, str, type(None), dtype)
 
 
 class Launcher:
@@ -51,7 +46,7 @@ class Launcher:
 
     def __init__(self, kernel: JITFunction) -> None:
         self.kernel = kernel
-        self.name = kernel.__name__  # pyright: ignore
+        self.name = kernel.fn.__name__
         self.params = kernel.params
         self.specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
         self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
@@ -81,7 +76,7 @@ class Launcher:
         found = self._fast.get(classes)
         if found is not None:
             return found
-        code = _KeyCode(self, classes)
+        code = KeyCode(self, classes)
         if not code.possible:
             return None
         entries: dict[Any, Any] = {}
@@ -91,7 +86,7 @@ class Launcher:
         return function
 
     def _generate(
-        self, fast: str, code: _KeyCode | None, entries: dict[Any, Any] | None = None
+        self, fast: str, code: KeyCode | None, entries: dict[Any, Any] | None = None
     ) -> tuple[Callable[..., Any], Any]:
         names = [p.name for p in self.params if _is_named(p)]
         head, values = self._head()
@@ -115,7 +110,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key,
-            "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": _wide,
+            "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
             **values,
         }  # fmt: skip
         if code is not None:
@@ -325,149 +320,8 @@ def _is_named(param: Any) -> bool:
     return param.parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
 
 
-def _wide(value: int) -> str:
-    """Key of an integer outside 32 bits."""
-    return f"{specialize.integer_type(value)}{value % specialize.ALIGNMENT == 0}"
-
-
 def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:
     entry[1].raise_result(result, grid)
-
-
-class _KeyCode:
-    """Source of the key and of the native call for arguments of given classes."""
-
-    def __init__(self, launcher: Launcher, classes: tuple[type, ...]) -> None:
-        self.launcher = launcher
-        self.params = launcher.params
-        self.classes = classes
-        self.scope: dict[str, Any] = {}
-        self.possible = True
-        self._tests: list[str] = []
-        self._setup: list[str] = []
-        self._parts: list[str] = []
-        self._call: list[str] = []
-        self._addresses: list[str] = []
-        self._aligned: list[str] = []
-        for p, kind in zip(self.params, classes, strict=True):
-            self.scope[f"_tw_class{p.index}"] = kind
-            self._tests.append(f"{p.name}.__class__ is _tw_class{p.index}")
-            self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
-        for i, guard in enumerate(launcher.kernel.guards()):
-            self._guard(i, guard)
-
-    def _constant(self, p: Any, kind: type) -> None:
-        plain = kind in _PLAIN_CLASSES
-        self._parts.append(p.name if plain else f"_tw_constant({p.name})")
-
-    def _argument(self, p: Any, kind: type) -> None:
-        numpy = sys.modules.get("numpy")
-        if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
-            self.scope[f"_tw_text{p.index}"] = lambda v: (
-                self.launcher.specializer.argument(p, v).text
-            )
-            self._parts.append(f"_tw_text{p.index}({p.name})")
-            self._call.append(p.name)
-        elif kind is int:
-            self._parts.append(self._integer(p))
-            self._call.append(p.name)
-        elif kind in (bool, float) or kind is type(None):
-            self._call.append(p.name)
-        elif kind in (str, dtype):
-            self._parts.append(p.name)
-            self._call.append("None")
-        elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
-            self._parts.append(f"_tw_constant({p.name})")
-            self._call.append("None")
-        elif numpy is not None and issubclass(kind, numpy.ndarray):
-            self._array(p, "_tw_address({0})", p.name)
-            self.scope["_tw_address"] = specialize.numpy_address_reader()
-        elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
-            self._array(p, "{0}.data_ptr()", f"_tw_a{p.index}")
-            if _torch_has_devices():
-                self._tests.append(f"{p.name}.is_cpu")
-            # meta tensors have no address, and empty ones may do without the fast way
-            self._addresses.append(f"_tw_a{p.index}")
-        else:
-            self.possible = False
-
-    def _integer(self, p: Any) -> str:
-        n = p.name
-        if p.do_not_specialize:
-            inside = "0"
-        elif self.launcher.specializer.align(p):
-            inside = f"(2 if {n} == 1 else not {n} & 15)"
-        else:
-            inside = f"(2 if {n} == 1 else 0)"
-        return f"({inside} if {_RANGE.format(n)} else _tw_wide({n}))"
-
-    def _array(self, p: Any, address: str, passed: str) -> None:
-        self._setup.append(f"_tw_a{p.index} = {address.format(p.name)}")
-        self._parts.append(f"{p.name}.dtype")
-        self._call.append(passed)
-        if self.launcher.specializer.align(p):
-            self._aligned.append(f"_tw_a{p.index}")
-
-    def _guard(self, i: int, guard: Any) -> None:
-        self.scope[f"_tw_h{i}"], self.scope[f"_tw_v{i}"] = guard.holder, guard.value
-        first = f"_tw_h{i}.get({guard.path[0]!r})" if isinstance(guard.holder, dict) else (
-            f"_tw_h{i}.cell_contents"
-        )  # fmt: skip
-        rest = "".join(f".{name}" for name in guard.path[1:])
-        self._tests.append(f"{first}{rest} is _tw_v{i}")
-
-    def setup(self, indent: str) -> str:
-        """Statements before the key."""
-        return "".join(f"{indent}{line}\n" for line in self._setup)
-
-    def key(self) -> str:
-        """The key's expression: a tuple."""
-        parts = list(self._parts)
-        if self._aligned:
-            several = ", ".join(f"{a} & 15 == 0" for a in self._aligned)
-            parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
-        return f"({''.join(part + ', ' for part in parts)})"
-
-    def body(self) -> str:
-        """Statements of the fast way, inside the generated function's `try`."""
-        names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
-        tests = " and ".join(
-            [
-                *self._tests,
-                "not _tw_extra",
-                "not warmup",
-                "not _tw_hooks",
-                "grid is not _tw_missing",
-            ]
-        )
-        key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
-        lines = [
-            f"if {tests}:",
-            "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
-            "    if _tw_s is None or not (_tw_s[0] or _tw_s[1]):",
-            *(f"        {line}" for line in self._setup),
-            f"        _tw_found = _tw_get({key})",
-            "        if _tw_found is not None"
-            + "".join(f" and {a}" for a in self._addresses)
-            + ":",
-            "            if grid.__class__ is not tuple:",
-            "                if _tw_callable(grid):",
-            f"                    grid = grid({{{names}}})",
-            "                if grid.__class__ is not tuple:",
-            "                    grid = _tw_extents(grid)",
-            f"            _tw_r = _tw_found[0](grid{''.join(', ' + c for c in self._call)})",
-            "            if _tw_r is None:",
-            "                return _tw_found[1]",
-            "            if _tw_r.__class__ is tuple:",
-            "                _tw_report(_tw_found, _tw_r, grid)",
-        ]
-        return "\n".join("        " + line for line in lines)
-
-
-def _torch_has_devices() -> bool:
-    torch = sys.modules.get("torch")
-    version = getattr(torch, "version", None)
-    return any(getattr(version, name, None) for name in ("cuda", "hip", "xpu"))
 
 
 def _place(tree: ast.AST, line: int) -> None:
@@ -476,47 +330,3 @@ def _place(tree: ast.AST, line: int) -> None:
         if hasattr(node, "lineno"):
             node.lineno = node.end_lineno = line  # pyright: ignore
             node.col_offset = node.end_col_offset = -1  # no columns  # pyright: ignore
-
-
-# ---- frames ----------------------------------------------------------------------------------------
-
-
-def _is_own(frame: FrameType) -> bool:
-    code = frame.f_code
-    return code.co_filename.startswith(_PACKAGE) or "_tw_extra" in code.co_varnames
-
-
-def caller_location() -> SourceLocation | None:
-    """Where the user's code called into this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
-        frame = frame.f_back
-    if frame is None:
-        return None
-    line, column, end = frame.f_lineno, 0, None
-    positions = list(frame.f_code.co_positions())
-    if 0 <= frame.f_lasti // 2 < len(positions):
-        start, stop, first, last = positions[frame.f_lasti // 2]
-        if start is not None and first is not None:
-            line, column = start, first
-            end = last if start == stop else None
-    return SourceLocation(frame.f_code.co_filename, line, column, end)
-
-
-def without_own_frames(error: TilewrightError) -> TilewrightError:
-    """`error` with this package's frames cut from its traceback, unless the settings keep them."""
-    if config.current().full_traceback:
-        return error
-    kept = []
-    trace = error.__traceback__
-    while trace is not None:
-        if not _is_own(trace.tb_frame):
-            kept.append(trace)
-        trace = trace.tb_next
-    chain: TracebackType | None = None
-    for trace in reversed(kept):
-        chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
-    error.__traceback__ = chain
-    if error.__cause__ is None:
-        error.__suppress_context__ = True
-    return error

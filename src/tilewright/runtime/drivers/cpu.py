@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -244,6 +245,12 @@ def _launcher_object(binding: Any) -> bytes:
     return code
 
 
+def _has_native_launcher() -> bool:
+    """Whether `native_ir` fits: futexes, and CPython whose objects have the common header."""
+    common = sys.implementation.name == "cpython" and "t" not in getattr(sys, "abiflags", "")
+    return common and native_ir.has_pool(platform.machine(), platform.system())
+
+
 _driver: Any = None
 _driver_lock = threading.Lock()
 
@@ -255,7 +262,7 @@ def driver() -> Any:
     if _driver is None:
         with _driver_lock:
             if _driver is None:
-                if native_ir.has_pool(platform.machine(), platform.system()):
+                if _has_native_launcher():
                     _driver = CpuDriver()
                 else:
                     from tilewright.runtime.drivers.portable import PortableDriver

@@ -1,0 +1,156 @@
+"""Source text of a launch's fast way: specialisation key and native call for given classes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tilewright.dtypes import constexpr, dtype
+from tilewright.runtime import specialize
+
+if TYPE_CHECKING:
+    from tilewright.runtime.launch import Launcher
+
+_RANGE = "-2147483648 <= {0} <= 2147483647"
+_PLAIN_CLASSES = (int, bool, str, type(None), dtype)
+
+
+class KeyCode:
+    """Source of the key and of the native call for arguments of given classes."""
+
+    def __init__(self, launcher: Launcher, classes: tuple[type, ...]) -> None:
+        self.launcher = launcher
+        self.params = launcher.params
+        self.classes = classes
+        self.scope: dict[str, Any] = {}
+        self.possible = True
+        self._tests: list[str] = []
+        self._setup: list[str] = []
+        self._parts: list[str] = []
+        self._call: list[str] = []
+        self._addresses: list[str] = []
+        self._aligned: list[str] = []
+        for p, kind in zip(self.params, classes, strict=True):
+            self.scope[f"_tw_class{p.index}"] = kind
+            self._tests.append(f"{p.name}.__class__ is _tw_class{p.index}")
+            self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
+        for i, guard in enumerate(launcher.kernel.guards()):
+            self._guard(i, guard)
+
+    def _constant(self, p: Any, kind: type) -> None:
+        plain = kind in _PLAIN_CLASSES
+        self._parts.append(p.name if plain else f"_tw_constant({p.name})")
+
+    def _argument(self, p: Any, kind: type) -> None:
+        numpy = sys.modules.get("numpy")
+        if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
+            self.scope[f"_tw_text{p.index}"] = lambda v: (
+                self.launcher.specializer.argument(p, v).text
+            )
+            self._parts.append(f"_tw_text{p.index}({p.name})")
+            self._call.append(p.name)
+        elif kind is int:
+            self._parts.append(self._integer(p))
+            self._call.append(p.name)
+        elif kind in (bool, float) or kind is type(None):
+            self._call.append(p.name)
+        elif kind in (str, dtype):
+            self._parts.append(p.name)
+            self._call.append("None")
+        elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
+            self._parts.append(f"_tw_constant({p.name})")
+            self._call.append("None")
+        elif numpy is not None and issubclass(kind, numpy.ndarray):
+            self._array(p, "_tw_address({0})", p.name)
+            self.scope["_tw_address"] = specialize.numpy_address_reader()
+        elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
+            self._array(p, "{0}.data_ptr()", f"_tw_a{p.index}")
+            if _torch_has_devices():
+                self._tests.append(f"{p.name}.is_cpu")
+            # meta tensors have no address, and empty ones may do without the fast way
+            self._addresses.append(f"_tw_a{p.index}")
+        else:
+            self.possible = False
+
+    def _integer(self, p: Any) -> str:
+        n = p.name
+        if p.do_not_specialize:
+            inside = "0"
+        elif self.launcher.specializer.align(p):
+            inside = f"(2 if {n} == 1 else not {n} & 15)"
+        else:
+            inside = f"(2 if {n} == 1 else 0)"
+        return f"({inside} if {_RANGE.format(n)} else _tw_wide({n}))"
+
+    def _array(self, p: Any, address: str, passed: str) -> None:
+        self._setup.append(f"_tw_a{p.index} = {address.format(p.name)}")
+        self._parts.append(f"{p.name}.dtype")
+        self._call.append(passed)
+        if self.launcher.specializer.align(p):
+            self._aligned.append(f"_tw_a{p.index}")
+
+    def _guard(self, i: int, guard: Any) -> None:
+        self.scope[f"_tw_h{i}"], self.scope[f"_tw_v{i}"] = guard.holder, guard.value
+        first = f"_tw_h{i}.get({guard.path[0]!r})" if isinstance(guard.holder, dict) else (
+            f"_tw_h{i}.cell_contents"
+        )  # fmt: skip
+        rest = "".join(f".{name}" for name in guard.path[1:])
+        self._tests.append(f"{first}{rest} is _tw_v{i}")
+
+    def setup(self, indent: str) -> str:
+        """Statements before the key."""
+        return "".join(f"{indent}{line}\n" for line in self._setup)
+
+    def key(self) -> str:
+        """The key's expression: a tuple."""
+        parts = list(self._parts)
+        if self._aligned:
+            several = ", ".join(f"{a} & 15 == 0" for a in self._aligned)
+            parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
+        return f"({''.join(part + ', ' for part in parts)})"
+
+    def body(self) -> str:
+        """Statements of the fast way, inside the generated function's `try`."""
+        names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
+        tests = " and ".join(
+            [
+                *self._tests,
+                "not _tw_extra",
+                "not warmup",
+                "not _tw_hooks",
+                "grid is not _tw_missing",
+            ]
+        )
+        key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
+        lines = [
+            f"if {tests}:",
+            "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
+            "    if _tw_s is None or not (_tw_s[0] or _tw_s[1]):",
+            *(f"        {line}" for line in self._setup),
+            f"        _tw_found = _tw_get({key})",
+            "        if _tw_found is not None"
+            + "".join(f" and {a}" for a in self._addresses)
+            + ":",
+            "            if grid.__class__ is not tuple:",
+            "                if _tw_callable(grid):",
+            f"                    grid = grid({{{names}}})",
+            "                if grid.__class__ is not tuple:",
+            "                    grid = _tw_extents(grid)",
+            f"            _tw_r = _tw_found[0](grid{''.join(', ' + c for c in self._call)})",
+            "            if _tw_r is None:",
+            "                return _tw_found[1]",
+            "            if _tw_r.__class__ is tuple:",
+            "                _tw_report(_tw_found, _tw_r, grid)",
+        ]
+        return "\n".join("        " + line for line in lines)
+
+
+def wide_integer(value: int) -> str:
+    """Key of an integer outside 32 bits."""
+    return f"{specialize.integer_type(value)}{value % specialize.ALIGNMENT == 0}"
+
+
+def _torch_has_devices() -> bool:
+    torch = sys.modules.get("torch")
+    version = getattr(torch, "version", None)
+    return any(getattr(version, name, None) for name in ("cuda", "hip", "xpu"))
