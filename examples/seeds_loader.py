@@ -109,16 +109,14 @@ def _stand_in_pytest() -> types.ModuleType:
 @contextmanager
 def _modules(replacements: dict[str, types.ModuleType]) -> Iterator[None]:
     """`replacements` in `sys.modules` for a while."""
-    before = {name: sys.modules.get(name) for name in replacements}
+    before = {name: sys.modules[name] for name in replacements if name in sys.modules}
     sys.modules.update(replacements)
     try:
         yield
     finally:
-        for name, module in before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
+        for name in replacements:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
 
 
 def has_torch() -> bool:
