@@ -56,6 +56,8 @@ class Emitter:
     def __init__(self, anchor: Operation, location: LocationAttr | None = None) -> None:
         self.anchor = anchor
         self.location = location or anchor.location
+        self.made: dict[object, SSAValue] = {}
+        """What a user of this emitter has already written here, under keys of its own."""
 
     @staticmethod
     def at_start(block: Block, location: LocationAttr) -> Emitter:

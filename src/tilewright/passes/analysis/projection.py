@@ -21,6 +21,7 @@ class Projector:
     def __init__(self) -> None:
         self.replaced: dict[SSAValue, SSAValue] = {}
         self._varies: dict[SSAValue, frozenset[int]] = {}
+        self._projects: dict[tuple[SSAValue, int | None], bool] = {}
 
     def current(self, value: SSAValue) -> SSAValue:
         while value in self.replaced:
@@ -60,6 +61,12 @@ class Projector:
 
     def can_project(self, value: SSAValue, dim: int | None) -> bool:
         """Whether `project` succeeds; `value` must not vary along other dimensions than `dim`."""
+        key = (value, dim)
+        if key not in self._projects:
+            self._projects[key] = self._find_projects(value, dim)
+        return self._projects[key]
+
+    def _find_projects(self, value: SSAValue, dim: int | None) -> bool:
         shape = shape_of(value)
         op = value.owner
         if not shape or (dim is not None and len(shape) == 1):
@@ -102,6 +109,14 @@ class Projector:
         shape = shape_of(value)
         if not shape or (dim is not None and len(shape) == 1):
             return value
+        key = ("projection", value, dim)
+        if key not in emitter.made:
+            emitter.made[key] = self._emit(value, shape, dim, emitter)
+        return emitter.made[key]
+
+    def _emit(
+        self, value: SSAValue, shape: tuple[int, ...], dim: int | None, emitter: Emitter
+    ) -> SSAValue:
         extent = [] if dim is None else [shape[dim]]
         if dim is not None and not self.varies(value):
             return emitter.splat(self.project(value, None, emitter), extent)

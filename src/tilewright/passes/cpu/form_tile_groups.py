@@ -236,12 +236,13 @@ class _Outliner:
         )
         op.location = group.members[0].location
         self.block.insert_op_after(op, group.members[-1])
-        for follower in group.followers:
-            follower.detach()
+        # scalars that stood between the members but need a result of the group come after it
         previous: Operation = op
         for follower in group.followers:
-            self.block.insert_op_after(follower, previous)
-            previous = follower
+            if _precedes(follower, op):
+                follower.detach()
+                self.block.insert_op_after(follower, previous)
+                previous = follower
         body = op.body.block
         for member in group.members:
             self._provide(member, group, body, mapping)
@@ -327,6 +328,16 @@ def _remap_operands(op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
         for i, operand in enumerate(nested.operands):
             if operand in mapping:
                 nested.operands[i] = mapping[operand]
+
+
+def _precedes(op: Operation, other: Operation) -> bool:
+    """Whether `op` stands before `other` in their block."""
+    current = op.next_op
+    while current is not None:
+        if current is other:
+            return True
+        current = current.next_op
+    return False
 
 
 def _inside(op: Operation, container: Operation) -> bool:
