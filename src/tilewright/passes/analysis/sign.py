@@ -24,68 +24,84 @@ NONNEGATIVE = "tile.nonnegative"
 """Attribute of an operation whose integer result is known to be >= 0."""
 
 
-def nonnegative(value: SSAValue, assumed: frozenset[SSAValue] = frozenset()) -> bool:
+def nonnegative(value: SSAValue) -> bool:
     """Whether the integer `value` (scalar, or every lane) is provably >= 0.
 
     Relies on two conventions of offset arithmetic: it does not wrap, and divisors are positive (a
-    quotient is a block number). Function arguments may be negative. `assumed` holds the loop-carried
-    values whose proof is under way: induction over iterations.
+    quotient is a block number). Function arguments may be negative.
     """
-    number = constant_int(value)
-    if number is not None:
-        return number >= 0
-    if value in assumed:
-        return True
-    op = value.owner
-    if isinstance(op, Block):
-        return _block_argument(value, op, assumed)
-    if isinstance(op, _ALWAYS) or NONNEGATIVE in op.attributes:
-        return True
-    if isinstance(op, _BOTH):
-        return all(nonnegative(v, assumed) for v in op.operands)
-    if isinstance(op, _FIRST):
-        return nonnegative(op.operands[0], assumed)
-    if isinstance(op, _EITHER):
-        return any(nonnegative(v, assumed) for v in op.operands)
-    if isinstance(op, arith.RemUIOp):
-        return nonnegative(op.rhs, assumed)
-    if isinstance(op, tile.ArangeOp):
-        return op.start.value.data >= 0
-    if isinstance(op, tile.SelectOp):
-        return nonnegative(op.lhs, assumed) and nonnegative(op.rhs, assumed)
-    if isinstance(op, (scf.ForOp, scf.IfOp)):
-        return _region_result(value, op, assumed)
-    return False
+    return _Proof().holds(value, frozenset())
 
 
-def _block_argument(value: SSAValue, block: Block, assumed: frozenset[SSAValue]) -> bool:
-    loop = block.parent_op()
-    if not isinstance(loop, scf.ForOp):
-        return False
-    position = block.args.index(value)  # type: ignore[arg-type]
-    if position == 0:
-        step = constant_int(loop.step)
-        return step is not None and step > 0 and nonnegative(loop.lb, assumed)
-    return _carried(loop, position - 1, assumed | {value})
+Assumed = frozenset[SSAValue]
+"""Loop-carried values whose proof is under way: induction over iterations."""
 
 
-def _carried(loop: scf.ForOp, position: int, assumed: frozenset[SSAValue]) -> bool:
-    last = loop.body.block.last_op
-    if last is None:
-        return False
-    return nonnegative(loop.iter_args[position], assumed) and nonnegative(
-        last.operands[position], assumed
-    )
+class _Proof:
+    """One question; remembers its answers, because operands are shared."""
 
+    def __init__(self) -> None:
+        self.known: dict[tuple[SSAValue, Assumed], bool] = {}
 
-def _region_result(value: SSAValue, op: Operation, assumed: frozenset[SSAValue]) -> bool:
-    position = op.results.index(value)  # type: ignore[arg-type]
-    if isinstance(op, scf.ForOp):
-        return _carried(op, position, assumed | {op.body.block.args[position + 1]})
-    ends = [region.block.last_op for region in op.regions if region.blocks]
-    return len(ends) == 2 and all(
-        end is not None and nonnegative(end.operands[position], assumed) for end in ends
-    )
+    def holds(self, value: SSAValue, assumed: Assumed) -> bool:
+        number = constant_int(value)
+        if number is not None:
+            return number >= 0
+        if value in assumed:
+            return True
+        key = (value, assumed)
+        if key not in self.known:
+            self.known[key] = self._find(value, assumed)
+        return self.known[key]
+
+    def _find(self, value: SSAValue, assumed: Assumed) -> bool:
+        op = value.owner
+        if isinstance(op, Block):
+            return self._block_argument(value, op, assumed)
+        if isinstance(op, _ALWAYS) or NONNEGATIVE in op.attributes:
+            return True
+        if isinstance(op, tile.ArangeOp):
+            return op.start.value.data >= 0
+        if isinstance(op, _EITHER):
+            return any(self.holds(v, assumed) for v in op.operands)
+        if isinstance(op, (scf.ForOp, scf.IfOp)):
+            return self._region_result(value, op, assumed)
+        needed: tuple[SSAValue, ...] = ()
+        if isinstance(op, _BOTH):
+            needed = tuple(op.operands)
+        elif isinstance(op, _FIRST):
+            needed = (op.operands[0],)
+        elif isinstance(op, arith.RemUIOp):
+            needed = (op.rhs,)
+        elif isinstance(op, tile.SelectOp):
+            needed = (op.lhs, op.rhs)
+        return bool(needed) and all(self.holds(v, assumed) for v in needed)
+
+    def _block_argument(self, value: SSAValue, block: Block, assumed: Assumed) -> bool:
+        loop = block.parent_op()
+        if not isinstance(loop, scf.ForOp):
+            return False
+        position = block.args.index(value)  # type: ignore[arg-type]
+        if position == 0:
+            step = constant_int(loop.step)
+            return step is not None and step > 0 and self.holds(loop.lb, assumed)
+        return self._carried(loop, position - 1, assumed | {value})
+
+    def _carried(self, loop: scf.ForOp, position: int, assumed: Assumed) -> bool:
+        last = loop.body.block.last_op
+        if last is None or not self.holds(loop.iter_args[position], assumed):
+            return False
+        return self.holds(last.operands[position], assumed)
+
+    def _region_result(self, value: SSAValue, op: Operation, assumed: Assumed) -> bool:
+        position = op.results.index(value)  # type: ignore[arg-type]
+        if isinstance(op, scf.ForOp):
+            argument = op.body.block.args[position + 1]
+            return self._carried(op, position, assumed | {argument})
+        ends = [region.block.last_op for region in op.regions if region.blocks]
+        return len(ends) == 2 and all(
+            end is not None and self.holds(end.operands[position], assumed) for end in ends
+        )
 
 
 def nonnegative_sum(polynomial: Polynomial) -> bool:
