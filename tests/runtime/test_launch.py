@@ -246,3 +246,17 @@ def test_written_inputs_only_are_checked():
 def test_host_call_is_an_error():
     with pytest.raises(Exception, match="grid"):
         add_kernel(1, 2)
+
+
+def test_alternating_classes_stay_fast(slots):
+    """None or an array for the same parameter: both ways are generated, neither recompiles."""
+    out = np.zeros(16, np.int64)
+    for _ in range(4):
+        for a, b in ((None, 5), (out, 5), (3, 5.0), (True, None)):
+            scalars[(1,)](out, a, b)
+    assert len(slots.compiled) == 4 == len(scalars._launcher._fast)
+    held = scalars[(1,)]
+    scalars[(1,)](out, 3, 5.0)
+    for a in (None, 3):
+        with pytest.raises(LaunchError, match="unknown keyword"):
+            held(out, a, 5, BLOK=1)

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -123,29 +123,35 @@ def own_content() -> str:
 
     Files are read only when a size or time of change differs from what the cache remembers.
     """
-    root = Path(__file__).resolve().parent.parent
-    files = sorted(root.glob("*.py")) + [
-        Path(folder) / name
-        for package in _COMPILER
-        for folder, _, names in os.walk(root / package)
-        for name in names
-        if name.endswith(".py")
-    ]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    entries = sorted(_source_files(root), key=lambda entry: entry.path)
     stamps = []
-    for path in sorted(files):
-        status = os.stat(path)
-        stamps.append(f"{path}:{status.st_mtime_ns}:{status.st_size}:{status.st_ino}")
+    for entry in entries:
+        status = entry.stat()
+        stamps.append(f"{entry.path}:{status.st_mtime_ns}:{status.st_size}:{status.st_ino}")
     cache = disk_cache()
     key = cache.key("own content", *stamps)
     known = cache.load(key)
     if known is not None:
         return known["digest"].decode()
     digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(str(path.relative_to(root)).encode() + b"\0")
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for entry in entries:
+        digest.update(os.path.relpath(entry.path, root).encode() + b"\0")
+        digest.update(hashlib.sha256(Path(entry.path).read_bytes()).digest())
     cache.store(key, {"digest": digest.hexdigest().encode()})
     return digest.hexdigest()
+
+
+def _source_files(root: str) -> Iterator[os.DirEntry[str]]:
+    """The Python files that decide what code comes out (plain strings: pathlib takes 3 ms more)."""
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".py"):
+                yield entry
+            elif (folder != root or entry.name in _COMPILER) and entry.is_dir():
+                folders.append(entry.path)
 
 
 # ---- storage ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ line, then the kernel's. Frames of this package are cut from the errors that it 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             )
         test, variables = config.launch_variables_test()
         scope: dict[str, Any] = {
-            "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": self.slow,
+            "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.classes if code is not None else None),
             "_tw_error": TilewrightError, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
@@ -149,9 +150,23 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     # ---- the slow way --------------------------------------------------------------------------------
 
     def slow(
-        self, values: tuple[Any, ...], extra: tuple[Any, ...], grid: Any, warmup: bool, options: Any
+        self,
+        tried: tuple[type, ...] | None,
+        values: tuple[Any, ...],
+        extra: tuple[Any, ...],
+        grid: Any,
+        warmup: bool,
+        options: Any,
     ) -> Any:
-        """Check everything, compile if needed, launch, and prepare the fast way."""
+        """Check everything, compile if needed, launch, and prepare the fast way.
+
+        `tried` are the classes that the calling function was made for.
+        """
+        classes = tuple(map(type, values))
+        fast = self._fast.get(classes)
+        if fast is not None and classes != tried and not extra:
+            self.kernel.set_run(fast)
+            return fast(*values, grid=grid, warmup=warmup, **options)
         self._check_binding(values, extra, options)
         if warmup:
             values = tuple(MockTensor.wrap_dtype(v) for v in values)
@@ -276,6 +291,8 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     ) -> None:
         """Install the fast way for arguments like these."""
         classes = tuple(map(type, values))
+        if not all(_is_positional(p) for p in self.params):
+            return
         with self._lock:
             function = self._fast_function(classes)
             if function is None:
@@ -318,6 +335,11 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
 def _is_named(param: Any) -> bool:
     kinds = inspect.Parameter
     return param.parameter.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
+
+
+def _is_positional(param: Any) -> bool:
+    kinds = inspect.Parameter
+    return param.parameter.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
 
 
 def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:

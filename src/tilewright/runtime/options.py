@@ -22,6 +22,7 @@ VENDOR_OPTIONS = frozenset((
     "default_dot_input_precision", "allowed_dot_input_precisions", "max_num_imprecise_acc_default",
     "threads_per_warp", "grf_mode", "num_cores", "vectorize", "stream", "device", "device_type",
 ))  # fmt: skip
+_IGNORED = VENDOR_OPTIONS | _GPU_OPTIONS
 _noted: set[str] = set()
 
 
@@ -64,6 +65,8 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config) -> Options:
 
 def fast_key(options: Mapping[str, Any]) -> Hashable:
     """The part of a launch's keywords that changes code, as part of a key; () without any."""
+    if _IGNORED.issuperset(options):
+        return ()
     key: list[Any] = []
     for name, value in options.items():
         if name in _CODE_OPTIONS:
