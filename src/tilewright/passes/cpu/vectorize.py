@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -39,6 +39,7 @@ from tilewright.passes.cpu.nest.dead_lanes import BufferBounds, DeadLanes, find_
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.guards import hazards, safe_condition
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
+from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 
@@ -53,22 +54,33 @@ class Vectorize(Pass):
     """Run full chunks unmasked and only the rest under masks."""
     trim_dead_lanes: bool = True
     """Compute lanes beyond every bound once instead of chunk by chunk."""
+    prefetch: bool = True
+    """Let dots in loops prefetch the operands of the next iteration."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
-                _Lowering(function, target, self.split_bounds, self.trim_dead_lanes).run()
+                _Lowering(
+                    function, target, self.split_bounds, self.trim_dead_lanes, self.prefetch
+                ).run()
 
 
 class _Lowering:
     def __init__(
-        self, function: func.FuncOp, target: Any, split_bounds: bool, trim_dead_lanes: bool
+        self,
+        function: func.FuncOp,
+        target: Any,
+        split_bounds: bool,
+        trim_dead_lanes: bool,
+        prefetch: bool,
     ) -> None:
         self.function = function
         self.entry = function.body.block
         self.target = target
         self.split_bounds = split_bounds
         self.trim_dead_lanes = trim_dead_lanes
+        self.prefetch = prefetch
+        self.ahead: dict[cpu.DotBuffersOp, list[SSAValue]] = {}
         self.dead: DeadLanes | None = None
         self.addresses: dict[SSAValue, SSAValue] = {}
         self.bounds = BufferBounds(self.entry)
@@ -77,6 +89,10 @@ class _Lowering:
         for op in list(self.entry.ops):
             if isinstance(op, cpu.ScratchOp):
                 self._place(op)
+        if self.prefetch:
+            for op in list(self.entry.walk()):
+                if isinstance(op, cpu.DotBuffersOp):
+                    self._look_ahead(op)
         for op in list(self.entry.walk()):
             if isinstance(op, cpu.GroupOp):
                 self._group(op)
@@ -114,6 +130,15 @@ class _Lowering:
 
     # ---- dots ----
 
+    def _look_ahead(self, op: cpu.DotBuffersOp) -> None:
+        block = Block()
+        found = next_operands(op, Emitter(block, op.location))
+        if found is not None:
+            self.ahead[op] = [v for pair in found for v in pair]
+            for new in list(block.ops):
+                new.detach()
+                op.parent.insert_op_before(new, op)
+
     def _dot(self, op: cpu.DotBuffersOp) -> None:
         block = Block()
         emit = Emitter(block, op.location)
@@ -128,14 +153,14 @@ class _Lowering:
             inner.address(self.addresses[b], inner.times(index, layout.size))
             for b, layout in zip(buffers, layouts, strict=True)
         ]
+        ahead = self.ahead.get(op, [])
+        segments = [1, 1, 1, *([1] * 4 if ahead else [0] * 4)]
         inner.add(
             cpu.DotCallOp.create(
-                operands=pointers,
+                operands=[*pointers, *ahead],
                 properties={
                     "plan": op.plan,
-                    "operandSegmentSizes": DenseArrayBase.from_list(
-                        IntegerAttr(0, 32).type, [1, 1, 1, 0, 0, 0, 0]
-                    ),
+                    "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
                 },
             )
         )

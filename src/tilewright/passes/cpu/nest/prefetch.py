@@ -1,0 +1,144 @@
+"""Where the next step of a loop will read a dot's operands, so that the dot can prefetch it.
+
+A dot in a loop reads tiles that were just packed; while it computes, the rows of the next iteration's
+tiles can travel from memory. Their address is this iteration's with the loop counter one further and
+carried scalars replaced by the values the body yields for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.buffers import element_bytes
+from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
+from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.passes.cpu.dot_plan import DotPlan
+from tilewright.passes.cpu.nest.emit import Emitter
+
+Ahead = tuple[SSAValue, SSAValue]
+"""Pointer to the first row, and bytes from one row to the next."""
+
+
+def next_operands(op: cpu.DotBuffersOp, emit: Emitter) -> tuple[Ahead, Ahead] | None:
+    """Addresses of both operands in the next iteration, written with `emit`; None if unknown.
+
+    Also notes in the plan how many rows of how many bytes there are to fetch.
+    """
+    block = op.parent
+    loop = block.parent_op() if block is not None else None
+    if not isinstance(loop, scf.ForOp) or len(tile.shape_of(op.acc.type.tile)) != 2:
+        return None
+    loads = [_load_of(buffer, op) for buffer in (op.lhs, op.rhs)]
+    if None in loads:
+        return None
+    shift = _Shift(loop, emit)
+    plan = DotPlan.parse(op.plan.data)
+    found: list[Ahead] = []
+    rows: list[tuple[int, int]] = []
+    for load in loads:
+        place = _place(load, shift)  # type: ignore[arg-type]
+        if place is None:
+            return None
+        ahead, extent = place
+        found.append(ahead)
+        rows.append(extent)
+    op.properties["plan"] = StringAttr(str(replace(plan, fetch_a=rows[0], fetch_b=rows[1])))
+    return found[0], found[1]
+
+
+def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
+    """The one structured load of the group that fills `buffer` in the dot's block."""
+    for use in buffer.uses:
+        write = use.operation
+        group = write.parent_op()
+        if isinstance(write, cpu.WriteOp) and group is not None and group.parent is dot.parent:
+            loads = [o for o in group.walk() if isinstance(o, LOADS)]
+            if len(loads) == 1 and isinstance(loads[0], tile.LoadViewOp):
+                return loads[0]
+    return None
+
+
+def _place(
+    load: tile.LoadViewOp, shift: _Shift
+) -> tuple[Ahead, tuple[int, int]] | None:
+    """(first row and row stride, (rows, bytes a row)) of a load one iteration later."""
+    shape = tile.shape_of(load.result)
+    kinds = tile.view_kinds(load)
+    contiguous = next((d for d in (1, 0) if constant_of(load.strides[d]) == 1), None)
+    if contiguous is None or "indexed" in kinds:
+        return None
+    size = element_bytes(tile.element_of(load.result))
+    emit = shift.emit
+    pointer = shift.value(load.base)
+    stride = shift.value(load.strides[1 - contiguous])
+    if pointer is None or stride is None:
+        return None
+    wrapped = [d for d, k in enumerate(kinds) if k == "wrapped"]
+    for d, start, extent in zip(wrapped, load.starts, load.sizes, strict=True):
+        first, modulus, step = (shift.value(v) for v in (start, extent, load.strides[d]))
+        if first is None or modulus is None or step is None:
+            return None
+        row = emit.binary(arith.RemUIOp, first, modulus)
+        pointer = emit.address(pointer, emit.times(row, step))
+    ahead = pointer, emit.value(emit.times(stride, size))
+    return ahead, (shape[1 - contiguous], shape[contiguous] * size)
+
+
+class _Shift:
+    """Computes scalars as they will be in the loop's next iteration."""
+
+    def __init__(self, loop: scf.ForOp, emit: Emitter) -> None:
+        self.loop = loop
+        self.emit = emit
+        self.body = loop.body.block
+        self.known: dict[SSAValue, SSAValue | None] = {}
+
+    def value(self, value: SSAValue) -> SSAValue | None:
+        """`value` one iteration later, or None when it depends on memory."""
+        if value not in self.known:
+            self.known[value] = self._shifted(value)
+        return self.known[value]
+
+    def _shifted(self, value: SSAValue) -> SSAValue | None:
+        owner = value.owner
+        if isinstance(owner, Block):
+            if owner is not self.body:
+                return value
+            position = list(owner.args).index(value)
+            if position == 0:
+                one = self.emit.constant(1, value.type)
+                return self.emit.binary(arith.AddiOp, value, one)
+            return self._current(owner.last_op.operands[position - 1])
+        if not self._varies(owner):
+            return value
+        return self._copied(owner, self.value)
+
+    def _current(self, value: SSAValue) -> SSAValue | None:
+        """A value of this iteration, computed here if its definition stands below."""
+        owner = value.owner
+        if isinstance(owner, Block) or owner.parent is not self.body:
+            return value
+        return self._copied(owner, self._current)
+
+    def _varies(self, op: Operation) -> bool:
+        return op.parent is self.body
+
+    def _copied(self, op: Operation, operand_of: object) -> SSAValue | None:
+        if op.regions or len(op.results) != 1 or isinstance(op, (*LOADS, *WRITES)):
+            return None
+        if not op.name.startswith(("arith.", "tile.addptr", "tile.cmpi", "tile.select")):
+            return None
+        operands = [operand_of(v) for v in op.operands]  # type: ignore[operator]
+        if any(v is None for v in operands):
+            return None
+        copy = type(op).create(
+            operands=operands, result_types=[op.results[0].type], properties=op.properties
+        )
+        return self.emit.add(copy)
+
+
