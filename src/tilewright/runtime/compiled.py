@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +41,19 @@ class _Stages(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call` with what it prints through C kept in order with what Python prints."""
+    flush = ctypes.CDLL(None).fflush
+
+    def launch(*arguments: Any) -> Any:
+        sys.stdout.flush()
+        result = call(*arguments)
+        flush(None)
+        return result
+
+    return launch
 
 
 class CompiledKernel:
@@ -134,6 +149,8 @@ class CompiledKernel:
             with self._lock:
                 found, keep = driver().launcher(kernel, self.plan, kinds_now)
                 self._keep.append(keep)
+                if self.plan.prints:
+                    found = _flushing(found)
                 self._launchers[kinds] = found
         return found
 

@@ -136,6 +136,10 @@ class CpuDriver:
 
     def refresh_threads(self) -> None:
         """Choose threads for the settings as they are now: called before a kernel is first loaded."""
+        with self._lock:
+            self._choose_threads()
+
+    def _choose_threads(self) -> None:
         limit = config.current().num_threads or cores()
         if self._state[0] == 0 and not self._forked:
             self._borrow_gomp()
