@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import constant, like, mangled
+from tilewright.backends.llvm.types import constant, lanes, like, mangled
 
 I32 = ir.IntType(32)
 
@@ -63,8 +63,12 @@ class Single:
     def scale(self, x: Any, n: Any) -> Any:
         """`x * 2^n` for an integral float `n`; overflow, subnormals and NaN as in IEEE 754.
 
-        With AVX-512 this is one `vscalefps`; elsewhere two factors, each a valid power of two.
+        With AVX-512 this is `vscalefps`, register by register; elsewhere two factors, each a valid
+        power of two.
         """
+        count = lanes(self.kind)
+        if count >= 16 and self.ctx.target.has("avx512f"):
+            return self._scalef(x, n, count)
         if self.ctx.target.has("avx512f"):
             name = f"llvm.ldexp.{mangled(self.kind)}.{mangled(self.bits)}"
             fn = self.ctx.declare(name, self.kind, [self.kind, self.bits])
@@ -80,6 +84,31 @@ class Single:
             power = self.b.shl(self.b.add(low, self.i(127)), self.i(23))
             result = self.b.fmul(result, self.as_float(power))
         return result
+
+    def _scalef(self, x: Any, n: Any, count: int) -> Any:
+        b = self.b
+        part = ir.VectorType(self.kind.element, 16)  # type: ignore[attr-defined]
+        mask = ir.IntType(16)
+        fn = self.ctx.declare(
+            "llvm.x86.avx512.mask.scalef.ps.512", part, [part, part, part, mask, I32]
+        )
+        zero = constant(part, 0.0)
+        pieces = []
+        for start in range(0, count, 16):
+            picks = ir.Constant(ir.VectorType(I32, 16), list(range(start, start + 16)))
+            a, m = (
+                v if count == 16 else b.shuffle_vector(v, ir.Constant(v.type, ir.Undefined), picks)
+                for v in (x, n)
+            )
+            pieces.append(b.call(fn, [a, m, zero, ir.Constant(mask, -1), ir.Constant(I32, 4)]))
+        while len(pieces) > 1:
+            joined = []
+            for low, high in zip(pieces[::2], pieces[1::2], strict=True):
+                width = 2 * low.type.count
+                order = ir.Constant(ir.VectorType(I32, width), list(range(width)))
+                joined.append(b.shuffle_vector(low, high, order))
+            pieces = joined
+        return pieces[0]
 
     def clamp(self, x: Any, low: float, high: float) -> Any:
         """`x` within bounds; NaN stays NaN."""
