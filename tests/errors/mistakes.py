@@ -264,3 +264,8 @@ def wrong_dot_shapes(x_ptr):
 @jit
 def wide_characters(x_ptr):
     数 = tl.load(x_ptr + tl.arange(0, 16)); tl.store(x_ptr, 数 + tl.arange(0, 32))  # noqa: E702  # fmt: skip
+
+
+@jit
+def host_function(x_ptr):
+    tl.store(x_ptr, len(open("data.txt").read()))

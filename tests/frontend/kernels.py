@@ -323,3 +323,11 @@ def standard_library(x_ptr, out_ptr, seed):
 @jit
 def methods_of_constants(out_ptr, n):
     tl.store(out_ptr, n.to(tl.float32) + n.dtype.primitive_bitwidth)
+
+
+@jit
+def constant_decides(x_ptr, out_ptr, n, HAS: tl.constexpr):
+    if n > 3 and HAS:
+        tl.store(out_ptr, missing)  # noqa: F821
+    if n > 3 or not HAS:
+        tl.store(out_ptr, round(2.4) + divmod(7, 4)[1])

@@ -213,6 +213,12 @@ def test_kernel_without_source():
         build(KernelFunction(scope["hidden"]), {"x_ptr": dtypes.pointer_type(dtypes.float32)})
 
 
+def test_constant_on_the_right_decides():
+    text = text_of("constant_decides", "i32", HAS=False)
+    assert "scf.if" not in text
+    has(text, "arith.constant 5 : i32", "tile.store")
+
+
 def test_debug():
     text = text_of("debug_checks", "i32")
     assert text.count("tile.assert") == 2

@@ -19,6 +19,11 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
 
 _MAX_RECURSION = 32
+_PURE_BUILTINS = frozenset({
+    "abs", "ascii", "bin", "bool", "bytes", "callable", "chr", "complex", "dict", "divmod", "float",
+    "format", "frozenset", "hash", "hex", "int", "max", "min", "oct", "ord", "pow", "repr", "round",
+    "set", "slice", "sorted", "str", "type",
+})  # fmt: skip
 _RANGE_HINTS = (
     "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
     "disable_licm",
@@ -93,6 +98,8 @@ class KernelBuilder(Statements):
         if not callable(function):
             raise KernelTypeError(f"{describe(function)} cannot be called")
         name = getattr(function, "__name__", repr(function))
+        if vars(builtins).get(name) is function and name not in _PURE_BUILTINS:
+            raise UnsupportedSyntax(f"kernels cannot call Python's {name}()")
         is_container = isinstance(function, type) and issubclass(function, (tuple, types.range))
         if not is_container and (has_tensor(args) or has_tensor(list(keywords.values()))):
             twin = self._language_twin(function)

@@ -235,14 +235,19 @@ class Expressions(WhileLoops):
                 if not value.shape and has_call(next_node):
                     value = self._skip_right(is_and, value, next_node)
                     continue
-                right = self.visit(next_node)
-                combine = self.semantics.logical_and if is_and else self.semantics.logical_or
-                value = combine(value, right)
+                value = self._both(is_and, value, self.visit(next_node))
                 continue
             if bool(value) is not is_and:
                 return value
             value = self.visit(next_node)
         return value
+
+    def _both(self, is_and: bool, left: TensorValue, right: Any) -> Any:
+        """`left and right` of evaluated operands; a constant on the right may decide it."""
+        if not is_tensor(right):
+            return self.semantics.truth(left) if bool(right) is is_and else not is_and
+        combine = self.semantics.logical_and if is_and else self.semantics.logical_or
+        return combine(left, right)
 
     def _skip_right(self, is_and: bool, left: TensorValue, node: ast.expr) -> Any:
         """`left and node`, where `node` may read memory and must not run when `left` decides."""
