@@ -1,1 +1,1 @@
-"""(see docs/architecture.md)"""
+"""The `tilewright` command: look inside the compiler, run programs, check the machine."""

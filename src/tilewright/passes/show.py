@@ -27,6 +27,11 @@ class Snapshot:
     text: str
 
     @property
+    def milliseconds(self) -> float:
+        """Time of the pass."""
+        return self.seconds * 1e3
+
+    @property
     def operations(self) -> int:
         """How many lines of the text hold an operation."""
         closing = ("}", "^", "builtin.module")

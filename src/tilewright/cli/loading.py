@@ -1,0 +1,122 @@
+"""From `FILE.py:KERNEL` to a kernel: load the file with `triton` meaning tilewright, find the name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.cli.placeholders import import_with_placeholders
+from tilewright.errors import LaunchError
+from tilewright.language.kernel_function import KernelFunction
+
+_numbers = itertools.count(2)
+
+
+@dataclass(frozen=True)
+class FoundKernel:
+    """A kernel on the command line: what the name stands for, and the jit function below it."""
+
+    module: types.ModuleType
+    name: str
+    decorated: Any
+    """What the file calls by that name: a jit function, an autotuner, heuristics."""
+    kernel: Any
+    """The `JITFunction` itself."""
+
+
+def use_as_triton() -> None:
+    """Make `import triton` mean tilewright, whatever the file that is about to be loaded says."""
+    from tilewright.integrations import triton
+
+    triton.install()
+
+
+def load_file(path: Path, placeholders: bool = True) -> types.ModuleType:
+    """Import a Python file as a module, its folder on the path as if it were run.
+
+    With `placeholders` a package that is not installed (torch, say) does not stop the file from
+    being loaded: something inert stands in for it. Raises LaunchError if there is no such file.
+    """
+    if not path.is_file():
+        raise LaunchError(f"there is no file {path}")
+    use_as_triton()
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_{next(_numbers)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LaunchError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        if placeholders:
+            import_with_placeholders(lambda: spec.loader.exec_module(module))  # pyright: ignore
+        else:
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def load_place(place: str, placeholders: bool = True) -> tuple[types.ModuleType, str]:
+    """`FILE.py:NAME` or `package.module:NAME` as a module and a name ("" when none is given)."""
+    where, colon, name = place.rpartition(":")
+    if not colon or name.endswith(".py") or "/" in name or "\\" in name:
+        where, name = place, ""
+    path = Path(where)
+    if path.suffix == ".py" or path.exists():
+        return load_file(path, placeholders), name
+    use_as_triton()
+    try:
+        return importlib.import_module(where), name
+    except ModuleNotFoundError as error:
+        raise LaunchError(
+            f"there is no file and no module {where}: {error}", help="write FILE.py:KERNEL"
+        ) from None
+
+
+def kernels_in(module: types.ModuleType) -> dict[str, Any]:
+    """Name → kernel, for what a module defines itself."""
+    from tilewright.runtime.heuristics import innermost
+
+    found = {}
+    for name, value in vars(module).items():
+        inner = innermost(value)
+        if isinstance(inner, KernelFunction) and inner.fn.__module__ == module.__name__:
+            found[name] = value
+    return found
+
+
+def find_kernel(place: str) -> FoundKernel:
+    """The kernel that `FILE.py:KERNEL` names; the name may be left out where a file has one.
+
+    A plain function counts as a kernel too (a listing that lost its decorator). Raises LaunchError.
+    """
+    from tilewright.runtime.heuristics import innermost
+    from tilewright.runtime.jit import JITFunction
+
+    module, name = load_place(place)
+    kernels = kernels_in(module)
+    if not name:
+        if len(kernels) != 1:
+            known = f"it has {', '.join(kernels)}" if kernels else "it defines none"
+            raise LaunchError(f"which kernel of {place}? {known}", help="write FILE.py:KERNEL")
+        name = next(iter(kernels))
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    kernel = innermost(value)
+    if isinstance(kernel, types.FunctionType):
+        kernel = value = JITFunction(kernel)
+    if not isinstance(kernel, KernelFunction):
+        known = f"its kernels are {', '.join(kernels)}" if kernels else "it defines no kernel"
+        raise LaunchError(f"{place} is no kernel", help=known)
+    return FoundKernel(module, name, value, kernel)

@@ -1,0 +1,274 @@
+"""Types of a kernel's parameters from the command line, and sensible ones where it says nothing.
+
+    x_ptr=*fp32, y_ptr=*fp16:16, n=i32, stride=64, BLOCK=1024, DTYPE=tl.float16, ACTIVATION=relu
+
+A type gives a runtime argument of that type (`:16`: divisible by 16). A number for a runtime
+parameter is specialised as a launch with that number would be. A constexpr takes any literal, a type,
+or a name of the kernel's file.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.dtypes import constexpr
+from tilewright.errors import LaunchError
+from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.specialize import (
+    ArgumentType,
+    Specializer,
+    annotated_type,
+    parse_type,
+    slot_kind,
+)
+
+#: names that by custom hold a float
+_FLOATS = re.compile(r"(^|_)(eps|epsilon|scale|alpha|beta|gamma|theta|lr|momentum|prob|p)$", re.I)
+_POINTER = re.compile(r"(^|_)ptrs?(_|$)", re.I)
+
+
+@dataclass
+class Signature:
+    """Types of all parameters of a kernel, and where each came from."""
+
+    types: dict[str, ArgumentType] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, kind: ArgumentType, reason: str) -> None:
+        self.types[name] = kind
+        self.reasons[name] = reason
+
+    def text(self, name: str) -> str:
+        """How a heading shows the type: `*fp32:16`, `i32`, `= 1024`."""
+        item = self.types[name]
+        if isinstance(item.type, constexpr):
+            return f"= {value_text(item.type.value)}"
+        if isinstance(item.type, tuple):
+            return "tuple"
+        return item.type.short_name + (":16" if item.divisible else "")
+
+    def line(self, guesses_only: bool = False) -> str:
+        """All parameters on one line."""
+        names = [n for n in self.types if not guesses_only or self.reasons[n] == GUESS]
+        return ", ".join(
+            f"{n} {t}" if (t := self.text(n)).startswith("=") else f"{n}: {t}" for n in names
+        )
+
+
+GUESS = "a guess from its name and use"
+
+
+def value_text(value: Any) -> str:
+    """A constexpr's value for people."""
+    if isinstance(value, KernelFunction):
+        return value.fn.__name__
+    return str(value) if isinstance(value, dtypes.dtype) else repr(value)
+
+
+def split(text: str) -> dict[str, str]:
+    """`"a=1, b=(2, 3)"` as a mapping of texts. Commas in brackets and quotes do not separate."""
+    parts, depth, quote, start = [], 0, "", 0
+    for i, ch in enumerate(text):
+        if quote:
+            quote = "" if ch == quote else quote
+        elif ch in "'\"":
+            quote = ch
+        elif ch in "([{":
+            depth += 1
+        elif ch in ")]}":
+            depth -= 1
+        elif ch in ",;\n" and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    found = {}
+    for part in filter(None, map(str.strip, parts)):
+        name, equals, value = part.partition("=")
+        if not equals:
+            name, equals, value = part.partition(":")
+        if not equals or not name.strip().isidentifier() or not value.strip():
+            raise LaunchError(
+                f"'{part}' in the signature is no NAME=TYPE",
+                help='write "x_ptr=*fp32,n=i32,BLOCK=1024"',
+            )
+        found[name.strip()] = value.strip()
+    return found
+
+
+def resolve(
+    kernel: Any,
+    given: Mapping[str, Any] | None = None,
+    decorated: Any = None,
+    names: Mapping[str, Any] | None = None,
+) -> Signature:
+    """Types for every parameter of `kernel` (a JITFunction).
+
+    Args:
+        given: parameter → text as on the command line, or a value: a dtype, a pointer type, a
+            number or anything else for a constexpr.
+        decorated: the kernel with its decorators; the first configuration of an autotuner and
+            heuristics fill constexpr parameters.
+        names: what names in texts mean (the globals of the kernel's file).
+
+    Raises LaunchError that lists the constexpr parameters without a value.
+    """
+    given = dict(given or {})
+    unknown = [name for name in given if name not in kernel.arg_names]
+    if unknown:
+        raise LaunchError(
+            f"{kernel.fn.__name__} has no parameter {', '.join(unknown)}",
+            help=f"its parameters are {', '.join(kernel.arg_names)}",
+        )
+    result = Signature()
+    known: dict[str, Any] = {}  # values, where more than the type is known
+    specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
+    for p in kernel.params:
+        if p.name in given:
+            value = _value(p, given[p.name], names or kernel.globals)
+            kind = _specialize(p, value, specializer)
+            result.add(p.name, kind, "given")
+            if not isinstance(value, ArgumentType):
+                known[p.name] = value
+    _from_decorators(kernel, decorated, known, result)
+    pointers = _pointers(kernel)
+    missing = []
+    for p in kernel.params:
+        if p.name in result.types:
+            continue
+        if p.has_default:
+            result.add(p.name, specializer.argument(p, p.default), "its default")
+        elif p.is_constexpr:
+            missing.append(p.name)
+        else:
+            _guess(p, p.name in pointers, result)
+    if missing:
+        example = ",".join(f"{name}=…" for name in missing)
+        raise LaunchError(
+            f"{kernel.fn.__name__} needs values for its constexpr parameters {', '.join(missing)}",
+            help=f'add --signature "{example}"',
+        )
+    order = {n: result.types[n] for n in kernel.arg_names}
+    return Signature(order, {n: result.reasons[n] for n in order})
+
+
+def _value(p: KernelParam, value: Any, names: Mapping[str, Any]) -> Any:
+    """A given text or value as an ArgumentType (all that a type says) or as a plain value."""
+    if isinstance(value, str):
+        parsed = parse_type(value)
+        if parsed is None:
+            return _literal(p, value, names)
+        value = parsed.type if p.is_constexpr else parsed
+    if isinstance(value, constexpr):
+        return value.value if p.is_constexpr else ArgumentType(value)
+    if not p.is_constexpr and isinstance(value, (dtypes.dtype, dtypes.pointer_type)):
+        return ArgumentType(value, slot_kind(value))
+    return value
+
+
+def _specialize(p: KernelParam, value: Any, specializer: Specializer) -> ArgumentType:
+    return value if isinstance(value, ArgumentType) else specializer.argument(p, value)
+
+
+def _literal(p: KernelParam, text: str, names: Mapping[str, Any]) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    head, *rest = text.split(".")
+    if head == "tl" and "tl" not in names:
+        import tilewright.language as names_of_tl
+
+        value: Any = names_of_tl
+    else:
+        value = names.get(head)
+    for part in rest:
+        value = getattr(value, part, None)
+    if value is not None and all(part.isidentifier() for part in (head, *rest)):
+        return value
+    if p.is_constexpr and text.isidentifier():
+        return text  # a bare word: shells eat quotes
+    raise LaunchError(
+        f"'{text}' for parameter '{p.name}' is neither a type nor a value",
+        help='types look like "*fp32", "*fp16:16", "i32", "fp32"; values are Python literals',
+    )
+
+
+def _from_decorators(
+    kernel: Any, decorated: Any, known: dict[str, Any], result: Signature
+) -> None:
+    """Values that autotune's first configuration and heuristics give, from the outside in.
+
+    A heuristic that looks at an argument whose value is not known (EVEN_K at K) gives none.
+    """
+    while (below := getattr(type(decorated), "decorates", None)) is not None:
+        own = vars(decorated)
+        chosen = {}
+        for config in list(own.get("configs") or ())[:1]:
+            for name, value in config.kwargs.items():
+                chosen[name] = (value, "autotune's first configuration")
+        for name, compute in (own.get("values") or {}).items():
+            with contextlib.suppress(Exception):
+                chosen[name] = (compute(dict(known)), "its heuristic")
+        for name, (value, reason) in chosen.items():
+            if name in kernel.arg_names and name not in known and name not in result.types:
+                result.add(name, ArgumentType(constexpr(value)), reason)
+                known[name] = value
+        decorated = below.__get__(decorated)
+
+
+def _guess(p: KernelParam, pointer: bool, result: Signature) -> None:
+    fixed = annotated_type(p)
+    if fixed is not None:
+        result.add(p.name, ArgumentType(fixed, slot_kind(fixed)), "its annotation")
+    elif pointer or _POINTER.search(p.name):
+        kind = dtypes.pointer_type(dtypes.float32)
+        result.add(p.name, ArgumentType(kind, "address", True), GUESS)
+    elif _FLOATS.search(p.name):
+        result.add(p.name, ArgumentType(dtypes.float32, "fp32"), GUESS)
+    else:
+        result.add(p.name, ArgumentType(dtypes.int32, "int"), GUESS)
+
+
+_ACCESSES = ("load", "store", "make_block_ptr", "make_tensor_descriptor")
+
+
+def _pointers(kernel: KernelFunction) -> set[str]:
+    """Parameters that some load or store starts from, by following assignments backwards."""
+    try:
+        tree = kernel.tree
+    except (OSError, TypeError):
+        return set()
+    sources: dict[str, set[str]] = {}
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    sources.setdefault(target.id, set()).update(_bases(node.value))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            if node.func.attr in _ACCESSES or node.func.attr.startswith("atomic_"):
+                found += _bases(node.args[0])
+    reached: set[str] = set()
+    while found:
+        name = found.pop()
+        if name not in reached:
+            reached.add(name)
+            found += sources.get(name, ())
+    return reached
+
+
+def _bases(node: ast.expr) -> list[str]:
+    """The names that a sum may start from: its first term (`x + i * 4`, `x - 1`)."""
+    while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        node = node.left
+    if isinstance(node, ast.Call):  # tl.advance(p, …), make_block_ptr(p, …), p.to(…)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            return _bases(node.func.value)
+        return _bases(node.args[0]) if node.args else []
+    return [node.id] if isinstance(node, ast.Name) else []

@@ -1,0 +1,289 @@
+"""A kernel through the pipeline with the IR kept after every pass; and back in from an edited dump.
+
+    for stage in stages_of(kernel, {"x_ptr": "*fp32", "n": "i32", "BLOCK": 1024}):
+        print(stage.name, stage.milliseconds, stage.changed, stage.text)
+
+    kernel = compile_dump(Path("03-raise-access.mlir"))     # dumps: `tilewright show --dump DIR`
+    kernel[(97,)](x, y, out, x.size)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.backends import registry
+from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
+from tilewright.cli.signature import Signature, resolve
+from tilewright.errors import PassError, TilewrightError
+from tilewright.runtime.heuristics import innermost
+
+if TYPE_CHECKING:
+    from tilewright.passes.base import Pass
+    from tilewright.passes.show import Snapshot
+
+FRONT_END = "front-end"
+_HEADER = "// tilewright: "
+
+
+@dataclass
+class Trace:
+    """What a run of the pipeline did. `failure` is what stopped it, if something did."""
+
+    kernel: str
+    stages: list[Snapshot]
+    module: Any
+    target: TargetInfo
+    options: Options
+    arguments: tuple[Argument, ...] = ()
+    cost: float = 0.0
+    complete: bool = False
+    """Whether the whole pipeline ran, so that machine code can be made."""
+    ran: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    failure: TilewrightError | None = None
+    signature: Signature = field(default_factory=Signature)
+    built: Any = None
+    """The front end's `BuiltKernel`; None for a dump."""
+
+    def artifact(self) -> Artifact:
+        """Machine code. Raises PassError when the pipeline was stopped, or its own failure."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.complete:
+            raise PassError(
+                f"the pipeline was stopped after {self.stages[-1].name}: there is no machine code",
+                help="leave out --after",
+            )
+        backend = registry.get(self.target.name)
+        return backend.assemble(self.module, self.options, self.target, self.arguments, self.cost)
+
+    def dump(self, index: int) -> str:
+        """Stage `index` as the text of a dump file, from which `trace_dump` can go on."""
+        head = {
+            "stage": self.stages[index].name,
+            "cost": self.cost,
+            "arguments": [[a.name, a.kind, a.type, a.written] for a in self.arguments],
+        }
+        return f"{_HEADER}{json.dumps(head)}\n{self.stages[index].text.rstrip()}\n"
+
+
+def stages_of(
+    kernel: Any,
+    signature: Mapping[str, Any],
+    *,
+    stop_after: str | None = None,
+    disabled: Collection[str] = (),
+    target: TargetInfo | None = None,
+) -> list[Snapshot]:
+    """The IR of `kernel` as the front end wrote it and after every pass.
+
+    Args:
+        kernel: a jit function, or one below autotune and heuristics.
+        signature: parameter → type text ("*fp32", "i32") or value; what is left out is filled as
+            `tilewright show` does.
+        stop_after, disabled: names of passes. `target`: default, this machine.
+
+    Each stage has `.name` (`cse:2` for a second run), `.milliseconds`, `.changed` and `.text`. Raises
+    CompilationError, LaunchError and PassError.
+    """
+    found = resolve(innermost(kernel), signature, kernel)
+    result = trace(kernel, found, stop_after=stop_after, disabled=disabled, target=target)
+    if result.failure is not None:
+        raise result.failure
+    return result.stages
+
+
+def trace(
+    kernel: Any,
+    signature: Signature,
+    *,
+    stop_after: str | None = None,
+    disabled: Collection[str] = (),
+    target: TargetInfo | None = None,
+    options: Options | None = None,
+) -> Trace:
+    """Build `kernel` and run the pipeline, keeping the IR. A pass that fails ends the trace.
+
+    Raises CompilationError for the kernel itself, PassError for names of passes that do not exist.
+    """
+    from tilewright import frontend
+    from tilewright.runtime.specialize import ALIGNMENT
+
+    kernel = innermost(kernel)
+    options = options or Options()
+    start = time.perf_counter()
+    built = frontend.build(
+        kernel,
+        {name: item.type for name, item in signature.types.items()},
+        {name: ALIGNMENT for name, item in signature.types.items() if item.divisible},
+        options,
+        kernel.symbol(signature.types),
+    )
+    seconds = time.perf_counter() - start
+    target = target or registry.get("cpu").target()
+    result = Trace(kernel.fn.__name__, [], built.module, target, options, signature=signature)
+    result.built = built
+    result.arguments, result.cost = _launch_facts(built.module)
+    if stop_after in (FRONT_END, "input"):
+        _run(result, (), None, disabled, FRONT_END, seconds)
+        result.complete = False
+    else:
+        _run(result, _passes(target), stop_after, disabled, FRONT_END, seconds)
+    return result
+
+
+def _passes(target: TargetInfo) -> tuple[Pass, ...]:
+    return registry.get(target.name).passes()
+
+
+def _launch_facts(module: Any) -> tuple[tuple[Argument, ...], float]:
+    from tilewright.backends.cpu.backend import launch_arguments
+    from tilewright.backends.cpu.cost import program_cost
+
+    return launch_arguments(module), program_cost(module)
+
+
+def _run(
+    result: Trace,
+    passes: tuple[Pass, ...],
+    stop_after: str | None,
+    disabled: Collection[str],
+    first: str,
+    seconds: float,
+) -> None:
+    """Run `passes` on the trace's module; fills stages, ran, dropped, failure and complete."""
+    from tilewright.passes.manager import run_pipeline, without_disabled
+    from tilewright.passes.show import Recorder, Snapshot
+
+    left, result.dropped = without_disabled(passes, disabled)
+    recorder = Recorder(result.module)
+    try:
+        run_pipeline(
+            result.module, passes, result.target, disabled=disabled, verify="each",
+            observer=recorder, stop_after=stop_after,
+        )  # fmt: skip
+    except TilewrightError as error:
+        if len(recorder.snapshots) == 1 and "cannot stop after" in str(error):
+            raise
+        result.failure = error
+    labels = _labels([s.name for s in recorder.snapshots[1:]], first)
+    result.stages = [
+        Snapshot(label, s.seconds if i else seconds, s.changed, s.text)
+        for i, (label, s) in enumerate(zip(labels, recorder.snapshots, strict=True))
+    ]
+    result.ran = tuple(labels[1:])
+    result.complete = result.failure is None and len(result.ran) == len(left)
+
+
+def _labels(names: list[str], first: str) -> list[str]:
+    """`cse`, `cse:2` … as `stop_after` takes them."""
+    seen: dict[str, int] = {}
+    labels = [first]
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        labels.append(name if seen[name] == 1 else f"{name}:{seen[name]}")
+    return labels
+
+
+# ---- dumps -----------------------------------------------------------------------------------------
+
+
+def trace_dump(
+    path: Path,
+    *,
+    after: str | None = None,
+    stop_after: str | None = None,
+    disabled: Collection[str] = (),
+    target: TargetInfo | None = None,
+    options: Options | None = None,
+) -> Trace:
+    """Go on from IR in a file, edited perhaps.
+
+    Args:
+        after: the pass after which the IR stands (`cse:2` for a second run; "input" to run all);
+            default: what the file's first line says, else "input".
+        stop_after, disabled, target, options: as in `trace`.
+
+    Raises PassError when the text is no IR or the pass does not exist.
+    """
+    from tilewright.ir.text import parse_ir, verify_ir
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PassError(f"{path} cannot be read: {error}") from None
+    header = _header(text)
+    after = after or header.get("stage") or "input"
+    module = parse_ir(text, str(path))
+    verify_ir(module, str(path))
+    target = target or registry.get("cpu").target()
+    result = Trace(_kernel_name(module, path), [], module, target, options or Options())
+    if "arguments" in header:
+        result.arguments = tuple(Argument(*item) for item in header["arguments"])
+        result.cost = float(header.get("cost", 0.0))
+    else:
+        result.arguments, result.cost = _launch_facts(module)
+    passes = _passes(target)
+    if after not in (FRONT_END, "input"):
+        position = _position(passes, after)
+        if stop_after is not None and stop_after != after:
+            stop_after = _shifted(passes, stop_after, position)
+        passes = passes[position:]
+    gone = {p.name for p in passes}
+    _run(result, passes, stop_after, [n for n in disabled if n in gone], after, 0.0)
+    return result
+
+
+def compile_dump(path: Path, **how: Any) -> Any:
+    """A `CompiledKernel` from IR in a file (arguments as `trace_dump`)."""
+    from tilewright.runtime.compiled import CompiledKernel
+
+    result = trace_dump(path, **how)
+    return CompiledKernel(
+        result.artifact(), f"dump {path}", result.options, result.target, None, False
+    )
+
+
+def _header(text: str) -> dict[str, Any]:
+    match = re.match(re.escape(_HEADER) + r"(\{.*\})", text)
+    if match is None:
+        return {}
+    try:
+        return json.loads(match[1])
+    except ValueError as error:
+        raise PassError(f"the first line of the dump is damaged: {error}") from None
+
+
+def _kernel_name(module: Any, path: Path) -> str:
+    from xdsl.dialects.func import FuncOp
+
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    if len(functions) != 1:
+        raise PassError(f"{path} holds {len(functions)} functions; a kernel is one")
+    return functions[0].sym_name.data
+
+
+def _position(passes: tuple[Pass, ...], label: str) -> int:
+    """How many passes stand up to and with the one that `label` names."""
+    labels = _labels([p.name for p in passes], "")
+    name = label.removesuffix(":1")
+    if name not in labels:
+        raise PassError(
+            f"the pipeline has no pass {label}", help=f"passes in order: {', '.join(labels[1:])}"
+        )
+    return labels.index(name)
+
+
+def _shifted(passes: tuple[Pass, ...], label: str, position: int) -> str:
+    """`label`, which counts from the start, as a name in what stands from `position` on."""
+    end = _position(passes, label)
+    if end <= position:
+        raise PassError(f"cannot stop after {label}: the dump is from a later stage")
+    name = passes[end - 1].name
+    return f"{name}:{sum(p.name == name for p in passes[position:end])}"
