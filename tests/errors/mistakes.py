@@ -1,4 +1,4 @@
-# ruff: noqa: F841, SIM105
+# ruff: noqa: F841, SIM105, SIM115
 """Kernels with one common mistake each. The golden files show what is said about them."""
 
 from tilewright import language as tl
