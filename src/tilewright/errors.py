@@ -8,7 +8,11 @@
     ├── LaunchError               the call `kernel[grid](...)` is wrong
     ├── KernelFault               a running kernel failed
     │   ├── DeviceAssertError     a `device_assert` did not hold
-    │   └── OutOfBoundsError      an access outside its allocation (debugging interpreter)
+    │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
+    │   ├── RaceError             programs touch one address without atomics (same)
+    │   ├── UnwrittenMemoryError  memory that nobody wrote was read (same)
+    │   ├── DeadlockError         a program waits for one that cannot run (same)
+    │   └── NumericalFault        the first NaN or infinity, or an offset that wrapped (same)
     ├── PassError                 the IR did not verify after a pass (a bug of ours, or an edited dump)
     ├── OutOfResources            a configuration does not fit the target
     ├── AutotuneError             no configuration of a list can be used
@@ -128,6 +132,22 @@ class DeviceAssertError(KernelFault):
 
 class OutOfBoundsError(KernelFault, IndexError):
     """An access outside its allocation."""
+
+
+class RaceError(KernelFault):
+    """Two programs touch the same address, one of them writes, and nothing orders them."""
+
+
+class UnwrittenMemoryError(KernelFault):
+    """A read of memory that nothing has written."""
+
+
+class DeadlockError(KernelFault):
+    """A program waits for a value that only a later program could write."""
+
+
+class NumericalFault(KernelFault, ArithmeticError):
+    """A NaN or infinity made of finite numbers, or an offset that wrapped."""
 
 
 class InterpreterError(TilewrightError):
