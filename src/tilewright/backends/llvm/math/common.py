@@ -60,15 +60,19 @@ class Single:
     def copysign(self, magnitude: Any, sign: Any) -> Any:
         return self.ctx.intrinsic(self.b, "copysign", magnitude, sign)
 
+    @property
+    def scales_in_hardware(self) -> bool:
+        """Whether `scale` is `vscalefps`, which takes any float for `n`, infinities included."""
+        return lanes(self.kind) >= 16 and self.ctx.target.has("avx512f")
+
     def scale(self, x: Any, n: Any) -> Any:
         """`x * 2^n` for an integral float `n`; overflow, subnormals and NaN as in IEEE 754.
 
         With AVX-512 this is `vscalefps`, register by register; elsewhere two factors, each a valid
         power of two.
         """
-        count = lanes(self.kind)
-        if count >= 16 and self.ctx.target.has("avx512f"):
-            return self._scalef(x, n, count)
+        if self.scales_in_hardware:
+            return self._scalef(x, n, lanes(self.kind))
         if self.ctx.target.has("avx512f"):
             name = f"llvm.ldexp.{mangled(self.kind)}.{mangled(self.bits)}"
             fn = self.ctx.declare(name, self.kind, [self.kind, self.bits])
@@ -110,7 +114,9 @@ class Single:
             pieces = joined
         return pieces[0]
 
-    def clamp(self, x: Any, low: float, high: float) -> Any:
+    def clamp(self, x: Any, low: float, high: float | None) -> Any:
         """`x` within bounds; NaN stays NaN."""
         x = self.select(self.less(x, self.c(low)), self.c(low), x)
+        if high is None:
+            return x
         return self.select(self.less(self.c(high), x), self.c(high), x)

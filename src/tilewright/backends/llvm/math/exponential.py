@@ -27,8 +27,8 @@ LN2_LOW = math.log(2) - LN2_HIGH
 def exp(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     """e^x, at most 1.0 ulp: n = round(x / ln 2), a degree-6 polynomial in x - n ln 2, times 2^n."""
     s = Single(b, ctx, x.type)
-    # below, the product n ln 2 would round to something else than x; above, all overflows anyway
-    bounded = s.clamp(x, -104.0, 89.0)
+    # far below, n ln 2 rounds to something else than x; far above, vscalefps overflows by itself
+    bounded = s.clamp(x, -104.0, None if s.scales_in_hardware else 89.0)
     n = s.round(b.fmul(bounded, s.c(math.log2(math.e))))
     r = s.fma(n, s.c(-LN2_HIGH), bounded)
     r = s.fma(n, s.c(-LN2_LOW), r)
