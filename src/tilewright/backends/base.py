@@ -116,3 +116,7 @@ class Backend(Protocol):
     def compile(self, module: Any, options: Options, target: TargetInfo) -> Artifact:
         """Lower a tile IR module (consumed) to machine code."""
         ...
+
+    def texts(self, module: Any, options: Options, target: TargetInfo) -> dict[str, str]:
+        """The IR of a tile IR module (consumed) by level, for people."""
+        ...

@@ -24,6 +24,8 @@ class _Stages(Mapping[str, Any]):
         if stage == "object":
             return artifact.object_code
         stage = {"llir": "llvm", "ttir": "tile"}.get(stage, stage)
+        if stage in ("tile", "cpu") and stage not in artifact.asm and self._kernel.texts:
+            artifact.asm.update(self._kernel.texts())
         if stage in artifact.asm:
             return artifact.asm[stage]
         if stage == "asm" and self._kernel.target.name == "cpu":
@@ -35,6 +37,8 @@ class _Stages(Mapping[str, Any]):
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys(self._kernel.artifact.asm)
+        if self._kernel.texts:
+            names = {"tile": None, "cpu": None, **names}
         if self._kernel.target.name == "cpu" and "llvm" in names:
             names["asm"] = None
         return iter([*names, "object"])
@@ -79,7 +83,10 @@ class CompiledKernel:
         target: TargetInfo,
         function: Any,
         from_cache: bool,
+        texts: Callable[[], dict[str, str]] | None = None,
     ) -> None:
+        self.texts = texts
+        """Makes the IR texts, which are not kept with the machine code."""
         self.artifact = artifact
         self.hash = key
         self.options = options

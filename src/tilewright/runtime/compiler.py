@@ -47,15 +47,20 @@ def compile_kernel(
         machine = backend.target()
     else:
         backend, machine = registry.get(target.name), target
+
+    def texts() -> dict[str, str]:
+        module = _build(kernel, signature, options).module
+        return backend.texts(module, options, machine)
+
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes)
     if not settings.always_compile:
         artifact = _load(cache, key)
         if artifact is not None:
-            return CompiledKernel(artifact, key, options, machine, kernel, True)
+            return CompiledKernel(artifact, key, options, machine, kernel, True, texts)
     artifact = _compile(kernel, signature, options, machine, backend)
     _store(cache, key, artifact)
-    return CompiledKernel(artifact, key, options, machine, kernel, False)
+    return CompiledKernel(artifact, key, options, machine, kernel, False, texts)
 
 
 def _compile(
@@ -65,12 +70,16 @@ def _compile(
     machine: TargetInfo,
     backend: Any,
 ) -> Artifact:
+    return backend.compile(_build(kernel, signature, options).module, options, machine)
+
+
+def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
+    """Tile IR of a kernel, from the front end."""
     from tilewright import frontend
 
     types = {name: item.type for name, item in signature.items()}
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
-    built = frontend.build(kernel, types, divisors, options, kernel.symbol(signature))
-    return backend.compile(built.module, options, machine)
+    return frontend.build(kernel, types, divisors, options, kernel.symbol(signature))
 
 
 # ---- keys ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from tilewright.backends.cpu.cost import program_cost
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
 from tilewright.dialects import tile
+from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 
@@ -49,6 +50,17 @@ class CpuBackend:
         """Lower a tile IR module (consumed) to an object file for `target`."""
         arguments = launch_arguments(module)
         cost = program_cost(module)
+        self.lower(module, options, target, observer)
+        return self.assemble(module, options, target, arguments, cost)
+
+    def lower(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> None:
+        """Run the pipeline on a tile IR module, in place."""
         settings = config.current()
         run_pipeline(
             module,
@@ -58,7 +70,12 @@ class CpuBackend:
             verify="each" if settings.verify_each_pass else "off",
             observer=observer,
         )
-        return self.assemble(module, options, target, arguments, cost)
+
+    def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
+        """The IR as the front end made it ("tile") and at the vector level ("cpu")."""
+        tile_text = print_ir(module)
+        self.lower(module, options, target)
+        return {"tile": tile_text, "cpu": print_ir(module)}
 
     def assemble(
         self,
