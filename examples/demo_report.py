@@ -113,7 +113,7 @@ def kernel_stages() -> tuple[str, list[Any]]:
     """The online softmax after every pass of the CPU pipeline."""
     import seeds_loader
 
-    from tilewright.passes.show import stages_of
+    from tilewright.cli.stages import stages_of
 
     program = seeds_loader.load("softmax", stand_in=True)
     kernel = program.kernel_softmax_fuse

@@ -53,12 +53,16 @@ class Signature:
             return "tuple"
         return item.type.short_name + (":16" if item.divisible else "")
 
-    def line(self, guesses_only: bool = False) -> str:
+    def line(self) -> str:
         """All parameters on one line."""
-        names = [n for n in self.types if not guesses_only or self.reasons[n] == GUESS]
         return ", ".join(
-            f"{n} {t}" if (t := self.text(n)).startswith("=") else f"{n}: {t}" for n in names
+            f"{n} {t}" if (t := self.text(n)).startswith("=") else f"{n}: {t}" for n in self.types
         )
+
+    @property
+    def guesses(self) -> str:
+        """Names of the parameters whose types are guesses."""
+        return ", ".join(n for n in self.types if self.reasons[n] == GUESS)
 
 
 GUESS = "a guess from its name and use"
@@ -199,12 +203,20 @@ def _literal(p: KernelParam, text: str, names: Mapping[str, Any]) -> Any:
     )
 
 
-def _from_decorators(
-    kernel: Any, decorated: Any, known: dict[str, Any], result: Signature
-) -> None:
+_SIZE = 1024
+
+
+class _Sizes(dict[str, Any]):
+    """Arguments, with a size for those that are not known."""
+
+    def __missing__(self, name: str) -> int:
+        return _SIZE
+
+
+def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result: Signature) -> None:
     """Values that autotune's first configuration and heuristics give, from the outside in.
 
-    A heuristic that looks at an argument whose value is not known (EVEN_K at K) gives none.
+    A heuristic that looks at an argument whose value is not known (EVEN_K at K) sees 1024.
     """
     while (below := getattr(type(decorated), "decorates", None)) is not None:
         own = vars(decorated)
@@ -213,8 +225,13 @@ def _from_decorators(
             for name, value in config.kwargs.items():
                 chosen[name] = (value, "autotune's first configuration")
         for name, compute in (own.get("values") or {}).items():
-            with contextlib.suppress(Exception):
-                chosen[name] = (compute(dict(known)), "its heuristic")
+            for values, reason in (
+                (dict(known), "its heuristic"),
+                (_Sizes(known), f"its heuristic, with {_SIZE} for unknown values"),
+            ):
+                with contextlib.suppress(Exception):
+                    chosen[name] = (compute(values), reason)
+                    break
         for name, (value, reason) in chosen.items():
             if name in kernel.arg_names and name not in known and name not in result.types:
                 result.add(name, ArgumentType(constexpr(value)), reason)
@@ -251,9 +268,8 @@ def _pointers(kernel: KernelFunction) -> set[str]:
             for target in node.targets:
                 if isinstance(target, ast.Name):
                     sources.setdefault(target.id, set()).update(_bases(node.value))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            if node.func.attr in _ACCESSES or node.func.attr.startswith("atomic_"):
-                found += _bases(node.args[0])
+        elif _is_access(node):
+            found += _bases(node.args[0])  # pyright: ignore
     reached: set[str] = set()
     while found:
         name = found.pop()
@@ -261,6 +277,13 @@ def _pointers(kernel: KernelFunction) -> set[str]:
             reached.add(name)
             found += sources.get(name, ())
     return reached
+
+
+def _is_access(node: ast.AST) -> bool:
+    """Whether `node` is `tl.load(p, …)` or its like."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+        return False
+    return node.func.attr in _ACCESSES or node.func.attr.startswith("atomic_")
 
 
 def _bases(node: ast.expr) -> list[str]:

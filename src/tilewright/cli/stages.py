@@ -1,10 +1,8 @@
 """A kernel through the pipeline with the IR kept after every pass; and back in from an edited dump.
 
-    for stage in stages_of(kernel, {"x_ptr": "*fp32", "n": "i32", "BLOCK": 1024}):
-        print(stage.name, stage.milliseconds, stage.changed, stage.text)
-
-    kernel = compile_dump(Path("03-raise-access.mlir"))     # dumps: `tilewright show --dump DIR`
-    kernel[(97,)](x, y, out, x.size)
+`stages_of(kernel, {"x_ptr": "*fp32", "n": "i32", "BLOCK": 1024})` gives the IR after every pass.
+`tilewright show --dump DIR` writes each stage to a file; `compile_dump(path)` makes a kernel of such a
+file, edited perhaps, which runs as `kernel[(97,)](x, y, out, x.size)`.
 """
 
 from __future__ import annotations
@@ -112,6 +110,7 @@ def trace(
 
     Raises CompilationError for the kernel itself, PassError for names of passes that do not exist.
     """
+    import tilewright.frontend.module  # noqa: F401  (imports are not the front end's time)
     from tilewright import frontend
     from tilewright.runtime.specialize import ALIGNMENT
 
@@ -156,8 +155,12 @@ def _run(
     disabled: Collection[str],
     first: str,
     seconds: float,
+    earlier: Collection[str] = (),
 ) -> None:
-    """Run `passes` on the trace's module; fills stages, ran, dropped, failure and complete."""
+    """Run `passes` on the trace's module; fills stages, ran, dropped, failure and complete.
+
+    `first` is the name of the stage before them, `earlier` names the passes that ran before.
+    """
     from tilewright.passes.manager import run_pipeline, without_disabled
     from tilewright.passes.show import Recorder, Snapshot
 
@@ -172,7 +175,8 @@ def _run(
         if len(recorder.snapshots) == 1 and "cannot stop after" in str(error):
             raise
         result.failure = error
-    labels = _labels([s.name for s in recorder.snapshots[1:]], first)
+    names = [*earlier, *(s.name for s in recorder.snapshots[1:])]
+    labels = [first, *_labels(names)[len(earlier) :]]
     result.stages = [
         Snapshot(label, s.seconds if i else seconds, s.changed, s.text)
         for i, (label, s) in enumerate(zip(labels, recorder.snapshots, strict=True))
@@ -181,10 +185,10 @@ def _run(
     result.complete = result.failure is None and len(result.ran) == len(left)
 
 
-def _labels(names: list[str], first: str) -> list[str]:
+def _labels(names: Collection[str]) -> list[str]:
     """`cse`, `cse:2` … as `stop_after` takes them."""
     seen: dict[str, int] = {}
-    labels = [first]
+    labels = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
         labels.append(name if seen[name] == 1 else f"{name}:{seen[name]}")
@@ -230,13 +234,14 @@ def trace_dump(
     else:
         result.arguments, result.cost = _launch_facts(module)
     passes = _passes(target)
-    if after not in (FRONT_END, "input"):
-        position = _position(passes, after)
-        if stop_after is not None and stop_after != after:
-            stop_after = _shifted(passes, stop_after, position)
-        passes = passes[position:]
-    gone = {p.name for p in passes}
-    _run(result, passes, stop_after, [n for n in disabled if n in gone], after, 0.0)
+    position = 0 if after in (FRONT_END, "input") else _position(passes, after)
+    earlier = [p.name for p in passes[:position]]
+    if stop_after is not None:
+        stop_after = _shifted(passes, stop_after, position)
+    passes = passes[position:]
+    left = {p.name for p in passes}
+    off = [name for name in disabled if name in left or name not in earlier]
+    _run(result, passes, stop_after, off, after, 0.0, earlier)
     return result
 
 
@@ -271,13 +276,13 @@ def _kernel_name(module: Any, path: Path) -> str:
 
 def _position(passes: tuple[Pass, ...], label: str) -> int:
     """How many passes stand up to and with the one that `label` names."""
-    labels = _labels([p.name for p in passes], "")
+    labels = _labels([p.name for p in passes])
     name = label.removesuffix(":1")
     if name not in labels:
         raise PassError(
-            f"the pipeline has no pass {label}", help=f"passes in order: {', '.join(labels[1:])}"
+            f"the pipeline has no pass {label}", help=f"passes in order: {', '.join(labels)}"
         )
-    return labels.index(name)
+    return labels.index(name) + 1
 
 
 def _shifted(passes: tuple[Pass, ...], label: str, position: int) -> str:

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    VectorType,
     i1,
     i32,
     i64,
@@ -445,7 +446,10 @@ class AddPtrOp(IRDLOperation):
     def verify_(self) -> None:
         _require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
         _same_shape(self, self.pointer, self.offset)
-        _require(isinstance(element_of(self.offset), IntegerType), "tile.addptr: offset is no int")
+        offset = element_of(self.offset)
+        if isinstance(offset, VectorType):  # the vector level: lanes instead of elements
+            offset = offset.element_type
+        _require(isinstance(offset, IntegerType), "tile.addptr: offset is no int")
 
 
 @irdl_op_definition

@@ -1,0 +1,170 @@
+"""The commands and their options; what they do is in the modules beside this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_KEEP = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+
+app = typer.Typer(
+    name="tilewright",
+    help="A compiler, in Python, for tile kernels written in the Triton language.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cache_app = typer.Typer(help="The disk cache of compiled kernels.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+SignatureOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--signature", "-s",
+        help='Types and values, e.g. "x_ptr=*fp32,n=i32,BLOCK=1024"; what is left out is guessed.',
+    ),
+]  # fmt: skip
+DisableOption = Annotated[
+    list[str] | None,
+    typer.Option("--disable", help="Passes to leave out, comma separated; dependents go too."),
+]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        import tilewright
+
+        typer.echo(f"tilewright {tilewright.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+@app.command()
+def show(
+    place: Annotated[
+        str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL, or a dump: FILE.mlir.")
+    ],
+    signature: SignatureOption = None,
+    passes: Annotated[
+        list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", "--stop-after", help="Stop after this pass.")
+    ] = None,
+    disable: DisableOption = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")] = False,
+    code: Annotated[
+        str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page with all stages.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write each stage to a file here.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="The pass after which a dump stands.")
+    ] = None,
+    compile_to: Annotated[
+        Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
+    ] = None,
+    times: Annotated[bool, typer.Option(help="Print times.")] = True,
+) -> None:
+    """Print a kernel's IR after every pass, or go on from an edited dump."""
+    from tilewright.cli import show as command
+
+    command.show(
+        place,
+        ",".join(signature or ()),
+        command.View(tuple(passes or ()), diff, code, html, dump, compile_to, times),
+        stop_after=after,
+        disabled=_names(disable),
+        start=start,
+    )
+
+
+@app.command()
+def explain(
+    place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
+    signature: SignatureOption = None,
+    disable: DisableOption = None,
+) -> None:
+    """Say what a kernel is specialised on and why, and what was made of it."""
+    from tilewright.cli.explain import explain as command
+
+    command(place, ",".join(signature or ()), _names(disable))
+
+
+@app.command(context_settings=_KEEP)
+def run(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A Python program.", metavar="FILE.py")],
+) -> None:
+    """Run a program in which `import triton` means tilewright; what follows FILE.py is its own."""
+    from tilewright.cli.programs import run_program
+
+    run_program(file, context.args)
+
+
+@app.command()
+def bench(
+    place: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE.py[:NAME]]", help="perf_report functions, or a kernel."),
+    ] = None,
+    signature: SignatureOption = None,
+    grid: Annotated[str | None, typer.Option(help="Of a kernel: 97 or 8,8,2.")] = None,
+    milliseconds: Annotated[int, typer.Option("--rep", help="How long to measure.")] = 100,
+    save: Annotated[Path | None, typer.Option(help="Folder for plots and CSV.")] = None,
+) -> None:
+    """Measure: the project's own tables in a checkout, a file's perf_reports, or one kernel.
+
+    Arrays of a kernel are given with extents: -s "x_ptr=*fp32[98432],n=98432,BLOCK=1024" --grid 97.
+    """
+    from tilewright.cli import bench as command
+
+    command.bench(place, ",".join(signature or ()), grid, milliseconds, save)
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine and installation; compiles and runs a small kernel."""
+    from tilewright.cli.doctor import doctor as command
+
+    if not command():
+        raise typer.Exit(1)
+
+
+@cache_app.command("info")
+def cache_info() -> None:
+    """Where the cache is, how full, and of what."""
+    from tilewright.cli.cache import info
+
+    info()
+
+
+@cache_app.command("path")
+def cache_path() -> None:
+    """Print the folder."""
+    from tilewright.runtime.cache import default_directory
+
+    typer.echo(default_directory())
+
+
+@cache_app.command("clear")
+def cache_clear() -> None:
+    """Delete all entries."""
+    from tilewright.cli.cache import clear
+
+    clear()
+
+
+def _names(lists: list[str] | None) -> tuple[str, ...]:
+    found: list[Any] = [name.strip() for text in lists or () for name in text.split(",")]
+    return tuple(name for name in found if name)

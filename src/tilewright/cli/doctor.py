@@ -1,0 +1,155 @@
+"""`tilewright doctor`: what this machine and this installation have, and whether they work."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_NEEDED = ("xdsl", "llvmlite", "numpy", "ml_dtypes", "typer", "rich", "matplotlib", "jinja2")
+_OPTIONAL = ("torch", "pandas", "triton")
+_FEATURES = (
+    "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512bf16",
+    "avx512fp16", "avx512vnni", "avxvnni", "amx-tile", "amx-bf16", "amx-int8", "neon", "sve",
+)  # fmt: skip
+_TOLERANCE = 1e-5
+
+Fact = tuple[str, str, bool]
+"""What, the answer, and whether that is as it should be."""
+
+
+def doctor() -> bool:
+    """Print the facts; whether all is well."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(soft_wrap=True)
+    well = True
+    for title, facts in (
+        ("versions", _versions), ("processor", _processor), ("threads", _threads),
+        ("cache", _cache), ("settings", _settings), ("a kernel", _kernel),
+    ):  # fmt: skip
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for what, answer, good in _guarded(facts):
+            well = well and good
+            table.add_row(what, answer if good else f"[red]{answer}[/red]")
+        console.print(f"[bold]{title}[/bold]")
+        console.print(table)
+    console.print("all is well" if well else "[red]something is wrong: see above[/red]")
+    return well
+
+
+def _guarded(facts: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
+    """The facts; an error while they are collected is one more of them."""
+    try:
+        yield from facts()
+    except Exception as error:
+        yield "failed", f"{type(error).__name__}: {error}".replace("[", r"\["), False
+
+
+def _versions() -> Iterator[Fact]:
+    import tilewright
+
+    yield "tilewright", f"{tilewright.__version__}, {Path(tilewright.__file__).parent}", True
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield "Python", f"{python}, {platform.system()} {platform.release()}", True
+    for name in _NEEDED:
+        version = _version(name)
+        yield name, version or "not installed", version is not None
+    from llvmlite import binding
+
+    yield "LLVM", ".".join(map(str, binding.llvm_version_info)), True
+    for name in _OPTIONAL:
+        yield name, _version(name) or "not installed (not needed)", True
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_name() -> str:
+    """The processor as it calls itself."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _processor() -> Iterator[Fact]:
+    from tilewright.backends.cpu.target import current_target
+
+    target = current_target()
+    yield "model", cpu_name(), True
+    yield "compiled for", f"{target.triple}, {target.cpu}", True
+    yield "vectors", f"{target.vector_registers} registers of {target.vector_bits} bits", True
+    yield "AMX", "yes" if target.has("amx-tile") else "no", True
+    yield "features", " ".join(f for f in _FEATURES if target.has(f)) or "none of note", True
+    yield "caches", f"L1 {target.l1_bytes >> 10} KiB, L2 {target.l2_bytes >> 10} KiB", True
+
+
+def _threads() -> Iterator[Fact]:
+    from tilewright.runtime.drivers.cpu import driver
+
+    native = driver()
+    native.refresh_threads()
+    kinds = {
+        "libgomp": "libgomp's, which something loaded into this process",
+        "own": "tilewright's own pool",
+        "python": "a Python thread pool (no native launcher for this system)",
+        "none": "none besides the caller",
+    }
+    yield "threads", str(native.threads), native.threads >= 1
+    yield "whose", kinds.get(native.pool_kind, native.pool_kind), True
+
+
+def _cache() -> Iterator[Fact]:
+    from tilewright.cli.cache import contents, size_text
+    from tilewright.runtime.cache import disk_cache
+
+    cache = disk_cache()
+    found = contents(cache.directory)
+    yield "folder", str(cache.directory), True
+    limit = size_text(cache.limit_bytes)
+    yield "holds", f"{found.entries} entries, {size_text(found.bytes)} of {limit}", True
+    try:
+        cache.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=cache.directory):
+            pass
+        yield "writeable", "yes", True
+    except OSError as error:
+        yield "writeable", f"no: {error} (set TILEWRIGHT_CACHE_DIR)", False
+
+
+def _settings() -> Iterator[Fact]:
+    from tilewright import config
+
+    settings = config.current()
+    for item in fields(settings):
+        value: Any = getattr(settings, item.name)
+        if value is None or value == ():
+            continue
+        text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        yield item.name, text, True
+
+
+def _kernel() -> Iterator[Fact]:
+    import time
+
+    from tilewright.cli.self_check import worst_error
+
+    start = time.perf_counter()
+    error = worst_error()
+    milliseconds = (time.perf_counter() - start) * 1e3
+    good = error < _TOLERANCE
+    verdict = "right" if good else "WRONG"
+    yield "a softmax", f"{verdict}: error {error:.1e}, first call {milliseconds:.0f} ms", good

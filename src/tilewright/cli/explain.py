@@ -1,0 +1,107 @@
+"""`tilewright explain`: what a kernel is specialised on, what the passes did, what came out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from tilewright.cli import signature as signatures
+from tilewright.cli.loading import find_kernel
+from tilewright.cli.signature import Signature
+from tilewright.cli.stages import Trace, trace
+from tilewright.dtypes import constexpr
+
+
+def explain(place: str, signature: str, disabled: Sequence[str] = ()) -> None:
+    """Print the explanation of the kernel at `place`."""
+    found = find_kernel(place)
+    given = signatures.split(signature)
+    types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
+    access = trace(found.kernel, types, disabled=disabled, stop_after=_LAST_SHARED)
+    if access.failure is not None:
+        raise access.failure
+    result = trace(found.kernel, types, disabled=disabled)
+    typer.echo(f"{found.name}, {found.kernel.file}:{found.kernel.first_line}")
+    for title, lines in (
+        ("parameters", _parameters(types)),
+        ("also compiled in", _dependencies(result)),
+        ("memory accesses", _accesses(access)),
+        ("passes", _passes(result)),
+        ("launch plan", _plan(result)),
+    ):
+        lines = list(lines)
+        if lines:
+            typer.echo(f"\n{title}")
+            for line in lines:
+                typer.echo(f"  {line}")
+
+
+#: after it, accesses have their final form and nothing is yet written as loops
+_LAST_SHARED = "fold-transpose"
+
+
+def _parameters(types: Signature) -> Iterator[str]:
+    width = max(map(len, types.types), default=0)
+    for name, item in types.types.items():
+        if isinstance(item.type, constexpr):
+            what = "compiled in"
+            if types.reasons[name] == "given" and item.type.value == 1:
+                what += " (1 always is)"
+        elif isinstance(item.type, tuple):
+            what = "a tuple: its numbers are passed, the rest is compiled in"
+        elif item.type.is_ptr():
+            what = "an address" + (", 16-byte aligned" if item.divisible else "")
+        else:
+            what = "passed" + (", divisible by 16" if item.divisible else "")
+        reason = types.reasons[name]
+        yield f"{name:<{width}}  {types.text(name):<10}  {what}; {reason}"
+
+
+def _dependencies(result: Trace) -> Iterator[str]:
+    for (function, path), value in result.built.globals_read.items():
+        yield f"{path} = {value!r}, read by {function.fn.__name__}"
+    for callee in result.built.callees:
+        yield f"{callee.fn.__name__}, inlined, {callee.file}:{callee.first_line}"
+
+
+def _accesses(access: Trace) -> Iterator[str]:
+    """Loads and stores that have a known shape in memory, and those that are lane by lane."""
+    counts = Counter(op.name for op in access.module.walk())
+    structured = counts["tile.load_view"], counts["tile.store_view"]
+    single = counts["tile.load"], counts["tile.store"]
+    atomics = sum(n for name, n in counts.items() if name.startswith("tile.atomic"))
+    yield f"structured (strides and bounds known): {structured[0]} loads, {structured[1]} stores"
+    yield f"by single addresses (gathers, scatters, scalars): {single[0]} loads, {single[1]} stores"
+    if atomics:
+        yield f"atomics: {atomics}"
+
+
+def _passes(result: Trace) -> Iterator[str]:
+    changed = [s.name for s in result.stages[1:] if s.changed]
+    idle = [s.name for s in result.stages[1:] if not s.changed]
+    total = sum(s.seconds for s in result.stages) * 1e3
+    yield f"changed the IR: {', '.join(changed) or 'none'}"
+    if idle:
+        yield f"found nothing to do: {', '.join(idle)}"
+    if result.dropped:
+        yield f"left out: {', '.join(result.dropped)}"
+    yield f"time: {total:.1f} ms without machine code"
+
+
+def _plan(result: Trace) -> Iterator[str]:
+    artifact = result.artifact()
+    plan, target = artifact.plan, result.target
+    features = f"{target.vector_bits}-bit vectors, {target.cores} threads"
+    yield f"target: {target.name}, {target.cpu}, {features}"
+    yield f"entry: {plan.name}, {len(artifact.object_code)} bytes of object code"
+    for a in plan.arguments:
+        written = ", may be written" if a.kind == "pointer" and a.written else ""
+        yield f"slot: {a.name}, {a.kind} {a.type}{written}"
+    yield f"scratch: {plan.scratch_bytes} bytes a thread"
+    yield f"estimate: {plan.program_cost:.0f} ns a program (small grids run on one thread)"
+    for site in plan.asserts:
+        yield f"device_assert at {site.file}:{site.line}: {site.message}"
+    if plan.prints:
+        yield "prints: it calls back to print"

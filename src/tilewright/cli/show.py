@@ -1,0 +1,146 @@
+"""`tilewright show`: a kernel's IR after every pass, on the terminal, as dumps or as a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilewright.cli import signature as signatures
+from tilewright.cli.loading import find_kernel
+from tilewright.cli.stages import Trace, trace, trace_dump
+from tilewright.errors import LaunchError, PassError
+
+if TYPE_CHECKING:
+    from tilewright.passes.show import Snapshot
+
+
+@dataclass(frozen=True)
+class View:
+    """What to print and to write of a trace."""
+
+    passes: tuple[str, ...] = ()
+    diff: bool = False
+    code: str | None = None
+    html: Path | None = None
+    dump: Path | None = None
+    compile_to: Path | None = None
+    times: bool = True
+
+
+def show(
+    place: str,
+    signature: str,
+    view: View,
+    *,
+    stop_after: str | None = None,
+    disabled: Sequence[str] = (),
+    start: str | None = None,
+) -> None:
+    """Run the pipeline over `place` (a kernel or a dump) and show it as `view` says.
+
+    When a pass fails, the stages up to it are shown before its error is raised.
+    """
+    if view.code not in (None, "llvm", "asm"):
+        raise LaunchError(f"--asm takes llvm or asm, not {view.code}")
+    _check_names([*view.passes, *([stop_after] if stop_after else [])])
+    if place.endswith(".mlir"):
+        if signature:
+            raise LaunchError("a dump has its types in it: leave out --signature")
+        result = trace_dump(Path(place), after=start, stop_after=stop_after, disabled=disabled)
+    else:
+        if start:
+            raise LaunchError("--from goes with a dump", help="tilewright show FILE.mlir --from …")
+        found = find_kernel(place)
+        given = signatures.split(signature)
+        types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
+        result = trace(found.kernel, types, stop_after=stop_after, disabled=disabled)
+    _write_files(result, view)
+    if view.code is None:
+        typer.echo(text_of(result, view), nl=False)
+    elif result.failure is None:
+        typer.echo(code_of(result, view.code), nl=False)
+    if result.failure is not None:
+        raise result.failure
+    if view.compile_to is not None:
+        _write_object(result, view.compile_to)
+
+
+def text_of(result: Trace, view: View) -> str:
+    """What `show` prints of a trace."""
+    from tilewright.passes.show import render
+
+    lines = []
+    if result.signature.types:
+        lines.append(f"kernel {result.kernel}({result.signature.line()})")
+        if result.signature.guesses:
+            lines.append(f"types guessed, --signature says others: {result.signature.guesses}")
+    else:
+        lines.append(f"kernel {result.kernel}")
+    if result.dropped:
+        lines.append(f"left out: {', '.join(result.dropped)}")
+    only = _chosen(result.stages, view.passes, result.failure is not None)
+    shown = render(result.stages, diff=view.diff, only=only, times=view.times)
+    return "\n".join(lines) + "\n" + shown
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """A name that no pass has is an error, with what was meant perhaps."""
+    from tilewright.passes.registry import lookup
+
+    for name in names:
+        plain = name.partition(":")[0]
+        if plain not in ("input", "front-end"):
+            lookup(plain)
+
+
+def _chosen(stages: Sequence[Snapshot], names: Sequence[str], failed: bool) -> tuple[str, ...]:
+    """Names of stages that `--pass` means: `cse` is every run of it."""
+    if not names:
+        return ()
+    names = ["front-end" if name == "input" else name.removesuffix(":1") for name in names]
+    found = [s.name for s in stages if s.name in names or s.name.partition(":")[0] in names]
+    if not found and not failed:
+        raise PassError(
+            f"{', '.join(names)} did not run", help=f"stages: {', '.join(s.name for s in stages)}"
+        )
+    return tuple(found) or ("none",)
+
+
+def code_of(result: Trace, kind: str) -> str:
+    """LLVM IR ("llvm") or native assembly ("asm") of a complete trace."""
+    artifact = result.artifact()
+    if kind == "llvm":
+        return artifact.asm["llvm"].rstrip("\n") + "\n"
+    from tilewright.runtime.disassemble import assembly_of
+
+    return assembly_of(artifact, result.target)
+
+
+def _write_files(result: Trace, view: View) -> None:
+    if view.dump is not None:
+        view.dump.mkdir(parents=True, exist_ok=True)
+        for i, stage in enumerate(result.stages):
+            path = view.dump / f"{i:02}-{stage.name.replace(':', '-')}.mlir"
+            path.write_text(result.dump(i), encoding="utf-8")
+        print(f"{len(result.stages)} stages in {view.dump}", file=sys.stderr)
+    if view.html is not None:
+        from tilewright.cli.page import page_of
+
+        view.html.parent.mkdir(parents=True, exist_ok=True)
+        view.html.write_text(page_of(result), encoding="utf-8")
+        print(f"page: {view.html}", file=sys.stderr)
+
+
+def _write_object(result: Trace, path: Path) -> None:
+    """The object file, and beside it the launch plan as JSON."""
+    artifact = result.artifact()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(artifact.object_code)
+    plan = path.with_suffix(".json")
+    plan.write_text(artifact.plan.to_json() + "\n", encoding="utf-8")
+    print(f"object: {path}, entry {artifact.entry}; plan: {plan}", file=sys.stderr)
