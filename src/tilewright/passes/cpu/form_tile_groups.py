@@ -30,8 +30,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -60,7 +60,31 @@ class FormTileGroups(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
+                for op in list(function.walk()):
+                    if isinstance(op, tile.AssertOp) and tile.is_tile(op.condition):
+                        _assert_scalar(op)
                 _form_in_block(function.body.block)
+
+
+def _assert_scalar(op: tile.AssertOp) -> None:
+    """A condition on a tile is a condition on the conjunction of its elements."""
+    value = op.condition
+    while tile.is_tile(value):
+        shape = tile.shape_of(value)
+        left = Block(arg_types=[i1, i1])
+        both = arith.AndIOp.create(operands=list(left.args), result_types=[i1])
+        left.add_op(both)
+        left.add_op(tile.YieldOp.create(operands=[both.results[0]]))
+        reduce = tile.ReduceOp.create(
+            operands=[value],
+            result_types=[tile.with_shape(i1, shape[:-1])],
+            properties={"axis": IntegerAttr(len(shape) - 1, i32)},
+            regions=[Region(left)],
+            location=op.location,
+        )
+        op.parent.insert_op_before(reduce, op)
+        value = reduce.results[0]
+    op.operands[0] = value
 
 
 def _form_in_block(block: Block) -> None:

@@ -88,12 +88,16 @@ def _schedule(function: func.FuncOp) -> None:
     body.yield_values([])
     asserts: list[Attribute] = []
     for op in list(body.block.walk()):
+        if isinstance(op, tile.PrintOp) and "programs" in op.attributes:
+            continue
         _replace(op, ids, grid, program, asserts)
     entry.add_op(func.ReturnOp())
     _rebuild(function, entry, asserts, [str(a.type) for a in old.args])
 
 
 def _used_axes(block: Block) -> set[int]:
+    if any(isinstance(op, tile.PrintOp) for op in block.walk()):
+        return {0, 1, 2}
     return {op.axis.value.data for op in block.walk() if isinstance(op, tile.ProgramIdOp)}
 
 
@@ -140,12 +144,27 @@ def _replace(
         for new in (true, failed, fault):
             op.parent.insert_op_before(new, op)
         asserts.append(_site(op))
+    elif isinstance(op, tile.PrintOp):
+        op.parent.insert_op_before(_with_program(op, ids), op)
     elif isinstance(op, tile.AssumeOp | tile.BarrierOp):
         pass
     else:
         return
     op.detach()
     op.erase()
+
+
+def _with_program(op: tile.PrintOp, ids: dict[int, SSAValue]) -> tile.PrintOp:
+    """A print whose first three operands are the program ids."""
+    copy = tile.PrintOp.create(
+        operands=[ids[0], ids[1], ids[2], *op.operands],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        location=op.location,
+    )
+    copy.attributes.setdefault("coordinates", IntegerAttr(0, i32))
+    copy.attributes["programs"] = IntegerAttr(3, i32)
+    return copy
 
 
 def _site(op: tile.AssertOp) -> Attribute:

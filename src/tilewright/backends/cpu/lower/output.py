@@ -60,7 +60,7 @@ def _record_fault(module: ir.Module) -> ir.Function:
     b.store(site, b.gep(record, [ir.Constant(I64, 2)], source_etype=I64))
     b.branch(unlock)
     b.position_at_end(unlock)
-    b.store_atomic(ir.Constant(I64, TAKEN), record, "release", 8)
+    b.atomic_rmw("xchg", record, ir.Constant(I64, TAKEN), "release")
     b.ret_void()
     return fn
 
@@ -85,9 +85,11 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     count = op.attributes["coordinates"].value.data if "coordinates" in op.attributes else 0
     operands = list(op.operands)
     program, index, values = operands[:3], operands[3 : 3 + count], operands[3 + count :]
-    where = f"pid ({', '.join(['%lld'] * 3)}) idx ({', '.join(['%lld'] * count)}) "
+    where = f"pid ({', '.join(['%lld'] * 3)}) "
+    if count:
+        where += f"idx ({', '.join(['%lld'] * count)}) "
     prefix = op.prefix.data.replace("%", "%%")
-    position = [gen.get(v) for v in (*program, *index)]
+    position = [b.sext(gen.get(v), I64) for v in program] + [gen.get(v) for v in index]
     signed = [bool(v) for v in op.signed.get_values()]
     if not values:
         b.call(printf, [_text(module, where + prefix + "\n"), *position])
