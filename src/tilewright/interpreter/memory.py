@@ -1,0 +1,520 @@
+"""Memory as kernels see it: allocations, pointers that know theirs, checked accesses.
+
+Stores go straight to the caller's arrays. Every access is checked against the allocation its
+pointer came from; `Checks` turns on stricter rules. An element `i1` takes one byte.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tilewright.errors import (
+    DeadlockError,
+    InterpreterError,
+    KernelFault,
+    OutOfBoundsError,
+    SourceLocation,
+    UnwrittenMemoryError,
+)
+from tilewright.interpreter.arrays import array_memory, view_bytes
+from tilewright.interpreter.races import RaceDetector
+
+#: a scalar polls this often, with nothing changing, before it counts as waiting for ever
+PATIENCE = 20_000
+_SHOWN_LANES = 4
+
+
+class AccessContext(Protocol):
+    """Who accesses memory: the program's grid coordinates and the kernel line it is at."""
+
+    @property
+    def program(self) -> tuple[int, int, int]: ...
+    @property
+    def location(self) -> SourceLocation | None: ...
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Which rules hold beyond "inside the allocation"."""
+
+    masked: bool = False
+    """Lanes that are masked off must be inside too."""
+    unwritten: bool = False
+    """Memory marked as never written must be written before it is read."""
+    races: bool = False
+    """Programs may share an address only through atomics or as readers."""
+    views: bool = False
+    """An array that is a view may be accessed only within its own extent."""
+
+
+@dataclass(eq=False)
+class Allocation:
+    """Bytes `[base, base + nbytes)`, called `name`; `data` is a view onto them.
+
+    `origin` is the address of the argument's element 0 and `itemsize` its element size: indices in
+    messages count from there. `written` (one flag a byte) is there only for memory whose first
+    contents mean nothing.
+    """
+
+    name: str
+    base: int
+    nbytes: int
+    data: np.ndarray
+    origin: int
+    itemsize: int
+    kind: str = ""
+    read_only: bool = False
+    written: np.ndarray | None = None
+    owner: Any = field(default=None, repr=False)
+
+    @property
+    def end(self) -> int:
+        return self.base + self.nbytes
+
+    def element(self, address: int) -> int:
+        """Index of the element at `address`, counted from the argument's first."""
+        return (address - self.origin) // self.itemsize
+
+    def describe(self) -> str:
+        """`'x' (fp32, elements 0 … 99, 400 bytes)`."""
+        low, high = self.element(self.base), self.element(self.end - 1)
+        span = f"elements {low} … {high}" if self.nbytes else "no elements"
+        kind = f"{self.kind}, " if self.kind else ""
+        return f"'{self.name}' ({kind}{span}, {self.nbytes} bytes)"
+
+
+class PointerValue:
+    """A pointer or a tile of them: int64 byte `addresses` and the allocation they came from.
+
+    `allocation` is None when it is not known (pointers made of integers, or chosen from several);
+    each access then looks it up.
+    """
+
+    __slots__ = ("addresses", "allocation")
+
+    def __init__(self, addresses: Any, allocation: Allocation | None = None) -> None:
+        self.addresses = np.asarray(addresses, np.int64)
+        self.allocation = allocation
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.addresses.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.addresses.ndim
+
+    def offset_by(self, offsets: Any, itemsize: int) -> PointerValue:
+        """Pointers moved by `offsets` elements of `itemsize` bytes; shapes broadcast."""
+        with np.errstate(over="ignore"):
+            moved = self.addresses + np.asarray(offsets).astype(np.int64) * np.int64(itemsize)
+        return PointerValue(moved, self.allocation)
+
+    def map(self, function: Callable[[np.ndarray], Any]) -> PointerValue:
+        """`function` applied to the addresses: reshape, broadcast, transpose and so on."""
+        return PointerValue(function(self.addresses), self.allocation)
+
+    @staticmethod
+    def combine(
+        function: Callable[..., Any], pointers: Iterable[PointerValue], *rest: Any
+    ) -> PointerValue:
+        """`function(*addresses, *rest)`: select, join and so on; the allocation if they share it."""
+        items = list(pointers)
+        owners = {id(p.allocation): p.allocation for p in items}
+        allocation = items[0].allocation if len(owners) == 1 else None
+        return PointerValue(function(*(p.addresses for p in items), *rest), allocation)
+
+    def __repr__(self) -> str:
+        if self.allocation is None:
+            return f"<pointer {self.addresses!r}>"
+        items = (self.addresses - self.allocation.origin) // self.allocation.itemsize
+        return f"<{self.allocation.name} + {items!r}>"
+
+
+class _Access(NamedTuple):
+    """One load, store or atomic on its way through the checks."""
+
+    what: str  # "tl.load"
+    verb: str  # "reads"
+    pointers: PointerValue
+    itemsize: int
+    mask: np.ndarray | None
+    ctx: AccessContext
+
+
+class Memory:
+    """All that a launch may touch. Not safe for use from several threads at once."""
+
+    def __init__(self, checks: Checks | None = None) -> None:
+        self.checks = checks or Checks()
+        self.allocations: list[Allocation] = []
+        self._bases: list[int] = []
+        self.races = RaceDetector() if self.checks.races else None
+        self._waiting: tuple[Any, int] = ((), 0)
+
+    # ---- allocations ---------------------------------------------------------------------------
+
+    def register(self, name: str, array: Any, written: np.ndarray | None = None) -> PointerValue:
+        """Let kernels use `array`; gives a pointer to its first element.
+
+        `written` (one bool a byte of the allocation) marks memory that counts as never written.
+        Raises LaunchError for what is no array on the CPU.
+        """
+        memory = array_memory(array)
+        base, nbytes = memory.base, memory.nbytes
+        if self.checks.views:
+            base, nbytes = memory.first, memory.last - memory.first
+        same = next((a for a in self.allocations if (a.base, a.nbytes) == (base, nbytes)), None)
+        allocation = Allocation(
+            name=name,
+            base=base,
+            nbytes=nbytes,
+            data=view_bytes(base, nbytes),
+            origin=memory.address,
+            itemsize=memory.element.itemsize,
+            kind=str(memory.element),
+            read_only=memory.read_only,
+            written=same.written if written is None and same is not None else written,
+            owner=memory.owner,
+        )
+        self.add(allocation)
+        return PointerValue(memory.address, allocation)
+
+    def add(self, allocation: Allocation) -> None:
+        """Make an allocation known."""
+        at = bisect.bisect_right(self._bases, allocation.base)
+        self._bases.insert(at, allocation.base)
+        self.allocations.insert(at, allocation)
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds `address`, else None."""
+        for at in range(bisect.bisect_right(self._bases, address) - 1, -1, -1):
+            if address < self.allocations[at].end:
+                return self.allocations[at]
+        return None
+
+    # ---- accesses ------------------------------------------------------------------------------
+
+    def load(
+        self, pointers: PointerValue, mask: Any, other: Any, dtype: Any, ctx: AccessContext
+    ) -> Any:
+        """Elements of NumPy type `dtype` behind `pointers`; `other` (or 0) where `mask` is false.
+
+        `mask` is None or booleans of the pointers' shape. Raises OutOfBoundsError and whatever
+        `checks` asks for.
+        """
+        kind = np.dtype(dtype)
+        access = _Access("tl.load", "reads", pointers, kind.itemsize, _mask(mask), ctx)
+        out = np.zeros(pointers.shape, kind)
+        if other is not None:
+            out[...] = other
+        for lanes, allocation in self._checked(access):
+            offsets = pointers.addresses[lanes] - allocation.base
+            self._read(access, allocation, offsets, lanes)
+            out[lanes] = _fetch(allocation.data, offsets, allocation.base, kind)
+        return out[()]
+
+    def store(self, pointers: PointerValue, values: Any, mask: Any, ctx: AccessContext) -> None:
+        """Write `values` (a NumPy value of the element type) where `mask` holds."""
+        values = np.asarray(values)
+        access = _Access("tl.store", "writes", pointers, values.itemsize, _mask(mask), ctx)
+        values = np.broadcast_to(values, pointers.shape)
+        for lanes, allocation in self._checked(access):
+            offsets = pointers.addresses[lanes] - allocation.base
+            self._write(access, allocation, offsets, lanes)
+            _put(allocation.data, offsets, allocation.base, values[lanes])
+
+    def atomic(
+        self,
+        kind: str,
+        pointers: PointerValue,
+        values: Any,
+        mask: Any,
+        ctx: AccessContext,
+        sem: str = "acq_rel",
+    ) -> Any:
+        """`tile.atomic_rmw`: lane after lane; gives what was there before (0 in lanes masked off).
+
+        `kind` is one of add max min umax umin and or xor xchg fadd fmax fmin.
+        """
+        combine = _COMBINE.get(kind)
+        if combine is None:
+            raise InterpreterError(f"there is no atomic operation '{kind}'")
+        values = np.asarray(values)
+        what = f"tl.atomic_{kind if kind in ('and', 'or', 'xor', 'xchg') else kind[-3:]}"
+        access = _Access(what, "updates", pointers, values.itemsize, _mask(mask), ctx)
+        values = np.broadcast_to(values, pointers.shape)
+        return self._one_by_one(access, sem, values, lambda old, at: combine(old, values[at]))
+
+    def compare_and_swap(
+        self,
+        pointers: PointerValue,
+        compare: Any,
+        values: Any,
+        ctx: AccessContext,
+        sem: str = "acq_rel",
+    ) -> Any:
+        """`tile.atomic_cas`: write `values` where memory holds `compare`, bit for bit."""
+        values = np.asarray(values)
+        compare = np.broadcast_to(np.asarray(compare, values.dtype), pointers.shape)
+        access = _Access("tl.atomic_cas", "updates", pointers, values.itemsize, None, ctx)
+        values = np.broadcast_to(values, pointers.shape)
+
+        def swap(old: Any, at: tuple[int, ...]) -> Any:
+            return values[at] if old.tobytes() == compare[at].tobytes() else old
+
+        return self._one_by_one(access, sem, values, swap)
+
+    def _one_by_one(
+        self, access: _Access, sem: str, values: np.ndarray, new: Callable[[Any, Any], Any]
+    ) -> Any:
+        pointers, kind = access.pointers, values.dtype
+        out = np.zeros(pointers.shape, kind)
+        changed = False
+        for lanes, allocation in self._checked(access):
+            offsets = pointers.addresses[lanes] - allocation.base
+            self._read(access, allocation, offsets, lanes, atomic=sem)
+            self._write(access, allocation, offsets, lanes, atomic=sem)
+            indices = zip(*lanes, strict=True) if lanes else [()]
+            for at, offset in zip(indices, np.atleast_1d(offsets).tolist(), strict=True):
+                place = allocation.data[offset : offset + kind.itemsize]
+                old = np.frombuffer(place.tobytes(), kind)[0]
+                with np.errstate(all="ignore"):
+                    result = np.asarray(new(old, at)).astype(kind)
+                out[at] = old
+                raw = np.frombuffer(result.tobytes(), np.uint8)
+                changed = changed or not np.array_equal(place, raw)
+                place[:] = raw
+        if not pointers.shape:
+            self._watch(access, changed)
+        return out[()]
+
+    def _watch(self, access: _Access, changed: bool) -> None:
+        """Count how often one scalar atomic has changed nothing, one time after the other."""
+        key = (access.ctx.program, int(access.pointers.addresses), access.what)
+        last, count = self._waiting
+        count = 0 if changed else count + 1 if key == last else 1
+        self._waiting = (key, count)
+        if count < PATIENCE:
+            return
+        raise DeadlockError(
+            f"program {access.ctx.program} waits at {access.what} for a value that never comes:"
+            f" {count} tries changed nothing, and programs here run one after the other",
+            help="only wait for programs that come earlier in the grid",
+            location=access.ctx.location,
+        )
+
+    # ---- checks --------------------------------------------------------------------------------
+
+    def _checked(self, access: _Access) -> list[tuple[tuple[np.ndarray, ...], Allocation]]:
+        """The lanes to access as index tuples, by allocation; raises OutOfBoundsError."""
+        addresses, mask, size = access.pointers.addresses, access.mask, access.itemsize
+        allocation = access.pointers.allocation
+        if mask is not None and mask.shape != addresses.shape:
+            mask = np.broadcast_to(mask, addresses.shape)
+        if allocation is None:
+            return self._looked_up(access, mask)
+        outside = (addresses < allocation.base) | (addresses > allocation.end - size)
+        wrong = outside if mask is None else outside & mask
+        if wrong.any():
+            self._out_of_bounds(access, wrong, allocation)
+        if self.checks.masked and outside.any():
+            self._out_of_bounds(access, outside, allocation, masked=True)
+        if access.verb != "reads" and allocation.read_only:
+            raise KernelFault(
+                f"{access.what} {access.verb} '{allocation.name}', which is a read-only array",
+                help="pass a writeable array",
+                location=access.ctx.location,
+            )
+        if mask is None:
+            if not addresses.ndim:
+                return [((), allocation)]
+            return [(tuple(i.ravel() for i in np.indices(addresses.shape)), allocation)]
+        if not addresses.ndim:
+            return [((), allocation)] if mask else []
+        return [(np.nonzero(mask), allocation)] if mask.any() else []
+
+    def _looked_up(
+        self, access: _Access, mask: np.ndarray | None
+    ) -> list[tuple[tuple[np.ndarray, ...], Allocation]]:
+        addresses = access.pointers.addresses
+        found: dict[int, tuple[list[Any], Allocation]] = {}
+        for at in np.ndindex(*addresses.shape):
+            if mask is not None and not mask[at]:
+                continue
+            allocation = self.find(int(addresses[at]))
+            if allocation is None or int(addresses[at]) + access.itemsize > allocation.end:
+                wrong = np.zeros(addresses.shape, bool)
+                wrong[at] = True
+                self._out_of_bounds(access, wrong, None)
+            else:
+                found.setdefault(id(allocation), ([], allocation))[0].append(at)
+        result = []
+        for lanes, allocation in found.values():
+            indices = tuple(np.array(axis) for axis in zip(*lanes, strict=True))
+            part = access._replace(
+                pointers=PointerValue(addresses[indices], allocation), mask=None
+            )
+            self._checked(part)
+            result.append((indices, allocation))
+        return result
+
+    def _out_of_bounds(
+        self,
+        access: _Access,
+        wrong: np.ndarray,
+        allocation: Allocation | None,
+        masked: bool = False,
+    ) -> None:
+        lanes = np.argwhere(wrong)
+        addresses = access.pointers.addresses[wrong] if wrong.ndim else access.pointers.addresses
+        addresses = np.atleast_1d(addresses)
+        shown = []
+        for lane, address in list(zip(lanes, addresses, strict=True))[:_SHOWN_LANES]:
+            where = f"element {allocation.element(int(address))}" if allocation else hex(address)
+            shown.append(f"lane {lane.tolist()} → {where}" if wrong.ndim else where)
+        more = ", …" if len(lanes) > _SHOWN_LANES else ""
+        name = allocation.describe() if allocation else "every array of this launch"
+        lanes_text = f"{len(lanes)} of {wrong.size} lanes: " if wrong.ndim else ""
+        hidden = " (masked off)" if masked else ""
+        raise OutOfBoundsError(
+            f"{access.what} {access.verb} outside {name} in program {access.ctx.program}:"
+            f" {lanes_text}{', '.join(shown)}{more}{hidden}",
+            help=_advice(access, wrong, allocation),
+            location=access.ctx.location,
+        )
+
+    def _read(
+        self,
+        access: _Access,
+        allocation: Allocation,
+        offsets: np.ndarray,
+        lanes: tuple[np.ndarray, ...],
+        atomic: str = "",
+    ) -> None:
+        if allocation.written is not None and self.checks.unwritten:
+            fresh = ~allocation.written[offsets]
+            if fresh.any():
+                self._unwritten(access, allocation, np.asarray(fresh), offsets, lanes)
+        if self.races is not None and not atomic:
+            self.races.read(access, allocation, offsets, lanes)
+
+    def _write(
+        self,
+        access: _Access,
+        allocation: Allocation,
+        offsets: np.ndarray,
+        lanes: tuple[np.ndarray, ...],
+        atomic: str = "",
+    ) -> None:
+        if allocation.written is not None:
+            for byte in range(access.itemsize):
+                allocation.written[offsets + byte] = True
+        if self.races is None:
+            return
+        if atomic:
+            self.races.atomic(access, allocation, offsets, lanes, atomic)
+        else:
+            self.races.write(access, allocation, offsets, lanes)
+
+    def _unwritten(
+        self,
+        access: _Access,
+        allocation: Allocation,
+        fresh: np.ndarray,
+        offsets: np.ndarray,
+        lanes: tuple[np.ndarray, ...],
+    ) -> None:
+        first = int(np.argmax(np.atleast_1d(fresh)))
+        address = int(np.atleast_1d(offsets)[first]) + allocation.base
+        lane = f", lane {[int(axis[first]) for axis in lanes]}" if lanes else ""
+        raise UnwrittenMemoryError(
+            f"{access.what} {access.verb} memory that nothing has written: element"
+            f" {allocation.element(address)} of '{allocation.name}' in program"
+            f" {access.ctx.program}{lane} ({int(fresh.sum())} lanes in all)",
+            help="fill the array first, or mask those lanes",
+            location=access.ctx.location,
+        )
+
+
+def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -> str:
+    if allocation is None:
+        return "no array of this launch holds that address"
+    if access.mask is None and wrong.ndim:
+        return f"pass mask=... to {access.what}, true for the lanes inside the array"
+    return "check the mask against the array's extents and strides" if wrong.ndim else (
+        "check the offset that was added to the pointer"
+    )
+
+
+def _mask(mask: Any) -> np.ndarray | None:
+    return None if mask is None else np.asarray(mask, bool)
+
+
+def _fetch(data: np.ndarray, offsets: np.ndarray, base: int, kind: np.dtype) -> np.ndarray:
+    """Elements at byte `offsets` of `data`, whose address is `base`."""
+    if kind == np.bool_:
+        return data[offsets] != 0
+    view, index = _element_view(data, offsets, kind)
+    if view is not None:
+        return view[index]
+    raw = data[np.asarray(offsets)[..., None] + np.arange(kind.itemsize)]
+    return np.ascontiguousarray(raw).view(kind)[..., 0]
+
+
+def _put(data: np.ndarray, offsets: np.ndarray, base: int, values: np.ndarray) -> None:
+    """Write `values` at byte `offsets`; of equal offsets the last lane wins."""
+    kind = values.dtype
+    view, index = _element_view(data, offsets, kind)
+    if view is not None:
+        view[index] = values
+        return
+    raw = np.ascontiguousarray(values)[..., None].view(np.uint8)
+    data[np.asarray(offsets)[..., None] + np.arange(kind.itemsize)] = raw
+
+
+def _element_view(
+    data: np.ndarray, offsets: np.ndarray, kind: np.dtype
+) -> tuple[np.ndarray | None, Any]:
+    """`data` as elements of `kind` and the index of each, if all sit on one lattice."""
+    size = kind.itemsize
+    flat = np.atleast_1d(offsets)
+    start = int(flat[0]) % size if flat.size else 0
+    if size > 1 and ((flat - start) % size).any():
+        return None, None
+    count = (data.size - start) // size
+    return data[start : start + count * size].view(kind), (offsets - start) // size
+
+
+def _unsigned(choose: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    def combine(a: Any, b: Any) -> Any:
+        bits = 8 * np.asarray(a).itemsize
+        return a if choose(int(a) % (1 << bits), int(b) % (1 << bits)) else b
+
+    return combine
+
+
+def _wrapping_add(a: Any, b: Any) -> Any:
+    kind = np.asarray(a).dtype
+    return np.asarray(int(a) + int(b) & (1 << 8 * kind.itemsize) - 1, np.uint64).astype(kind)
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": _wrapping_add,
+    "fadd": lambda a, b: a + b,
+    "max": np.maximum,
+    "min": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "umax": _unsigned(lambda a, b: a >= b),
+    "umin": _unsigned(lambda a, b: a <= b),
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "xchg": lambda a, b: b,
+}

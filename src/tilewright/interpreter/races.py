@@ -1,0 +1,161 @@
+"""Who touched which byte, to find programs that meet at an address with nothing to order them.
+
+Programs run one after the other here, so the race itself never happens; what is found is that the
+grid would allow it. Every access gets a number; two arrays a byte remember the last write and the
+last reads. Scalar atomics order programs (acquire and release, as vector clocks), so that locks and
+"the last one sums up" counters are not reported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tilewright.errors import RaceError, SourceLocation
+
+if TYPE_CHECKING:
+    from tilewright.interpreter.memory import Allocation
+
+
+class _Site(NamedTuple):
+    program: tuple[int, int, int]
+    clock: int
+    what: str
+    verb: str
+    atomic: bool
+    location: SourceLocation | None
+
+
+class _Shadow:
+    """Numbers of the last accesses of each byte; 0 is none."""
+
+    def __init__(self, base: int, nbytes: int) -> None:
+        self.base = base
+        self.writes = np.zeros(nbytes, np.int32)
+        self.reads = np.zeros(nbytes, np.int32)
+        self.earlier_reads = np.zeros(nbytes, np.int32)
+        """The last read by another program than `reads`'s."""
+
+
+class RaceDetector:
+    """Fed by `Memory` with every access that passed the other checks."""
+
+    def __init__(self) -> None:
+        self._sites: list[_Site | None] = [None]
+        self._shadows: list[_Shadow] = []
+        self._clocks: dict[Any, int] = {}
+        self._known: dict[Any, dict[Any, int]] = {}
+        self._released: dict[int, dict[Any, int]] = {}
+
+    def read(self, access: Any, allocation: Allocation, offsets: Any, lanes: Any) -> None:
+        """A plain load."""
+        shadow, places = self._place(allocation, offsets, access.itemsize)
+        self._compare(access, allocation, shadow.writes, places, lanes)
+        site = self._site(access, False)
+        program = access.ctx.program
+        last = shadow.reads[places]
+        others = [s for s in np.unique(last) if s and self._sites[s].program != program]  # type: ignore[union-attr]
+        if others:
+            moved = np.isin(last, others)
+            shadow.earlier_reads[places[moved]] = last[moved]
+        shadow.reads[places] = site
+
+    def write(self, access: Any, allocation: Allocation, offsets: Any, lanes: Any) -> None:
+        """A plain store."""
+        shadow, places = self._place(allocation, offsets, access.itemsize)
+        for earlier in (shadow.writes, shadow.reads, shadow.earlier_reads):
+            self._compare(access, allocation, earlier, places, lanes)
+        shadow.writes[places] = self._site(access, False)
+
+    def atomic(
+        self, access: Any, allocation: Allocation, offsets: Any, lanes: Any, sem: str
+    ) -> None:
+        """An atomic: it may meet other atomics. A scalar one orders programs, as `sem` says."""
+        program, address = access.ctx.program, int(access.pointers.addresses.flat[0])
+        scalar = not access.pointers.shape
+        known = self._known.setdefault(program, {})
+        if scalar and sem in ("acquire", "acq_rel"):
+            _merge(known, self._released.get(address, {}))
+        shadow, places = self._place(allocation, offsets, access.itemsize)
+        for earlier in (shadow.writes, shadow.reads, shadow.earlier_reads):
+            self._compare(access, allocation, earlier, places, lanes, atomic=True)
+        shadow.writes[places] = self._site(access, True)
+        if scalar and sem in ("release", "acq_rel"):
+            clock = self._clocks.get(program, 1)
+            released = self._released.setdefault(address, {})
+            _merge(released, known)
+            _merge(released, {program: clock})
+            self._clocks[program] = clock + 1
+
+    def _place(self, allocation: Allocation, offsets: Any, itemsize: int) -> tuple[_Shadow, Any]:
+        """The shadow that covers `allocation` and the places of the bytes at `offsets` in it."""
+        for shadow in self._shadows:
+            inside = shadow.base <= allocation.base
+            if inside and allocation.end <= shadow.base + shadow.writes.size:
+                break
+        else:
+            shadow = self._grow(allocation.base, allocation.end)
+        starts = np.atleast_1d(offsets) + (allocation.base - shadow.base)
+        return shadow, (starts[:, None] + np.arange(itemsize)).ravel()
+
+    def _grow(self, base: int, end: int) -> _Shadow:
+        """A new shadow for `[base, end)`, which takes over those it overlaps."""
+        joined = [s for s in self._shadows if s.base < end and base < s.base + s.writes.size]
+        base = min([base, *(s.base for s in joined)])
+        end = max([end, *(s.base + s.writes.size for s in joined)])
+        shadow = _Shadow(base, end - base)
+        for old in joined:
+            part = slice(old.base - base, old.base - base + old.writes.size)
+            shadow.writes[part], shadow.reads[part] = old.writes, old.reads
+            shadow.earlier_reads[part] = old.earlier_reads
+            self._shadows.remove(old)
+        self._shadows.append(shadow)
+        return shadow
+
+    def _site(self, access: Any, atomic: bool) -> int:
+        program = access.ctx.program
+        clock = self._clocks.setdefault(program, 1)
+        site = _Site(program, clock, access.what, access.verb, atomic, access.ctx.location)
+        if self._sites[-1] != site:
+            self._sites.append(site)
+        return len(self._sites) - 1
+
+    def _compare(
+        self,
+        access: Any,
+        allocation: Allocation,
+        earlier: np.ndarray,
+        places: np.ndarray,
+        lanes: Any,
+        atomic: bool = False,
+    ) -> None:
+        found = earlier[places]
+        known = self._known.get(access.ctx.program, {})
+        for number in np.unique(found):
+            site = self._sites[number]
+            if site is None or site.program == access.ctx.program:
+                continue
+            if (site.atomic and atomic) or known.get(site.program, 0) >= site.clock:
+                continue
+            at = int(np.argmax(found == number)) // access.itemsize
+            self._report(access, allocation, site, at, lanes)
+
+    def _report(self, access: Any, allocation: Allocation, site: _Site, at: int, lanes: Any) -> None:
+        addresses = access.pointers.addresses
+        address = int(addresses[tuple(axis[at] for axis in lanes)] if lanes else addresses)
+        lane = f", lane {[int(axis[at]) for axis in lanes]}" if lanes else ""
+        line = f" at {site.location}" if site.location else ""
+        raise RaceError(
+            f"programs {site.program} and {access.ctx.program} race for element"
+            f" {allocation.element(address)} of '{allocation.name}': {site.what} of program"
+            f" {site.program}{line} {site.verb} it, and {access.what} of program"
+            f" {access.ctx.program} {access.verb} it{lane}; nothing orders the two",
+            help="let each program write its own elements, or use tl.atomic_add and its kin",
+            location=access.ctx.location,
+        )
+
+
+def _merge(into: dict[Any, int], other: dict[Any, int]) -> None:
+    for program, clock in other.items():
+        into[program] = max(into.get(program, 0), clock)
