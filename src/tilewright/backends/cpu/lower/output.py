@@ -89,6 +89,8 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     if count:
         where += f"idx ({', '.join(['%lld'] * count)}) "
     prefix = op.prefix.data.replace("%", "%%")
+    if values and prefix.strip():
+        prefix = f"{prefix.rstrip().rstrip(':')}: "
     position = [b.sext(gen.get(v), I64) for v in program] + [gen.get(v) for v in index]
     signed = [bool(v) for v in op.signed.get_values()]
     if not values:
