@@ -49,7 +49,7 @@ def bench(
 def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseconds: int) -> None:
     from tilewright.testing import do_bench
 
-    found = find_kernel(place)
+    found = find_kernel(place, placeholders=False)
     if grid is None:
         raise LaunchError("a kernel needs a grid", help="add --grid 97 or --grid 8,8")
     try:
@@ -60,16 +60,10 @@ def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseco
     rest = {n: t for n, t in given.items() if n not in arrays}
     short = {n: t.partition("[")[0] for n, t in given.items() if n in arrays}
     types = signatures.resolve(found.kernel, {**short, **rest}, found.decorated, vars(found.module))
-    arguments = dict(arrays)
-    for name, item in types.types.items():
-        if name in arrays:
-            continue
-        if isinstance(item.type, dtypes.constexpr):
-            if types.reasons[name] == "given" or types.reasons[name].startswith("its default"):
-                arguments[name] = item.type.value
-        elif name in rest and re.fullmatch(r"[-+]?[\d_]+|[-+\d.e]+|True|False", rest[name]):
-            arguments[name] = signatures.number(rest[name])
-        else:
+    from_outside = {n: v for n, v in types.values.items() if types.reasons[n] == "given"}
+    arguments = {**from_outside, **arrays}
+    for name, reason in types.reasons.items():
+        if reason == signatures.GUESS or (name in rest and name not in arguments):
             raise LaunchError(
                 f"'{name}' needs a value", help=f'add -s "{name}=*fp32[1024]" or "{name}=1024"'
             )

@@ -95,7 +95,7 @@ def kernels_in(module: types.ModuleType) -> dict[str, Any]:
     return found
 
 
-def find_kernel(place: str) -> FoundKernel:
+def find_kernel(place: str, placeholders: bool = True) -> FoundKernel:
     """The kernel that `FILE.py:KERNEL` names; the name may be left out where a file has one.
 
     A plain function counts as a kernel too (a listing that lost its decorator). Raises LaunchError.
@@ -103,7 +103,7 @@ def find_kernel(place: str) -> FoundKernel:
     from tilewright.runtime.heuristics import innermost
     from tilewright.runtime.jit import JITFunction
 
-    module, name = load_place(place)
+    module, name = load_place(place, placeholders)
     kernels = kernels_in(module)
     if not name:
         if len(kernels) != 1:

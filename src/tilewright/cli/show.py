@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,9 +13,6 @@ from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.stages import Trace, trace, trace_dump
 from tilewright.errors import LaunchError, PassError
-
-if TYPE_CHECKING:
-    from tilewright.passes.show import Snapshot
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def text_of(result: Trace, view: View) -> str:
         lines.append(f"kernel {result.kernel}")
     if result.dropped:
         lines.append(f"left out: {', '.join(result.dropped)}")
-    only = _chosen(result.stages, view.passes, result.failure is not None)
+    only = _chosen(result, view.passes)
     shown = render(result.stages, diff=view.diff, only=only, times=view.times)
     return "\n".join(lines) + "\n" + shown
 
@@ -98,17 +94,17 @@ def _check_names(names: Sequence[str]) -> None:
             lookup(plain)
 
 
-def _chosen(stages: Sequence[Snapshot], names: Sequence[str], failed: bool) -> tuple[str, ...]:
+def _chosen(result: Trace, names: Sequence[str]) -> tuple[str, ...]:
     """Names of stages that `--pass` means: `cse` is every run of it."""
     if not names:
         return ()
     names = ["front-end" if name == "input" else name.removesuffix(":1") for name in names]
-    found = [s.name for s in stages if s.name in names or s.name.partition(":")[0] in names]
-    if not found and not failed:
-        raise PassError(
-            f"{', '.join(names)} did not run", help=f"stages: {', '.join(s.name for s in stages)}"
-        )
-    return tuple(found) or ("none",)
+    ran = [s.name for s in result.stages]
+    found = tuple(n for n in ran if n in names or n.partition(":")[0] in names)
+    if not found and result.failure is None:
+        off = f"; left out: {', '.join(result.dropped)}" if result.dropped else ""
+        raise PassError(f"{', '.join(names)} did not run", help=f"stages: {', '.join(ran)}{off}")
+    return found or ("none",)
 
 
 def code_of(result: Trace, kind: str) -> str:

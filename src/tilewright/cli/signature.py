@@ -39,6 +39,8 @@ class Signature:
 
     types: dict[str, ArgumentType] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    """Values, where more than the type is known."""
 
     def add(self, name: str, kind: ArgumentType, reason: str) -> None:
         self.types[name] = kind
@@ -130,11 +132,11 @@ def resolve(
             help=f"its parameters are {', '.join(kernel.arg_names)}",
         )
     result = Signature()
-    known: dict[str, Any] = {}  # values, where more than the type is known
+    known, words = result.values, _compared_with_text(kernel)
     specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
     for p in kernel.params:
         if p.name in given:
-            value = _value(p, given[p.name], names or kernel.globals)
+            value = _value(p, given[p.name], names or kernel.globals, words)
             kind = _specialize(p, value, specializer)
             result.add(p.name, kind, "given")
             if not isinstance(value, ArgumentType):
@@ -158,15 +160,17 @@ def resolve(
             help=f'add --signature "{example}"',
         )
     order = {n: result.types[n] for n in kernel.arg_names}
-    return Signature(order, {n: result.reasons[n] for n in order})
+    return Signature(order, {n: result.reasons[n] for n in order}, known)
 
 
-def _value(p: KernelParam, value: Any, names: Mapping[str, Any]) -> Any:
+def _value(
+    p: KernelParam, value: Any, names: Mapping[str, Any], compared_with_text: set[str]
+) -> Any:
     """A given text or value as an ArgumentType (all that a type says) or as a plain value."""
     if isinstance(value, str):
         parsed = parse_type(value)
         if parsed is None:
-            return _literal(p, value, names)
+            return _literal(p, value, names, compared_with_text)
         value = parsed.type if p.is_constexpr else parsed
     if isinstance(value, constexpr):
         return value.value if p.is_constexpr else ArgumentType(value)
@@ -179,11 +183,15 @@ def _specialize(p: KernelParam, value: Any, specializer: Specializer) -> Argumen
     return value if isinstance(value, ArgumentType) else specializer.argument(p, value)
 
 
-def _literal(p: KernelParam, text: str, names: Mapping[str, Any]) -> Any:
+def _literal(
+    p: KernelParam, text: str, names: Mapping[str, Any], compared_with_text: set[str]
+) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         pass
+    if p.is_constexpr and text.isidentifier() and p.name in compared_with_text:
+        return text  # a bare word: shells eat quotes
     head, *rest = text.split(".")
     if head == "tl" and "tl" not in names:
         import tilewright.language as names_of_tl
@@ -196,7 +204,7 @@ def _literal(p: KernelParam, text: str, names: Mapping[str, Any]) -> Any:
     if value is not None and all(part.isidentifier() for part in (head, *rest)):
         return value
     if p.is_constexpr and text.isidentifier():
-        return text  # a bare word: shells eat quotes
+        return text
     raise LaunchError(
         f"'{text}' for parameter '{p.name}' is neither a type nor a value",
         help='types look like "*fp32", "*fp16:16", "i32", "fp32"; values are Python literals',
@@ -277,6 +285,21 @@ def _pointers(kernel: KernelFunction) -> set[str]:
             reached.add(name)
             found += sources.get(name, ())
     return reached
+
+
+def _compared_with_text(kernel: KernelFunction) -> set[str]:
+    """Names that the kernel compares with text: `ACTIVATION == "relu"`."""
+    try:
+        tree = kernel.tree
+    except (OSError, TypeError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = list(ast.walk(node))
+            if any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in parts):
+                found |= {x.id for x in parts if isinstance(x, ast.Name)}
+    return found
 
 
 def _is_access(node: ast.AST) -> bool:

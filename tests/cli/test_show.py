@@ -1,0 +1,192 @@
+"""`tilewright show`: text, selection, switches, dumps that are edited and compiled again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.cli.loading import find_kernel
+from tilewright.cli.main import main
+from tilewright.cli.stages import compile_dump, stages_of
+
+FILE = Path(__file__).with_name("kernels.py")
+ADD = f"{FILE}:add_kernel"
+
+
+@pytest.fixture
+def command(capsys):
+    """`command(*arguments)` -> (status, output, error output)."""
+
+    def run(*arguments):
+        status = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_text(command, golden):
+    status, out, err = command(
+        "show", ADD, "-s", "BLOCK=128,n=i32", "--after", "raise-access", "--no-times"
+    )
+    assert (status, err) == (0, "")
+    golden(out, "show_add.txt")
+
+
+def test_diff_of_one_pass(command, golden):
+    status, out, _ = command(
+        "show", ADD, "-s", "BLOCK=128", "--after=cse:2", "--pass=raise-access", "--pass=cse:2",
+        "--diff", "--no-times",
+    )  # fmt: skip
+    assert status == 0
+    golden(out, "show_add_diff.txt")
+
+
+def test_times_and_whole_pipeline(command):
+    status, out, _ = command("show", ADD, "-s", "BLOCK=128", "--pass", "licm")
+    assert status == 0
+    assert "---- vectorize (" in out and " ms\n" in out
+    assert out.splitlines()[-1].startswith("---- ") and "passes" in out.splitlines()[-1]
+
+
+def test_disabled_passes_and_their_dependents_are_named(command):
+    status, out, _ = command(
+        "show", ADD, "-s", "BLOCK=128", "--disable", "form-tile-groups", "--pass", "input"
+    )
+    assert status == 0
+    line = next(line for line in out.splitlines() if line.startswith("left out: "))
+    assert "form-tile-groups" in line and "vectorize" in line
+    assert "---- vectorize" not in out
+
+
+@pytest.mark.parametrize("kind, mark", [("llvm", "define i32 @"), ("asm", ".globl\tadd_kernel")])
+def test_code(command, kind, mark):
+    status, out, _ = command("show", ADD, "-s", "BLOCK=128", "--asm", kind)
+    assert status == 0 and mark in out and "----" not in out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "needs values for its constexpr parameters BLOCK"),
+        (("-s", "BLOCK=128,m=i32"), "has no parameter m"),
+        (("-s", "BLOCK=128,n=i23x"), "neither a type nor a value"),
+        (("-s", "BLOCK"), "is no NAME=TYPE"),
+        (("-s", "BLOCK=128", "--after", "vektorize"), "did you mean vectorize?"),
+        (("-s", "BLOCK=128", "--pass", "vektorize"), "did you mean vectorize?"),
+        (("-s", "BLOCK=128", "--disable", "vektorize"), "did you mean vectorize?"),
+        (("-s", "BLOCK=128", "--asm", "ptx"), "takes llvm or asm"),
+        (("-s", "BLOCK=128", "--after", "cse", "--asm", "asm"), "there is no machine code"),
+        (("-s", "BLOCK=128", "--from", "cse"), "--from goes with a dump"),
+    ],
+)
+def test_mistakes(command, arguments, message):
+    status, _, err = command("show", ADD, *arguments)
+    assert status == 1
+    assert message in err and err.startswith("error: ") and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "place, message",
+    [
+        ("nowhere.py:k", "there is no file nowhere.py"),
+        (str(FILE), "it has add_kernel, half_below_zero, tuned_kernel"),
+        (f"{FILE}:SLOPE", "its kernels are add_kernel"),
+        ("nowhere.mlir", "cannot be read"),
+    ],
+)
+def test_wrong_places(command, place, message):
+    status, _, err = command("show", place)
+    assert status == 1 and message in err
+
+
+def test_wrong_usage_gives_2(command):
+    assert command("show")[0] == 2
+    assert command("sho")[0] == 2
+
+
+def test_a_mistake_in_the_kernel_is_shown_with_its_place(command, tmp_path):
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef wrong(x_ptr):\n"
+        "    tl.store(x_ptr + tl.arange(0, 100), 1.0)\n"
+    )
+    status, _, err = command("show", file)
+    assert status == 1
+    assert "wrong.py:7:" in err and "^" in err and "Traceback" not in err
+
+
+# ---- dumps -----------------------------------------------------------------------------------------
+
+
+def test_an_edited_dump_compiles_again_and_runs(command, tmp_path):
+    status, _, err = command(
+        "show", ADD, "-s", "BLOCK=128", "--after", "raise-access", "--dump", tmp_path
+    )
+    assert status == 0 and str(tmp_path) in err
+    path = next(tmp_path.glob("*-raise-access.mlir"))
+    path.write_text(path.read_text().replace("arith.addf", "arith.mulf"))
+    status, out, _ = command("show", path, "--pass", "vectorize")
+    assert status == 0
+    assert "---- raise-access" in out and "---- normalize-loops" not in out
+    kernel = compile_dump(path)
+    x, y = np.random.default_rng(0).standard_normal((2, 1000), dtype=np.float32)
+    result = np.zeros_like(x)
+    kernel[(8,)](x, y, result, 1000)
+    np.testing.assert_array_equal(result, x * y)
+
+
+@pytest.mark.parametrize("stage", ["form-tile-groups", "vectorize", "licm:2"])
+def test_dumps_of_late_stages_give_the_same_code(command, tmp_path, stage):
+    assert command("show", ADD, "-s", "BLOCK=128", "--dump", tmp_path)[0] == 0
+    whole = command("show", ADD, "-s", "BLOCK=128", "--asm", "llvm")[1]
+    path = next(tmp_path.glob(f"*-{stage.replace(':', '-')}.mlir"))
+    assert command("show", path, "--asm", "llvm")[1] == whole
+
+
+def test_object_files(command, tmp_path):
+    target = tmp_path / "add.o"
+    status, _, err = command("show", ADD, "-s", "BLOCK=128", "--pass", "input", "--compile", target)
+    assert status == 0 and "entry add_kernel" in err
+    assert target.stat().st_size > 0
+    plan = json.loads(target.with_suffix(".json").read_text())
+    assert [a["name"] for a in plan["arguments"]] == ["x_ptr", "y_ptr", "out_ptr", "n"]
+    assert [a["written"] for a in plan["arguments"]] == [False, False, True, False]
+
+
+def test_stage_names_in_a_continued_dump_count_from_the_start(command, tmp_path):
+    assert command("show", ADD, "-s", "BLOCK=128", "--after", "cse", "--dump", tmp_path)[0] == 0
+    path = next(tmp_path.glob("*-cse.mlir"))
+    out = command("show", path, "--after", "cse:2", "--no-times")[1]
+    assert out.splitlines()[-1] != "" and "---- cse:2" in out and "---- licm" not in out
+    status, _, err = command("show", path, "--after", "normalize-loops")
+    assert status == 1 and "from a later stage" in err
+
+
+def test_bad_dumps(command, tmp_path):
+    path = tmp_path / "bad.mlir"
+    path.write_text("func.func @k( {")
+    status, _, err = command("show", path)
+    assert status == 1 and "is not IR" in err
+    path.write_text("func.func @k(%p: !tile.ptr<f32>) {\n  func.return\n}\n")
+    assert command("show", path, "--from", "input", "--after", "cse")[0] == 0
+    status, _, err = command("show", path, "--from", "cse:9")
+    assert status == 1 and "no pass cse:9" in err
+
+
+def test_page(command, tmp_path):
+    page = tmp_path / "sub" / "page.html"
+    status, _, _ = command("show", ADD, "-s", "BLOCK=128", "--pass", "input", "--html", page)
+    text = page.read_text()
+    assert status == 0
+    assert "<b>vectorize</b>" in text and "unchanged" in text and 'class="add"' in text
+    assert "http" not in text, "the page needs no other file"
+
+
+def test_stages_of():
+    found = find_kernel(ADD)
+    stages = stages_of(found.decorated, {"x_ptr": "*fp16", "BLOCK": 256}, stop_after="cse")
+    assert [s.name for s in stages] == ["front-end", "normalize-loops", "simplify", "cse"]
+    assert stages[0].changed and stages[0].milliseconds > 0
+    assert "!tile.ptr<f16>" in stages[0].text and "256" in stages[0].text
