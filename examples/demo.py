@@ -18,7 +18,9 @@ def main() -> int:
     from demo_cases import all_cases
     from demo_report import print_table, write_report
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--report", type=Path, help="folder for index.html")
     parser.add_argument("--quick", action="store_true", help="small shapes, short timings")
     options = parser.parse_args()

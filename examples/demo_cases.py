@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 import seeds_loader
 
 
@@ -107,7 +108,10 @@ def _adds(quick: bool) -> Iterator[Case]:
         def several(x=x, y=y, out=out, n=n):
             program.add_kernel_several_blocks[(-(-n // 4096),)](x, y, out, n, 4, BLOCK_SIZE=1024)
 
-        for name, launch in (("add, one block a program", one_block), ("add, 4 blocks a program", several)):
+        for name, launch in (
+            ("add, one block a program", one_block),
+            ("add, 4 blocks a program", several),
+        ):
             yield Case(
                 name, f"{n}", "fp32", launch, lambda out=out: out,
                 lambda x=x, y=y: x.astype(np.float64) + y, 1e-6, 12.0 * n, "GB/s",
@@ -239,7 +243,10 @@ def _matmuls(quick: bool) -> Iterator[Case]:
     rng = np.random.default_rng(3)
     torch = _torch()
     m, n, k = (100, 70, 50) if quick else (1000, 777, 515)
-    a, b = rng.standard_normal((m, k), dtype=np.float32), rng.standard_normal((k, n), dtype=np.float32)
+    a, b = (
+        rng.standard_normal((m, k), dtype=np.float32),
+        rng.standard_normal((k, n), dtype=np.float32),
+    )
     c = np.empty((m, n), np.float32)
 
     def launch_blocked():
@@ -259,7 +266,9 @@ def _matmuls(quick: bool) -> Iterator[Case]:
             yield _tutorial_case(program, hip, activation, size, rng, torch)
 
 
-def _tutorial_case(program: Any, hip: Any, activation: str, size: int, rng: Any, torch: Any) -> Case:
+def _tutorial_case(
+    program: Any, hip: Any, activation: str, size: int, rng: Any, torch: Any
+) -> Case:
     a, b = (
         seeds_loader._tensor(rng.standard_normal((size, size), dtype=np.float32).astype(np.float16))
         for _ in range(2)

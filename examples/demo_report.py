@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+
 from demo_cases import Row
 
 _PAGE = """<!doctype html>
@@ -95,7 +96,9 @@ def _plot(rows: list[Row], title: str, unit: str) -> tuple[str, str]:
     figure, axes = plt.subplots(figsize=(7, 0.42 * len(rows) + 1.2))
     labels = [f"{r.kernel}\n{r.shape} {r.dtype}" for r in rows]
     place = range(len(rows))
-    axes.barh([p + 0.2 for p in place], [r.rate for r in rows], 0.38, label="tilewright", color="#2a6fbb")
+    axes.barh(
+        [p + 0.2 for p in place], [r.rate for r in rows], 0.38, label="tilewright", color="#2a6fbb"
+    )
     peers = [r.rate * r.ours_ms / (r.torch_ms or r.numpy_ms or float("inf")) for r in rows]
     axes.barh([p - 0.2 for p in place], peers, 0.38, label="peer", color="#c9a227")
     axes.set_yticks(list(place), labels, fontsize=7)
@@ -112,7 +115,6 @@ def _plot(rows: list[Row], title: str, unit: str) -> tuple[str, str]:
 def kernel_stages() -> tuple[str, list[Any]]:
     """The online softmax after every pass of the CPU pipeline."""
     import seeds_loader
-
     from tilewright.cli.stages import stages_of
 
     program = seeds_loader.load("softmax", stand_in=True)

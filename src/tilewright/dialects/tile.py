@@ -262,7 +262,9 @@ class CatOp(IRDLOperation):
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-    assembly_format = "$lhs `,` $rhs `,` $axis attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    assembly_format = (
+        "$lhs `,` $rhs `,` $axis attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
 
 
 @irdl_op_definition
@@ -291,7 +293,9 @@ class CmpIOp(IRDLOperation):
     rhs = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    assembly_format = (
+        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
     PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
     def verify_(self) -> None:
@@ -310,7 +314,9 @@ class CmpFOp(IRDLOperation):
     rhs = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format = "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    assembly_format = (
+        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
     PREDICATES: ClassVar = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "uno", "ord")
 
     def verify_(self) -> None:
@@ -346,9 +352,7 @@ class _SameTypeBinary(IRDLOperation):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
-        _require(
-            self.lhs.type == self.rhs.type == self.result.type, f"{self.name}: types differ"
-        )
+        _require(self.lhs.type == self.rhs.type == self.result.type, f"{self.name}: types differ")
 
 
 @irdl_op_definition
@@ -441,7 +445,9 @@ class AddPtrOp(IRDLOperation):
     offset = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-    assembly_format = "$pointer `,` $offset attr-dict `:` type($pointer) `,` type($offset) `to` type($result)"
+    assembly_format = (
+        "$pointer `,` $offset attr-dict `:` type($pointer) `,` type($offset) `to` type($result)"
+    )
 
     def verify_(self) -> None:
         _require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
@@ -493,9 +499,7 @@ class StoreOp(IRDLOperation):
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
-    )
+    assembly_format = "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
 
     def verify_(self) -> None:
         _same_shape(self, self.pointer, self.value, self.mask)
@@ -654,9 +658,7 @@ class DotOp(IRDLOperation):
     precision = prop_def(StringAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-    assembly_format = (
-        "$lhs `,` $rhs `,` $acc `,` $precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
-    )
+    assembly_format = "$lhs `,` $rhs `,` $acc `,` $precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
 
     def verify_(self) -> None:
         a, b, c = shape_of(self.lhs), shape_of(self.rhs), shape_of(self.acc)
@@ -724,7 +726,9 @@ class HistogramOp(IRDLOperation):
     mask = opt_operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure())
-    assembly_format = "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `to` type($result)"
+    assembly_format = (
+        "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `to` type($result)"
+    )
 
 
 # ---- hints and debugging ---------------------------------------------------------------------------
@@ -771,7 +775,9 @@ class PrintOp(IRDLOperation):
     signed = prop_def(DenseArrayBase.constr(i1))
     """One i1 an operand: whether an integer prints as signed."""
     arguments = var_operand_def()
-    assembly_format = "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
+    assembly_format = (
+        "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
+    )
 
 
 @irdl_op_definition

@@ -32,6 +32,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAtt
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 
 
@@ -65,7 +66,7 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
             properties={"order": op.order},
             location=op.location,
         )
-        load.parent.insert_op_before(turned, load)
+        insert_before(turned, load)
         mask = turned.result
     groups: list[list[SSAValue]] = [
         [load.base],
@@ -88,7 +89,7 @@ def _fold(op: tile.TransOp, load: tile.LoadViewOp) -> None:
         location=load.location,
     )
     new.result.name_hint = op.result.name_hint
-    load.parent.insert_op_before(new, load)
+    insert_before(new, load)
     op.result.replace_all_uses_with(new.result)
     for old in (op, load):
         old.detach()

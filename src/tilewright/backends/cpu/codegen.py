@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower import control, memory, output
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
-from tilewright.backends.llvm.types import llvm_type
+from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
 
@@ -35,7 +35,7 @@ class KernelCodegen:
         self.source = function
         self.target = target
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
-        self.values: dict[SSAValue, ir.Value] = {}
+        self.values: dict[SSAValue, Value] = {}
         kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
         self.function = ir.Function(module, kind, function.sym_name.data)
         self.function.attributes.add("nounwind")
@@ -76,11 +76,11 @@ class KernelCodegen:
         for result, value in zip(op.results, results, strict=True):
             self.values[result] = value
 
-    def get(self, value: SSAValue) -> ir.Value:
+    def get(self, value: SSAValue) -> Value:
         """The LLVM value of an SSA value."""
         return self.values[value]
 
-    def set(self, value: SSAValue, result: ir.Value) -> None:
+    def set(self, value: SSAValue, result: Value) -> None:
         self.values[value] = result
 
     def type(self, value: SSAValue) -> ir.Type:
@@ -111,7 +111,7 @@ def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
     gen.set(op.result, gen.builder.gep(gen.scratch, [offset], source_etype=I8))
 
 
-def splat(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+def splat(b: Builder, value: Value, lanes: int) -> Value:
     """All lanes of a vector equal to a scalar."""
     kind = ir.VectorType(value.type, lanes)
     if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
@@ -157,7 +157,7 @@ def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
 
 
 def _concat(gen: KernelCodegen, op: cpu.ConcatOp) -> None:
-    value: ir.Value = ir.Constant(gen.type(op.result), ir.Undefined)
+    value: Value = ir.Constant(gen.type(op.result), ir.Undefined)
     for i, part in enumerate(op.values):
         value = gen.builder.insert_element(value, gen.get(part), ir.Constant(I32, i))
     gen.set(op.result, value)

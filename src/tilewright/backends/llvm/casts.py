@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import constant, like, llvm_type, scalar_kind
+from tilewright.backends.llvm.types import Builder, Value, constant, like, llvm_type, scalar_kind
 
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
@@ -52,7 +52,7 @@ def is_narrow(kind: Attribute) -> bool:
     )
 
 
-def to_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute) -> ir.Value:
+def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
     """A narrow float as fp32 (exact)."""
     element = scalar_kind(kind)
     single = like(value.type, F32)
@@ -76,7 +76,7 @@ def to_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute) -> ir.Value:
     return b.select(is_nan, constant(single, float("nan")), number)
 
 
-def from_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute, ctx: MathContext) -> ir.Value:
+def from_f32(b: Builder, value: Value, kind: Attribute, ctx: MathContext) -> Value:
     """fp32 rounded to a narrow float (its register form)."""
     element = scalar_kind(kind)
     if isinstance(element, Float32Type):
@@ -91,7 +91,7 @@ def from_f32(b: ir.IRBuilder, value: ir.Value, kind: Attribute, ctx: MathContext
     return _to_small(b, value, bits, small)
 
 
-def _to_bf16(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
+def _to_bf16(b: Builder, value: Value, bits: Value) -> Value:
     c = lambda v: constant(bits.type, v)  # noqa: E731
     odd = b.and_(b.lshr(bits, c(16)), c(1))
     rounded = b.add(b.add(bits, c(0x7FFF)), odd)
@@ -100,7 +100,7 @@ def _to_bf16(b: ir.IRBuilder, value: ir.Value, bits: ir.Value) -> ir.Value:
     return b.trunc(b.lshr(chosen, c(16)), like(bits.type, I16))
 
 
-def _to_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, f: _Small) -> ir.Value:
+def _to_small(b: Builder, value: Value, bits: Value, f: _Small) -> Value:
     c = lambda v: constant(bits.type, v)  # noqa: E731
     shift = 23 - f.mantissa
     magnitude = b.and_(bits, c(0x7FFFFFFF))
@@ -122,22 +122,20 @@ def _to_small(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, f: _Small) -> ir
     return b.trunc(b.or_(code, sign), like(bits.type, I8))
 
 
-def _round_to_odd(b: ir.IRBuilder, value: ir.Value, ctx: MathContext) -> ir.Value:
+def _round_to_odd(b: Builder, value: Value, ctx: MathContext) -> Value:
     """fp64 to fp32 such that a later narrowing rounds as if from fp64."""
     single = b.fptrunc(value, like(value.type, F32))
     back = b.fpext(single, value.type)
     bits = b.bitcast(single, like(value.type, I32))
-    exceeds = b.fcmp_ordered(
-        ">", ctx.intrinsic(b, "fabs", back), ctx.intrinsic(b, "fabs", value)
-    )
+    exceeds = b.fcmp_ordered(">", ctx.intrinsic(b, "fabs", back), ctx.intrinsic(b, "fabs", value))
     inexact = b.fcmp_ordered("!=", back, value)
     lower = b.sub(bits, b.zext(exceeds, bits.type))
     return b.bitcast(b.or_(lower, b.zext(inexact, bits.type)), single.type)
 
 
 def float_cast(
-    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, ctx: MathContext
-) -> ir.Value:
+    b: Builder, value: Value, source: Attribute, result: Attribute, ctx: MathContext
+) -> Value:
     """Between any two floating types, rounding to nearest."""
     a, r = scalar_kind(source), scalar_kind(result)
     if a == r:
@@ -153,8 +151,8 @@ def float_cast(
 
 
 def float_cast_towards_zero(
-    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, ctx: MathContext
-) -> ir.Value:
+    b: Builder, value: Value, source: Attribute, result: Attribute, ctx: MathContext
+) -> Value:
     """Narrowing that never grows the magnitude: the nearest value, one step back if it did."""
     near = float_cast(b, value, source, result, ctx)
     back = float_cast(b, near, result, source, ctx)
@@ -172,13 +170,13 @@ def float_cast_towards_zero(
 
 
 def int_to_float(
-    b: ir.IRBuilder,
-    value: ir.Value,
+    b: Builder,
+    value: Value,
     source: Attribute,
     result: Attribute,
     signed: bool,
     ctx: MathContext,
-) -> ir.Value:
+) -> Value:
     """Integer to any float; narrow results are rounded once."""
     convert = b.sitofp if signed else b.uitofp
     element = scalar_kind(result)
@@ -192,8 +190,8 @@ def int_to_float(
 
 
 def float_to_int(
-    b: ir.IRBuilder, value: ir.Value, source: Attribute, result: Attribute, signed: bool
-) -> ir.Value:
+    b: Builder, value: Value, source: Attribute, result: Attribute, signed: bool
+) -> Value:
     """Towards zero; values that do not fit give an unspecified integer."""
     wide = to_f32(b, value, source) if is_narrow(source) else value
     target = llvm_type(result)

@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
-from tilewright.backends.llvm.types import mangled
+from tilewright.backends.llvm.types import Builder, Value, mangled
 
 
 @dataclass
@@ -31,7 +31,7 @@ class MathContext:
             found = ir.Function(self.module, ir.FunctionType(result, arguments), name)
         return found
 
-    def intrinsic(self, b: ir.IRBuilder, name: str, *arguments: Any) -> ir.Value:
+    def intrinsic(self, b: Builder, name: str, *arguments: Any) -> Value:
         """`llvm.<name>` overloaded on the type that all arguments and the result have."""
         kind = arguments[0].type
         fn = self.declare(f"llvm.{name}.{mangled(kind)}", kind, [a.type for a in arguments])

@@ -18,7 +18,15 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts, math
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import constant, like, llvm_type, scalar_kind, storage_type
+from tilewright.backends.llvm.types import (
+    Builder,
+    Value,
+    constant,
+    like,
+    llvm_type,
+    scalar_kind,
+    storage_type,
+)
 from tilewright.errors import PassError
 
 __all__ = ["MathContext", "lower_elementwise"]
@@ -28,7 +36,7 @@ __all__ = ["MathContext", "lower_elementwise"]
 class _Op:
     """One operation being lowered."""
 
-    b: ir.IRBuilder
+    b: Builder
     name: str
     values: list[Any]
     properties: Mapping[str, Any]
@@ -46,7 +54,7 @@ Rule = Callable[[_Op], Any]
 
 
 def lower_elementwise(
-    builder: ir.IRBuilder,
+    builder: Builder,
     name: str,
     operands: list[Any],
     properties: Mapping[str, Any],
@@ -66,7 +74,7 @@ def lower_elementwise(
 # ---- constants and integers -------------------------------------------------------------------------
 
 
-def _constant(op: _Op) -> ir.Constant:
+def _constant(op: _Op) -> Value:
     attr = op.properties["value"]
     kind = op.results[0]
     register = llvm_type(kind)
@@ -235,7 +243,9 @@ def _cmpf(op: _Op) -> Any:
     if casts.is_narrow(op.operands[0]):
         values = [casts.to_f32(op.b, v, t) for v, t in zip(values, op.operands, strict=True)]
     if predicate in ("ord", "uno"):
-        return getattr(op.b, f"fcmp_{'' if predicate == 'ord' else 'un'}ordered")(predicate, *values)
+        return getattr(op.b, f"fcmp_{'' if predicate == 'ord' else 'un'}ordered")(
+            predicate, *values
+        )
     compare = op.b.fcmp_ordered if predicate[0] == "o" else op.b.fcmp_unordered
     sign = "!=" if predicate in ("one", "une") else _SIGNS[predicate[1:]]
     return compare(sign, *values)

@@ -6,6 +6,8 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 from llvmlite import ir
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -22,6 +24,10 @@ from xdsl.ir import Attribute
 
 from tilewright.dialects.tile import PtrType
 from tilewright.errors import PassError
+
+#: llvmlite ships no type hints: its values and builders are anything to a type checker
+Builder: TypeAlias = Any
+Value: TypeAlias = Any
 
 POINTER = ir.PointerType()
 _FLOATS: dict[type[Attribute], ir.Type] = {

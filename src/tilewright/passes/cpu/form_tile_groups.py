@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
@@ -82,7 +83,7 @@ def _assert_scalar(op: tile.AssertOp) -> None:
             regions=[Region(left)],
             location=op.location,
         )
-        op.parent.insert_op_before(reduce, op)
+        insert_before(reduce, op)
         value = reduce.results[0]
     op.operands[0] = value
 
@@ -303,8 +304,7 @@ class _Outliner:
         copy = op.clone()
         body.add_op(copy)
         _remap_operands(copy, mapping)
-        for old, new in zip(op.results, copy.results, strict=True):
-            mapping[old] = new
+        mapping.update(zip(op.results, copy.results, strict=True))
 
     def _recompute_here(self, value: SSAValue, group: _Group) -> bool:
         if not tile.is_tile(value):
@@ -318,12 +318,12 @@ class _Outliner:
 
     def _exports(self, group: _Group) -> list[SSAValue]:
         """Results of members that someone outside the group needs and does not recompute."""
-        kept: list[SSAValue] = []
-        for member in group.members:
-            for value in member.results:
-                if any(self._needs(use.operation, value, group, set()) for use in value.uses):
-                    kept.append(value)
-        return kept
+        return [
+            value
+            for member in group.members
+            for value in member.results
+            if any(self._needs(use.operation, value, group, set()) for use in value.uses)
+        ]
 
     def _needs(self, user: Operation, value: SSAValue, group: _Group, seen: set[Any]) -> bool:
         """Whether `user`, directly or through values that are recomputed, needs `value` kept."""

@@ -37,6 +37,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.dot_plan import plan_dot
 
@@ -76,7 +77,7 @@ def _lower(op: tile.DotOp, target: Any) -> None:
         properties={"plan": StringAttr(str(plan))},
         location=op.location,
     )
-    op.parent.insert_op_before(dot, op)
+    insert_before(dot, op)
     result = _converted(dot.result, tile.element_of(op.result), op)
     result.name_hint = op.result.name_hint
     op.result.replace_all_uses_with(result)
@@ -96,7 +97,7 @@ def _converted(value: SSAValue, element: Attribute, before: Operation) -> SSAVal
     kind = _conversion(source, element)
     result = tile.with_shape(element, tile.shape_of(value))
     op = kind.create(operands=[value], result_types=[result], location=before.location)
-    before.parent.insert_op_before(op, before)
+    insert_before(op, before)
     return op.results[0]
 
 

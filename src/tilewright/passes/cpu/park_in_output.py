@@ -19,6 +19,7 @@ overlap. Whether the first group's own loads overlap the output is compared at r
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of, insert_before, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
 from tilewright.passes.cpu.analysis.hazards import is_bounded
@@ -48,7 +50,7 @@ class ParkInOutput(Pass):
 
 def _park_in_block(block: Block) -> None:
     groups = [op for op in block.ops if isinstance(op, cpu.GroupOp)]
-    for first, second in zip(groups, groups[1:], strict=False):
+    for first, second in itertools.pairwise(groups):
         if first.parent is block and second.parent is block:
             _park(first, second)
 
@@ -116,7 +118,7 @@ def _hoist(store: tile.StoreViewOp, before: cpu.GroupOp) -> bool:
     order = {op: i for i, op in enumerate(before.parent.ops)}
     for op in sorted(needed, key=order.__getitem__):
         op.detach()
-        before.parent.insert_op_before(op, before)
+        insert_before(op, before)
     return True
 
 
@@ -133,7 +135,7 @@ def _rewrite(
     first: cpu.GroupOp, second: cpu.GroupOp, result: SSAValue, store: tile.StoreViewOp
 ) -> None:
     index = list(first.results).index(result)
-    end = first.body.block.last_op
+    end = end_of(first.body.block)
     parked = store.clone()
     position = list(parked.operands).index(store.value)
     parked.operands[position] = end.operands[index]
@@ -152,7 +154,7 @@ def _rewrite(
         location=store.location,
     )
     body = second.body.block
-    body.insert_op_before(load, body.first_op)
+    body.insert_op_before(load, start_of(body))
     result.replace_all_uses_with(load.result)
 
     kept = [i for i in range(len(first.results)) if i != index]
@@ -167,7 +169,7 @@ def _rewrite(
         regions=[region],
         location=first.location,
     )
-    first.parent.insert_op_before(new, first)
+    insert_before(new, first)
     for i, fresh in zip(kept, new.results, strict=True):
         first.results[i].replace_all_uses_with(fresh)
     first.detach()

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of, insert_before, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,
@@ -34,7 +35,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     layout_bytes,
     layout_of,
 )
-from tilewright.passes.cpu.analysis.classify import CONTROL, is_virtual
+from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.analysis.inplace import coalesce
 
 _ALIGNMENT = 64
@@ -78,11 +79,7 @@ class _Planner:
             size = layout_bytes(slot.tile, slot.layout)
             # an odd number of cache lines between buffers keeps equal rows out of equal cache sets
             self.offset += -(-size // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
-            first = self.entry.first_op
-            if first is None:
-                self.entry.add_op(op)
-            else:
-                self.entry.insert_op_before(op, first)
+            self.entry.insert_op_before(op, start_of(self.entry))
             slot.buffer = op.result
         return slot.buffer
 
@@ -108,8 +105,11 @@ class _Planner:
             elif isinstance(op, scf.WhileOp):
                 self._while(op)
         for op in reversed(list(block.ops)):
-            if op.results and tile.is_tile(op.results[0]) and is_virtual(op) and not any(
-                r.uses for r in op.results
+            if (
+                op.results
+                and tile.is_tile(op.results[0])
+                and is_virtual(op)
+                and not any(r.uses for r in op.results)
             ):
                 op.detach()
                 op.erase()
@@ -117,7 +117,7 @@ class _Planner:
     def _group(self, op: cpu.GroupOp) -> None:
         body = op.body.block
         self._read_captured(op)
-        end = body.last_op
+        end = end_of(body)
         scalars = []
         for value, result in zip(list(end.operands), op.results, strict=True):
             if tile.is_tile(result):
@@ -126,9 +126,7 @@ class _Planner:
             else:
                 scalars.append((value, result))
         if len(scalars) != len(op.results):
-            body.insert_op_before(
-                cpu.GroupEndOp.create(operands=[v for v, _ in scalars]), end
-            )
+            body.insert_op_before(cpu.GroupEndOp.create(operands=[v for v, _ in scalars]), end)
             end.detach()
             end.erase()
             region = op.detach_region(op.body)
@@ -139,7 +137,7 @@ class _Planner:
                 regions=[region],
                 location=op.location,
             )
-            op.parent.insert_op_before(new, op)
+            insert_before(new, op)
             for (_, old), result in zip(scalars, new.results, strict=True):
                 old.replace_all_uses_with(result)
             # tile results: users ask the slot table, which is keyed by the old values
@@ -150,7 +148,7 @@ class _Planner:
         """Replace tiles from outside the group by reads of their buffers at its start."""
         body = op.body.block
         reads: dict[SSAValue, SSAValue] = {}
-        first = body.first_op
+        first = start_of(body)
         for nested in list(body.walk()):
             for i, operand in enumerate(nested.operands):
                 if not tile.is_tile(operand) or self._is_inside(operand, op):
@@ -175,7 +173,7 @@ class _Planner:
     @staticmethod
     def _is_inside(value: SSAValue, container: Operation) -> bool:
         owner = value.owner
-        op = owner.parent_op() if isinstance(owner, Block) else owner.parent_op()
+        op = owner.parent_op()
         while op is not None:
             if op is container:
                 return True
@@ -190,14 +188,12 @@ class _Planner:
         body.insert_op_before(
             cpu.WriteOp.create(operands=[self._read(value, body, end), buffer]), end
         )
-        from xdsl.dialects.builtin import DenseArrayBase
-
         group = cpu.GroupOp.create(
             properties={"space": DenseArrayBase.from_list(i64, list(tile.shape_of(value)))},
             regions=[Region(body)],
             location=before.location,
         )
-        before.parent.insert_op_before(group, before)
+        insert_before(group, before)
 
     def _copy(self, value: SSAValue, slot: Slot, before: Operation) -> None:
         """Make `slot` hold `value` unless it does already."""
@@ -233,9 +229,7 @@ class _Planner:
     def _slots_read(self, value: SSAValue) -> set[Slot]:
         if self._is_kept(value):
             return {self.table.slot(value)}
-        return {
-            s for v in value.owner.operands if tile.is_tile(v) for s in self._slots_read(v)
-        }
+        return {s for v in value.owner.operands if tile.is_tile(v) for s in self._slots_read(v)}
 
     def _dot(self, op: cpu.DotOp) -> None:
         a_layout, b_layout, c_layout = dot_layouts(op)
@@ -250,7 +244,7 @@ class _Planner:
             properties={"plan": op.plan},
             location=op.location,
         )
-        op.parent.insert_op_before(new, op)
+        insert_before(new, op)
         op.detach()
         op.drop_all_references()
 
@@ -271,7 +265,7 @@ class _Planner:
         self._block(block)
         if not tiles:
             return
-        end = block.last_op
+        end = end_of(block)
         yielded = dict(zip((arg for _, arg, _ in carried), list(end.operands), strict=True))
         self._parallel_copy([(yielded[arg], self.table.slot(arg)) for _, arg, _ in tiles], end)
         scalars = [c for c in carried if not tile.is_tile(c[1])]
@@ -291,7 +285,7 @@ class _Planner:
             attributes=op.attributes,
             location=op.location,
         )
-        op.parent.insert_op_before(new, op)
+        insert_before(new, op)
         for (_, _, old), result in zip(scalars, new.results, strict=True):
             old.replace_all_uses_with(result)
         op.detach()
@@ -313,7 +307,7 @@ class _Planner:
             self._block(block)
             if not tiles:
                 continue
-            end = block.last_op
+            end = end_of(block)
             self._parallel_copy(
                 [(end.operands[i], self.table.slot(op.results[i])) for i in tiles], end
             )
@@ -331,7 +325,7 @@ class _Planner:
             regions=regions,
             location=op.location,
         )
-        op.parent.insert_op_before(new, op)
+        insert_before(new, op)
         for old, result in zip(scalars, new.results, strict=True):
             old.replace_all_uses_with(result)
         op.detach()
@@ -341,17 +335,15 @@ class _Planner:
         before, after = op.before_region.block, op.after_region.block
         first = [i for i, a in enumerate(before.args) if tile.is_tile(a)]
         second = [i for i, a in enumerate(after.args) if tile.is_tile(a)]
-        self._parallel_copy(
-            [(op.arguments[i], self.table.slot(before.args[i])) for i in first], op
-        )
+        self._parallel_copy([(op.arguments[i], self.table.slot(before.args[i])) for i in first], op)
         self._block(before)
-        condition = before.last_op
+        condition = end_of(before)
         self._parallel_copy(
             [(condition.operands[i + 1], self.table.slot(after.args[i])) for i in second],
             condition,
         )
         self._block(after)
-        end = after.last_op
+        end = end_of(after)
         self._parallel_copy(
             [(end.operands[i], self.table.slot(before.args[i])) for i in first], end
         )
@@ -377,11 +369,8 @@ class _Planner:
             regions=regions,
             location=op.location,
         )
-        op.parent.insert_op_before(new, op)
+        insert_before(new, op)
         for old, result in zip(scalars, new.results, strict=True):
             old.replace_all_uses_with(result)
         op.detach()
         op.drop_all_references()
-
-
-__all__ = ["CONTROL", "PlanScratch", "TensorType"]

@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.nest.emit import Emitter
 
@@ -127,25 +128,21 @@ def _replace(
         op.result.replace_all_uses_with(ids[op.axis.value.data])
     elif isinstance(op, tile.NumProgramsOp):
         count = arith.TruncIOp.create(operands=[grid[op.axis.value.data]], result_types=[i32])
-        op.parent.insert_op_before(count, op)
+        insert_before(count, op)
         op.result.replace_all_uses_with(count.results[0])
     elif isinstance(op, tile.AssertOp):
-        true = arith.ConstantOp.create(
-            result_types=[i1], properties={"value": IntegerAttr(-1, i1)}
-        )
-        failed = arith.XOrIOp.create(
-            operands=[op.condition, true.results[0]], result_types=[i1]
-        )
+        true = arith.ConstantOp.create(result_types=[i1], properties={"value": IntegerAttr(-1, i1)})
+        failed = arith.XOrIOp.create(operands=[op.condition, true.results[0]], result_types=[i1])
         fault = cpu.FaultIfOp.create(
             operands=[failed.results[0], program],
             properties={"site": IntegerAttr(len(asserts), i64)},
             location=op.location,
         )
         for new in (true, failed, fault):
-            op.parent.insert_op_before(new, op)
+            insert_before(new, op)
         asserts.append(_site(op))
     elif isinstance(op, tile.PrintOp):
-        op.parent.insert_op_before(_with_program(op, ids), op)
+        insert_before(_with_program(op, ids), op)
     elif isinstance(op, tile.AssumeOp | tile.BarrierOp):
         pass
     else:
@@ -178,9 +175,7 @@ def _site(op: tile.AssertOp) -> Attribute:
         location = inner
     if isinstance(location, FileLineColLoc):
         file, line, column = location.filename.data, location.line.data, location.column.data
-    return ArrayAttr(
-        [op.message, StringAttr(file), IntAttr(line), IntAttr(column)]
-    )
+    return ArrayAttr([op.message, StringAttr(file), IntAttr(line), IntAttr(column)])
 
 
 def _rebuild(
@@ -189,13 +184,8 @@ def _rebuild(
     attributes = dict(function.attributes)
     attributes["cpu.scheduled"] = ArrayAttr([StringAttr(t) for t in types])
     attributes["cpu.asserts"] = ArrayAttr(asserts)
-    new = func.FuncOp(
-        function.sym_name.data, ((i64, i64), ()), Region(entry), visibility=None
-    )
+    new = func.FuncOp(function.sym_name.data, ((i64, i64), ()), Region(entry), visibility=None)
     new.attributes.update(attributes)
     new.location = function.location
-    function.parent.insert_op_before(new, function)
+    insert_before(new, function)
     function.detach()
-
-
-

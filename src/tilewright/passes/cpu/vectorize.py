@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.buffers import (
     batch_of,
@@ -109,7 +110,7 @@ class _Lowering:
             result_types=[tile.PtrType(tile.element_of(kind.tile))],
             properties={"offset": op.offset},
         )
-        op.parent.insert_op_before(address, op)
+        insert_before(address, op)
         self.addresses[op.result] = address.result
 
     def _scratch(self, kind: Any) -> SSAValue:
@@ -124,7 +125,7 @@ class _Lowering:
         self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(
             offset + -(-layout_bytes(kind, layout) // 64) * 64 + 64, i64
         )
-        self.entry.insert_op_before(op, self.entry.first_op)
+        self.entry.insert_op_before(op, start_of(self.entry))
         self._place(op)
         return op.result
 
@@ -137,7 +138,7 @@ class _Lowering:
             self.ahead[op] = [v for pair in found for v in pair]
             for new in list(block.ops):
                 new.detach()
-                op.parent.insert_op_before(new, op)
+                insert_before(new, op)
 
     def _dot(self, op: cpu.DotBuffersOp) -> None:
         block = Block()
@@ -189,7 +190,7 @@ class _Lowering:
     def _replace(self, op: Operation, block: Block, results: list[SSAValue]) -> None:
         for new in list(block.ops):
             new.detach()
-            op.parent.insert_op_before(new, op)
+            insert_before(new, op)
         for old, value in zip(op.results, results, strict=True):
             old.replace_all_uses_with(value)
         op.detach()
@@ -273,13 +274,9 @@ class _Lowering:
             full = emit.both(full, emit.at_least(limit, shape.extents[d]))
         for start, size, extent in wraps:
             full = emit.both(full, _fits(emit, start, size, extent))
-        facts = Facts(
-            frozenset(limits), frozenset((start, size) for start, size, _ in wraps)
-        )
+        facts = Facts(frozenset(limits), frozenset((start, size) for start, size, _ in wraps))
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
-        whole.yield_values(
-            Nest(op, shape, None, dead).build(Body(whole, facts, self.addresses))
-        )
+        whole.yield_values(Nest(op, shape, None, dead).build(Body(whole, facts, self.addresses)))
         cut.yield_values(Nest(op, shape, None, dead).build(Body(cut, Facts(), self.addresses)))
         return list(branch.results)
 

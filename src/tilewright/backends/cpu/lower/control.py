@@ -8,23 +8,23 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
+from tilewright.backends.llvm.types import Builder, Value
+
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
 
 
-def _constant(value: ir.Value) -> int | None:
+def _constant(value: Value) -> int | None:
     return value.constant if isinstance(value, ir.Constant) else None
 
 
-def _continues(b: ir.IRBuilder, index: ir.Value, end: ir.Value, step: ir.Value) -> ir.Value:
+def _continues(b: Builder, index: Value, end: Value, step: Value) -> Value:
     """Whether a loop runs another iteration at `index`."""
     known = _constant(step)
     if known is not None:
         return b.icmp_signed("<" if known > 0 else ">", index, end)
     up = b.icmp_signed(">", step, ir.Constant(step.type, 0))
-    return b.select(
-        up, b.icmp_signed("<", index, end), b.icmp_signed(">", index, end)
-    )
+    return b.select(up, b.icmp_signed("<", index, end), b.icmp_signed(">", index, end))
 
 
 def lower_for(gen: KernelCodegen, op: scf.ForOp) -> None:
@@ -80,10 +80,10 @@ def lower_if(gen: KernelCodegen, op: scf.IfOp) -> None:
     no = gen.function.append_basic_block("else")
     done = gen.function.append_basic_block("endif")
     b.cbranch(gen.get(op.cond), yes, no)
-    arms: list[tuple[list[ir.Value], ir.Block]] = []
+    arms: list[tuple[list[Value], ir.Block]] = []
     for start, region in ((yes, op.true_region), (no, op.false_region)):
         b.position_at_end(start)
-        values: list[ir.Value] = []
+        values: list[Value] = []
         if region.blocks:
             for inner in region.block.ops:
                 if isinstance(inner, scf.YieldOp):
@@ -97,7 +97,7 @@ def lower_if(gen: KernelCodegen, op: scf.IfOp) -> None:
 
 
 def _merge(
-    gen: KernelCodegen, results: list[SSAValue], arms: list[tuple[list[ir.Value], ir.Block]]
+    gen: KernelCodegen, results: list[SSAValue], arms: list[tuple[list[Value], ir.Block]]
 ) -> None:
     for i, result in enumerate(results):
         phi = gen.builder.phi(arms[0][0][i].type)
@@ -122,7 +122,7 @@ def lower_while(gen: KernelCodegen, op: scf.WhileOp) -> None:
         phi.add_incoming(init, before)
         gen.set(arg, phi)
         phis.append(phi)
-    passed: list[ir.Value] = []
+    passed: list[Value] = []
     for inner in op.before_region.block.ops:
         if isinstance(inner, scf.ConditionOp):
             passed = [gen.get(v) for v in inner.operands[1:]]

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.types import llvm_type, storage_type
+from tilewright.backends.llvm.types import Value, llvm_type, storage_type
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.dot_plan import DotPlan
 
@@ -42,7 +42,7 @@ def intrinsic(
     return found
 
 
-def zero_of(kind: ir.Type) -> ir.Constant:
+def zero_of(kind: ir.Type) -> Value:
     return ir.Constant(kind, None)
 
 
@@ -51,24 +51,24 @@ def _stored(element: Attribute, lanes: int) -> ir.Type:
     return ir.VectorType(kind, lanes) if lanes > 1 else kind
 
 
-def to_storage(gen: KernelCodegen, value: ir.Value, element: Attribute, lanes: int) -> ir.Value:
+def to_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: int) -> Value:
     """A register value as it lies in memory (i1 is a byte)."""
     kind = _stored(element, lanes)
     return value if str(value.type) == str(kind) else gen.builder.zext(value, kind)
 
 
-def from_storage(gen: KernelCodegen, value: ir.Value, element: Attribute, lanes: int) -> ir.Value:
+def from_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: int) -> Value:
     if isinstance(element, IntegerType) and element.width.data == 1:
         return gen.builder.icmp_unsigned("!=", value, zero_of(value.type))
     return value
 
 
-def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> ir.Value:
+def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> Value:
     element = storage_type(base.type.pointee)
     return gen.builder.gep(gen.get(base), [gen.get(offset)], source_etype=element)
 
 
-def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: ir.VectorType, element: Attribute) -> ir.Value:  # fmt: skip
+def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: ir.VectorType, element: Attribute) -> Value:  # fmt: skip
     if other is None:
         return zero_of(kind)
     from tilewright.backends.cpu.codegen import splat
@@ -108,7 +108,7 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
     gen.builder.call(fn, [value, pointer, ir.Constant(I32, align), gen.get(op.mask)])
 
 
-def _all_lanes(lanes: int) -> ir.Constant:
+def _all_lanes(lanes: int) -> Value:
     return ir.Constant(ir.VectorType(I1, lanes), [1] * lanes)
 
 
@@ -138,9 +138,7 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
     pointers = gen.get(op.pointers)
     mask_type = ir.VectorType(I1, lanes)
     name = f"llvm.masked.scatter.{type_name(value.type)}.v{lanes}p0"
-    fn = intrinsic(
-        gen.module, name, ir.VoidType(), [value.type, pointers.type, I32, mask_type]
-    )
+    fn = intrinsic(gen.module, name, ir.VoidType(), [value.type, pointers.type, I32, mask_type])
     mask = _all_lanes(lanes) if op.mask is None else gen.get(op.mask)
     gen.builder.call(fn, [value, pointers, ir.Constant(I32, _size(element)), mask])
 
@@ -170,11 +168,11 @@ def _leave(gen: KernelCodegen, guard: tuple[ir.Block, ir.Block] | None) -> ir.Bl
 
 def _result(
     gen: KernelCodegen,
-    value: ir.Value,
+    value: Value,
     guard: tuple[ir.Block, ir.Block] | None,
     inside: ir.Block,
-    other: ir.Value,
-) -> ir.Value:
+    other: Value,
+) -> Value:
     if guard is None:
         return value
     phi = gen.builder.phi(value.type)
@@ -234,8 +232,8 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
 
 
 def _cas_loop(
-    gen: KernelCodegen, pointer: ir.Value, value: ir.Value, kind: str, element: Attribute
-) -> ir.Value:
+    gen: KernelCodegen, pointer: Value, value: Value, kind: str, element: Attribute
+) -> Value:
     b = gen.builder
     bits = ir.IntType(8 * _size(element))
     first = b.load_atomic(pointer, "monotonic", _size(element), typ=bits)
@@ -265,7 +263,7 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
     bits = ir.IntType(8 * _size(element))
     register = llvm_type(element)
 
-    def as_bits(value: ir.Value) -> ir.Value:
+    def as_bits(value: Value) -> Value:
         if isinstance(value.type, ir.IntType):
             return value if value.type.width == bits.width else b.zext(value, bits)
         return b.bitcast(value, bits)

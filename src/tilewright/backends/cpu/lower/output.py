@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.elementwise import lower_elementwise
+from tilewright.backends.llvm.types import Value
 from tilewright.dialects import cpu, tile
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _record_fault(module: ir.Module) -> ir.Function:
     return fn
 
 
-def _text(module: ir.Module, text: str) -> ir.Constant:
+def _text(module: ir.Module, text: str) -> Value:
     data = bytearray(text.encode() + b"\0")
     name = module.get_unique_name("text")
     kind = ir.ArrayType(I8, len(data))
@@ -101,8 +102,8 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
 
 
 def _printable(
-    gen: KernelCodegen, kind: Attribute, value: ir.Value, hexadecimal: bool, signed: bool
-) -> tuple[str, ir.Value]:
+    gen: KernelCodegen, kind: Attribute, value: Value, hexadecimal: bool, signed: bool
+) -> tuple[str, Value]:
     b = gen.builder
     if isinstance(kind, tile.PtrType):
         return "%p", value

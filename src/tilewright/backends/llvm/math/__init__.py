@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import exponential, library, rational, trigonometric
-from tilewright.backends.llvm.types import lanes
+from tilewright.backends.llvm.types import Builder, lanes
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -28,7 +28,7 @@ _ANY = {"rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isin
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
 
 
-def call(b: ir.IRBuilder, ctx: MathContext, name: str, values: list[Any]) -> Any:
+def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     """`name` (its C name without suffix) of fp32 or fp64 scalars or vectors."""
     kind = values[0].type
     if name in _ANY:

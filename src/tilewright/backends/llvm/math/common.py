@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.types import constant, lanes, like, mangled
+from tilewright.backends.llvm.types import Builder, Value, constant, lanes, like, mangled
 
 I32 = ir.IntType(32)
 
@@ -15,14 +15,14 @@ I32 = ir.IntType(32)
 class Single:
     """fp32 arithmetic on scalars or vectors of one shape."""
 
-    def __init__(self, b: ir.IRBuilder, ctx: MathContext, kind: ir.Type) -> None:
+    def __init__(self, b: Builder, ctx: MathContext, kind: ir.Type) -> None:
         self.b, self.ctx, self.kind = b, ctx, kind
         self.bits = like(kind, I32)
 
-    def c(self, value: float) -> ir.Constant:
+    def c(self, value: float) -> Value:
         return constant(self.kind, value)
 
-    def i(self, value: int) -> ir.Constant:
+    def i(self, value: int) -> Value:
         return constant(self.bits, value)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math.common import Single
+from tilewright.backends.llvm.types import Builder
 
 EXP = (5.0000000952e-01, 1.6666518840e-01, 4.1666205802e-02, 8.3688893628e-03, 1.3950491140e-03)
 EXP2 = (
@@ -24,7 +24,7 @@ LN2_HIGH = 0.693359375
 LN2_LOW = math.log(2) - LN2_HIGH
 
 
-def exp(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
     """e^x, at most 1.0 ulp: n = round(x / ln 2), a degree-6 polynomial in x - n ln 2, times 2^n."""
     s = Single(b, ctx, x.type)
     # far below, n ln 2 rounds to something else than x; far above, vscalefps overflows by itself
@@ -36,7 +36,7 @@ def exp(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     return s.scale(p, n)
 
 
-def exp2(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def exp2(b: Builder, ctx: MathContext, x: Any) -> Any:
     """2^x, at most 1.0 ulp."""
     s = Single(b, ctx, x.type)
     bounded = s.clamp(x, -151.0, 129.0)
@@ -76,7 +76,7 @@ def _log1p_core(s: Single, f: Any) -> Any:
     return s.b.fadd(s.fma(square, s.c(-0.5), tail), f)
 
 
-def log(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def log(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Natural logarithm, at most 1.5 ulp."""
     s = Single(b, ctx, x.type)
     f, e = _split(s, x)
@@ -88,11 +88,13 @@ def log(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     return _log_edges(s, x, result)
 
 
-def log2(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def log2(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Logarithm to base 2, at most 2 ulp."""
     s = Single(b, ctx, x.type)
     f, e = _split(s, x)
     natural = _log1p_core(s, f)
     high = 1.4427
-    scaled = s.fma(natural, s.c(math.log2(math.e) - float(np.float32(high))), b.fmul(natural, s.c(high)))
+    scaled = s.fma(
+        natural, s.c(math.log2(math.e) - float(np.float32(high))), b.fmul(natural, s.c(high))
+    )
     return _log_edges(s, x, b.fadd(scaled, e))

@@ -7,11 +7,12 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.types import Builder
 
 _I32 = ir.IntType(32)
 
 
-def call(b: ir.IRBuilder, ctx: MathContext, name: str, values: list[Any], lanes: int) -> Any:
+def call(b: Builder, ctx: MathContext, name: str, values: list[Any], lanes: int) -> Any:
     """`name` applied to every lane. Errors are those of the C library (glibc: below 1 to 2 ulp)."""
     kind = values[0].type
     element = kind.element if lanes > 1 else kind

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from llvmlite import ir
-
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp
-from tilewright.backends.llvm.types import constant
+from tilewright.backends.llvm.types import Builder, constant
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
 ERF_SMALL = (
@@ -23,7 +21,7 @@ ERF_LARGE = (
 )  # fmt: skip
 
 
-def tanh(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def tanh(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Hyperbolic tangent, at most 2 ulp: a polynomial near 0, else 1 - 2 / (e^2|x| + 1)."""
     s = Single(b, ctx, x.type)
     z = b.fmul(x, x)
@@ -35,7 +33,7 @@ def tanh(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     return s.copysign(s.select(s.less(s.abs(x), s.c(0.625)), near, far), x)
 
 
-def erf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def erf(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Error function, at most 2 ulp: a polynomial below 0.92, else 1 - exp(-|x| p(|x|))."""
     s = Single(b, ctx, x.type)
     near = s.fma(x, s.poly(b.fmul(x, x), ERF_SMALL), x)
@@ -45,46 +43,46 @@ def erf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     return s.select(s.less(s.abs(x), s.c(0.92)), near, far)
 
 
-def rsqrt(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
     """1 / sqrt(x), two correctly rounded operations (at most 1 ulp)."""
     return b.fdiv(constant(x.type, 1.0), ctx.intrinsic(b, "sqrt", x))
 
 
-def isnan(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def isnan(b: Builder, ctx: MathContext, x: Any) -> Any:
     return b.fcmp_unordered("uno", x, x)
 
 
-def isinf(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def isinf(b: Builder, ctx: MathContext, x: Any) -> Any:
     return b.fcmp_ordered("==", ctx.intrinsic(b, "fabs", x), constant(x.type, math.inf))
 
 
-def isfinite(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def isfinite(b: Builder, ctx: MathContext, x: Any) -> Any:
     return b.fcmp_ordered("<", ctx.intrinsic(b, "fabs", x), constant(x.type, math.inf))
 
 
-def sqrt(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def sqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "sqrt", x)
 
 
-def fabs(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def fabs(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "fabs", x)
 
 
-def floor(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def floor(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "floor", x)
 
 
-def ceil(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def ceil(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "ceil", x)
 
 
-def trunc(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def trunc(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "trunc", x)
 
 
-def rint(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def rint(b: Builder, ctx: MathContext, x: Any) -> Any:
     return ctx.intrinsic(b, "roundeven", x)
 
 
-def fma(b: ir.IRBuilder, ctx: MathContext, x: Any, y: Any, z: Any) -> Any:
+def fma(b: Builder, ctx: MathContext, x: Any, y: Any, z: Any) -> Any:
     return ctx.intrinsic(b, "fma", x, y, z)

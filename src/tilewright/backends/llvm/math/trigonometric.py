@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math import library
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.types import lanes
+from tilewright.backends.llvm.types import Builder, lanes
 
 SIN = (-1.6666666642e-01, 8.3333293741e-03, -1.9839330999e-04, 2.7182744872e-06)
 COS = (4.1666666623e-02, -1.3888883738e-03, 2.4799515897e-05, -2.7209893462e-07)
@@ -45,7 +45,7 @@ def _reduced(s: Single, x: Any) -> tuple[Any, Any]:
     return r, s.to_int(n)
 
 
-def _quadrant(b: ir.IRBuilder, ctx: MathContext, x: Any, shift: int) -> Any:
+def _quadrant(b: Builder, ctx: MathContext, x: Any, shift: int) -> Any:
     s = Single(b, ctx, x.type)
     r, n = _reduced(s, s.select(s.less(s.abs(x), s.c(_LIMIT)), x, s.c(0.0)))
     n = b.add(n, s.i(shift))
@@ -58,7 +58,7 @@ def _quadrant(b: ir.IRBuilder, ctx: MathContext, x: Any, shift: int) -> Any:
     return s.as_float(b.xor(s.as_bits(value), sign))
 
 
-def _with_fallback(b: ir.IRBuilder, ctx: MathContext, x: Any, fast: Any, name: str) -> Any:
+def _with_fallback(b: Builder, ctx: MathContext, x: Any, fast: Any, name: str) -> Any:
     """`fast` where |x| is moderate; the library for the whole vector if some lane is not."""
     s = Single(b, ctx, x.type)
     large = b.not_(s.less(s.abs(x), s.c(_LIMIT)))
@@ -84,7 +84,7 @@ def _with_fallback(b: ir.IRBuilder, ctx: MathContext, x: Any, fast: Any, name: s
     return result
 
 
-def sin(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Sine, at most 1.5 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
     as the C library."""
     s = Single(b, ctx, x.type)
@@ -93,6 +93,6 @@ def sin(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
     return _with_fallback(b, ctx, x, fast, "sin")
 
 
-def cos(b: ir.IRBuilder, ctx: MathContext, x: Any) -> Any:
+def cos(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Cosine; as `sin`."""
     return _with_fallback(b, ctx, x, _quadrant(b, ctx, x, 1), "cos")

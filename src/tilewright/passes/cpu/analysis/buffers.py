@@ -97,6 +97,8 @@ def layout_bytes(kind: Attribute, layout: BufferLayout) -> int:
     return layout.size * batch_of(kind, layout) * element_bytes(tile.element_of(kind))
 
 
-def dot_layouts(op: cpu.DotOp | cpu.DotBuffersOp) -> tuple[BufferLayout, BufferLayout, BufferLayout]:
+def dot_layouts(
+    op: cpu.DotOp | cpu.DotBuffersOp,
+) -> tuple[BufferLayout, BufferLayout, BufferLayout]:
     plan = DotPlan.parse(op.plan.data)
     return plan.a_layout, plan.b_layout, plan.acc_layout

@@ -125,8 +125,10 @@ def _op_is_lanewise(op: Operation, space: tuple[int, ...]) -> bool:
             _region_is_lanewise(r.block, space) for r in op.regions
         )
     if not has_tiles(op):
-        return not op.regions and op.name.startswith(("arith.", "math.", "tile.")) and not (
-            isinstance(op, (*LOADS, *WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp))
+        return (
+            not op.regions
+            and op.name.startswith(("arith.", "math.", "tile."))
+            and not (isinstance(op, (*LOADS, *WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)))
         )
     if isinstance(op, REMAPS):
         source = op.operands[0]

@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
 
@@ -37,7 +38,7 @@ def _joins(block: Block, table: SlotTable) -> None:
 
 def _join_for(op: scf.ForOp, table: SlotTable) -> None:
     body = op.body.block
-    yielded = body.last_op.operands
+    yielded = end_of(body).operands
     for init, arg, result, value in zip(
         op.iter_args, body.args[1:], op.results, yielded, strict=True
     ):
@@ -56,7 +57,7 @@ def _join_if(op: scf.IfOp, table: SlotTable) -> None:
         if not region.blocks:
             continue
         block = region.block
-        for result, value in zip(op.results, block.last_op.operands, strict=True):
+        for result, value in zip(op.results, end_of(block).operands, strict=True):
             defined_here = isinstance(value.owner, Operation) and value.owner.parent is block
             if tile.is_tile(result) and defined_here and _kept(value) and _single_use(value):
                 table.join(value, result)
@@ -68,7 +69,7 @@ def _join_while(op: scf.WhileOp, table: SlotTable) -> None:
     for i, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
         if tile.is_tile(arg):
             table.join(result, arg)
-            passed = before.last_op.operands[i + 1]
+            passed = end_of(before).operands[i + 1]
             if passed.owner is before and _single_use(passed):
                 table.join(arg, passed)
     _joins(before, table)
@@ -139,7 +140,7 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
     if isinstance(maker, scf.IfOp):
         index = list(maker.results).index(new)
         for region in maker.regions:
-            value = region.block.last_op.operands[index]
+            value = end_of(region.block).operands[index]
             if value is not old and not updates_in_place_or_outside(old, value, region.block):
                 return False
         return True

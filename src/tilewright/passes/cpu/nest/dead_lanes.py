@@ -14,6 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import same_scalar
@@ -163,7 +164,7 @@ class _Proof:
         if isinstance(op, scf.IfOp):
             position = list(op.results).index(value)
             return all(
-                self.uniform(r.block.last_op.operands[position]) for r in op.regions if r.blocks
+                self.uniform(end_of(r.block).operands[position]) for r in op.regions if r.blocks
             )
         if isinstance(op, tile.SplatOp):
             return True
@@ -173,7 +174,7 @@ class _Proof:
         arg = op.body.block.args[position + 1]
         self.known.setdefault(arg, True)
         return self.uniform(op.iter_args[position]) and self.uniform(
-            op.body.block.last_op.operands[position]
+            end_of(op.body.block).operands[position]
         )
 
     def _carried(self, value: SSAValue, block: Block) -> bool:
@@ -185,8 +186,7 @@ class _Proof:
     def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
         """Whether an access touches nothing in dead lanes."""
         return any(
-            (found := upper_bound(limit, self.group)) is not None
-            and same_scalar(found, self.bound)
+            (found := upper_bound(limit, self.group)) is not None and same_scalar(found, self.bound)
             for limit in op.limits
         )
 

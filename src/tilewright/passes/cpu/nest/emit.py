@@ -66,9 +66,7 @@ class Emitter:
             if isinstance(kind, IntegerType)
             else FloatAttr(float(value), kind)  # type: ignore[arg-type]
         )
-        result = self.add(
-            arith.ConstantOp.create(result_types=[kind], properties={"value": attr})
-        )
+        result = self.add(arith.ConstantOp.create(result_types=[kind], properties={"value": attr}))
         self._constants[key] = result
         return result
 
@@ -201,7 +199,9 @@ class Emitter:
         if isinstance(offset, int) and offset == 0:
             return pointer
         return self.add(
-            tile.AddPtrOp.create(operands=[pointer, self.value(offset)], result_types=[pointer.type])
+            tile.AddPtrOp.create(
+                operands=[pointer, self.value(offset)], result_types=[pointer.type]
+            )
         )
 
     # ---- control flow ----

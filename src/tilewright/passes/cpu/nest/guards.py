@@ -22,17 +22,16 @@ View = tile.LoadViewOp | tile.StoreViewOp
 
 def hazards(group: cpu.GroupOp) -> list[tuple[View, View]]:
     """Pairs (earlier access, later store) whose order of lanes matters if they overlap."""
-    pairs: list[tuple[View, View]] = []
     members = list(group.body.block.ops)
-    for j, later in enumerate(members):
-        for store in accesses_within(later):
-            if not isinstance(store, WRITES):
-                continue
-            for earlier in members[:j]:
-                for access in accesses_within(earlier):
-                    if relation(access, store, access is not earlier) == GUARD:
-                        pairs.append((access, store))  # type: ignore[arg-type]
-    return pairs
+    return [
+        (access, store)  # type: ignore[misc]
+        for j, later in enumerate(members)
+        for store in accesses_within(later)
+        if isinstance(store, WRITES)
+        for earlier in members[:j]
+        for access in accesses_within(earlier)
+        if relation(access, store, access is not earlier) == GUARD
+    ]
 
 
 def safe_condition(emit: Emitter, pairs: list[tuple[View, View]]) -> SSAValue:
@@ -44,9 +43,7 @@ def safe_condition(emit: Emitter, pairs: list[tuple[View, View]]) -> SSAValue:
             if access not in ranges:
                 ranges[access] = _byte_range(emit, access)
         (low_a, high_a, base_a), (low_b, high_b, base_b) = (ranges[a] for a in pair)
-        apart = emit.either(
-            emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a)
-        )
+        apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
         same: bool | SSAValue = emit.compare("eq", base_a, base_b)
         for x, y in zip(pair[0].strides, pair[1].strides, strict=True):
             if not same_scalar(x, y):

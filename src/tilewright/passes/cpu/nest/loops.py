@@ -10,12 +10,13 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.nest import memory, reductions
-from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates, drop
+from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.pressure import registers_per_value
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
@@ -42,9 +43,12 @@ def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool) -> Shape:
     axis = axis_ops[0].axis.value.data if axis_ops else None
     scans = any(isinstance(op, tile.ScanOp) for op in axis_ops)
     candidates = [d for d, e in enumerate(extents) if e > 1 and not (scans and d == axis)]
-    if scalar or not candidates or any(
-        isinstance(op, _ONE_LANE) for op in members
-    ) or not all(reductions.is_vectorizable(op) for op in axis_ops):
+    if (
+        scalar
+        or not candidates
+        or any(isinstance(op, _ONE_LANE) for op in members)
+        or not all(reductions.is_vectorizable(op) for op in axis_ops)
+    ):
         dim = candidates[-1] if candidates else len(extents) - 1
         return Shape(extents, dim, 1, axis)
     scores = _contiguity(members, extents)
@@ -71,9 +75,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
     return scores
 
 
-def _lane_limit(
-    group: cpu.GroupOp, members: list[Operation], target: Any, dim: int
-) -> int:
+def _lane_limit(group: cpu.GroupOp, members: list[Operation], target: Any, dim: int) -> int:
     """Lanes so that a value takes at most four registers and what is live at once fits."""
     widest = 4
     for op in (o for m in members for o in m.walk()):
@@ -105,9 +107,7 @@ class Nest:
         self.shape = shape
         self.split = split
         """Lanes below this need no masks along the chunked dimension (None: no such main loop)."""
-        self.members = [
-            op for op in group.body.block.ops if not isinstance(op, cpu.GroupEndOp)
-        ]
+        self.members = [op for op in group.body.block.ops if not isinstance(op, cpu.GroupEndOp)]
         self.axis_ops: list[Any] = [op for op in self.members if isinstance(op, AXIS_OPS)]
         self.finished = {r for op in self.axis_ops for r in op.results}
         self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()
@@ -162,9 +162,7 @@ class Nest:
         emit_chunk(body.nested(emit), inside)
         emit.yield_values([])
 
-    def _along(
-        self, body: Body, at: list[Coordinate], dim: int, step: int
-    ) -> list[list[SSAValue]]:
+    def _along(self, body: Body, at: list[Coordinate], dim: int, step: int) -> list[list[SSAValue]]:
         """Run the members for every step along `dim`; returns the accumulators of `axis_ops`."""
         extent = self.shape.extents[dim]
         lanes = step if dim == self.shape.vector_dim else self.shape.lanes
@@ -320,7 +318,7 @@ class Nest:
             if isinstance(op, cpu.WriteOp) and op.value in scalars:
                 place = drop(where, self.shape.axis or 0)
                 memory.write_buffer(body, scalars[op.value], op.buffer, place)
-        end = self.group.body.block.last_op
+        end = end_of(self.group.body.block)
         return [scalars[v] if v in scalars else body.scalar(v) for v in end.operands]
 
 

@@ -122,9 +122,7 @@ def view_address(body: Body, op: View, at: Coordinates) -> Address:
                 if c.lanes > 1 and stride != 0:
                     uniform = False
                     if stride != 1:
-                        lane_offsets = _add_lanes(
-                            emit, lane_offsets, _steps(emit, c.lanes, stride)
-                        )
+                        lane_offsets = _add_lanes(emit, lane_offsets, _steps(emit, c.lanes, stride))
                 continue
             position = emit.value(emit.plus(emit.value(start), c.base))
             if c.lanes == 1:
@@ -138,9 +136,7 @@ def view_address(body: Body, op: View, at: Coordinates) -> Address:
                     )
                 )
                 wrapped = emit.binary(arith.RemUIOp, lane, emit.splat(size, c.lanes))
-                lane_offsets = _add_lanes(
-                    emit, lane_offsets, _scaled(emit, wrapped, stride)
-                )
+                lane_offsets = _add_lanes(emit, lane_offsets, _scaled(emit, wrapped, stride))
         else:
             index = body.at(next(indices), (c,))
             if c.lanes == 1 or cpu.lanes_of(index) == 1:
@@ -174,9 +170,7 @@ def _lane_pointers(emit: Emitter, base: SSAValue, address: Address, lanes: int) 
     if address.lane_offsets is None:
         return pointer
     return emit.add(
-        tile.AddPtrOp.create(
-            operands=[pointer, address.lane_offsets], result_types=[pointer.type]
-        )
+        tile.AddPtrOp.create(operands=[pointer, address.lane_offsets], result_types=[pointer.type])
     )
 
 
@@ -236,8 +230,10 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
     base = body.scalar(op.base)
     other = None if op.other is None else body.scalar(op.other)
     element = tile.element_of(op.result)
-    if mask.count is None and address.uniform and (
-        mask.bits is None or cpu.lanes_of(mask.bits) == 1
+    if (
+        mask.count is None
+        and address.uniform
+        and (mask.bits is None or cpu.lanes_of(mask.bits) == 1)
     ):
         pointer = emit.address(base, address.offset)
         return _gather(emit, pointer, mask.bits, other, element, 1)
@@ -263,9 +259,7 @@ def _load_checked(
     yes, no, op = emit.branch(full, [kind])
     position = emit.value(offset)
     yes.yield_values([vector_load(yes, base, position, element, mask.lanes, None, None)])
-    no.yield_values(
-        [vector_load(no, base, position, element, mask.lanes, mask.value(no), other)]
-    )
+    no.yield_values([vector_load(no, base, position, element, mask.lanes, mask.value(no), other)])
     return op.results[0]
 
 

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.buffers import element_bytes
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 from tilewright.passes.cpu.analysis.hazards import constant_of
@@ -63,9 +64,7 @@ def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
     return None
 
 
-def _place(
-    load: tile.LoadViewOp, shift: _Shift
-) -> tuple[Ahead, tuple[int, int]] | None:
+def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]] | None:
     """(first row and row stride, (rows, bytes a row)) of a load one iteration later."""
     shape = tile.shape_of(load.result)
     kinds = tile.view_kinds(load)
@@ -113,7 +112,7 @@ class _Shift:
             if position == 0:
                 one = self.emit.constant(1, value.type)
                 return self.emit.binary(arith.AddiOp, value, one)
-            return self._current(owner.last_op.operands[position - 1])
+            return self._current(end_of(owner).operands[position - 1])
         if not self._varies(owner):
             return value
         return self._copied(owner, self.value)
@@ -140,5 +139,3 @@ class _Shift:
             operands=operands, result_types=[op.results[0].type], properties=op.properties
         )
         return self.emit.add(copy)
-
-

@@ -69,13 +69,13 @@ def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
         attr = FloatAttr(float(value or 0), element)  # type: ignore[arg-type]
     from xdsl.dialects import arith
 
-    scalar = emit.add(
-        arith.ConstantOp.create(result_types=[element], properties={"value": attr})
-    )
+    scalar = emit.add(arith.ConstantOp.create(result_types=[element], properties={"value": attr}))
     return [emit.splat(scalar, lanes)]
 
 
-def combine(emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]) -> list[SSAValue]:
+def combine(
+    emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]
+) -> list[SSAValue]:
     """Apply the combine region to scalars or, lane by lane, to vectors."""
     lanes = max(cpu.lanes_of(v) for v in (*left, *right))
     values = [emit.splat(v, lanes) for v in (*left, *right)]
@@ -88,9 +88,7 @@ def combine(emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValu
     raise TypeError("a combine region without a yield")
 
 
-def _apply(
-    emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int
-) -> None:
+def _apply(emit: Emitter, op: Operation, mapping: dict[SSAValue, SSAValue], lanes: int) -> None:
     if lanes == 1:
         copy = op.clone(mapping)
         emit.block.add_op(copy)
@@ -104,8 +102,7 @@ def _apply(
             return
         copy = type(op).create(operands=operands, result_types=kinds, properties=op.properties)
         emit.block.add_op(copy)
-    for old, new in zip(op.results, copy.results, strict=True):
-        mapping[old] = new
+    mapping.update(zip(op.results, copy.results, strict=True))
 
 
 def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue]:
@@ -113,27 +110,22 @@ def collapse(emit: Emitter, op: AxisOp, values: list[SSAValue]) -> list[SSAValue
     lanes = cpu.lanes_of(values[0])
     while lanes > 1:
         lanes //= 2
-        halves = []
-        for start in (0, lanes):
-            halves.append(
-                [
-                    emit.add(
-                        cpu.SliceOp.create(
-                            operands=[v],
-                            result_types=[cpu.vector_of(cpu.scalar_of(v), lanes)],
-                            properties={"start": IntegerAttr(start, 64)},
-                        )
-                    )
-                    for v in values
-                ]
-            )
-        values = combine(emit, op, halves[0], halves[1])
+        low, high = ([_slice(emit, v, start, lanes) for v in values] for start in (0, lanes))
+        values = combine(emit, op, low, high)
     return values
 
 
-def repeated(
-    emit: Emitter, op: AxisOp, values: list[SSAValue], times: SSAValue
-) -> list[SSAValue]:
+def _slice(emit: Emitter, value: SSAValue, start: int, lanes: int) -> SSAValue:
+    return emit.add(
+        cpu.SliceOp.create(
+            operands=[value],
+            result_types=[cpu.vector_of(cpu.scalar_of(value), lanes)],
+            properties={"start": IntegerAttr(start, 64)},
+        )
+    )
+
+
+def repeated(emit: Emitter, op: AxisOp, values: list[SSAValue], times: SSAValue) -> list[SSAValue]:
     """`values` combined with themselves `times` times (i64, at least 1)."""
     kind = simple_kind(op)
     if kind not in ("arith.addf", "arith.addi"):

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.cpu.analysis.classify import LOADS, is_elementwise, is_virtual
 from tilewright.passes.cpu.nest import memory
 from tilewright.passes.cpu.nest.coordinates import (
@@ -154,9 +155,7 @@ class Body:
             self.bind_scalar(old, new)
 
     def _for(self, op: scf.ForOp, at: Coordinates) -> None:
-        carried = [
-            self.lanes(v, at) if tile.is_tile(v) else self.scalar(v) for v in op.iter_args
-        ]
+        carried = [self.lanes(v, at) if tile.is_tile(v) else self.scalar(v) for v in op.iter_args]
         block = Block(arg_types=[op.body.block.args[0].type, *(v.type for v in carried)])
         inner = self.nested(self.emit.inside(block))
         inner.bind_scalar(op.body.block.args[0], block.args[0])
@@ -166,7 +165,7 @@ class Body:
             else:
                 inner.bind_scalar(old, new)
         inner.run(list(op.body.block.ops), at)
-        end = op.body.block.last_op
+        end = end_of(op.body.block)
         inner.emit.yield_values(inner._yielded(list(end.operands), at))
         new_op = scf.ForOp.create(
             operands=[self.scalar(v) for v in (op.lb, op.ub, op.step)] + carried,
@@ -189,7 +188,7 @@ class Body:
             inner = self.nested(self.emit.inside(block))
             if region.blocks:
                 inner.run(list(region.block.ops), at)
-                inner.emit.yield_values(inner._yielded(list(region.block.last_op.operands), at))
+                inner.emit.yield_values(inner._yielded(list(end_of(region.block).operands), at))
             else:
                 inner.emit.yield_values([])
             blocks.append(block)
@@ -227,9 +226,7 @@ def _arange(body: Body, op: tile.ArangeOp, value: SSAValue, at: Coordinates) -> 
     base = emit.truncated(emit.plus(c.base, op.start.value.data), kind)
     if c.lanes == 1:
         return base
-    return emit.add(
-        cpu.IotaOp.create(operands=[base], result_types=[cpu.vector_of(kind, c.lanes)])
-    )
+    return emit.add(cpu.IotaOp.create(operands=[base], result_types=[cpu.vector_of(kind, c.lanes)]))
 
 
 def _broadcast(body: Body, op: tile.BroadcastOp, _: SSAValue, at: Coordinates) -> SSAValue:
@@ -282,9 +279,7 @@ def _cat(body: Body, op: tile.CatOp, _: SSAValue, at: Coordinates) -> SSAValue:
     left = list(at)
     left[axis] = Coordinate(emit.smallest(c.base, first - 1))
     right = list(at)
-    right[axis] = Coordinate(
-        emit.smallest(emit.largest(emit.minus(c.base, first), 0), second - 1)
-    )
+    right[axis] = Coordinate(emit.smallest(emit.largest(emit.minus(c.base, first), 0), second - 1))
     return _choose(body, in_first, body.at(op.lhs, tuple(left)), body.at(op.rhs, tuple(right)))
 
 
@@ -309,9 +304,7 @@ def _choose(body: Body, condition: bool | SSAValue, a: SSAValue, b: SSAValue) ->
     emit = body.emit
     a, b = emit.splat(a, lanes), emit.splat(b, lanes)
     return emit.add(
-        tile.SelectOp.create(
-            operands=[emit.splat(condition, lanes), a, b], result_types=[a.type]
-        )
+        tile.SelectOp.create(operands=[emit.splat(condition, lanes), a, b], result_types=[a.type])
     )
 
 

@@ -1,0 +1,42 @@
+"""Small edits of blocks, with the checks that xDSL leaves to its callers."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+
+from tilewright.errors import PassError
+
+
+def block_of(op: Operation) -> Block:
+    """The block that holds `op`."""
+    block = op.parent
+    if block is None:
+        raise PassError(f"{op.name} is in no block")
+    return block
+
+
+def end_of(block: Block) -> Operation:
+    """The terminator of a block."""
+    end = block.last_op
+    if end is None:
+        raise PassError("a block without operations")
+    return end
+
+
+def start_of(block: Block) -> Operation:
+    """The first operation of a block."""
+    first = block.first_op
+    if first is None:
+        raise PassError("a block without operations")
+    return first
+
+
+def insert_before(new: Operation, op: Operation) -> None:
+    """Put `new` right before `op`."""
+    block_of(op).insert_op_before(new, op)
+
+
+def erase(op: Operation) -> None:
+    """Take an operation without users out of its block."""
+    op.detach()
+    op.erase()
