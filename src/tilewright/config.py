@@ -47,6 +47,8 @@ class Config:
     """Passes to leave out, comma separated (TILEWRIGHT_DISABLE)."""
     cpu_features_off: tuple[str, ...]
     """CPU features to pretend are missing, comma separated, e.g. "amx-tile,avx512f" (TILEWRIGHT_CPU_FEATURES_OFF)."""
+    debug_checks: tuple[str, ...]
+    """Extra checks of kernels that run as Python, comma separated, or "all" (TILEWRIGHT_DEBUG_CHECKS)."""
     num_threads: int | None
     """Threads of the CPU back end (TILEWRIGHT_NUM_THREADS, OMP_NUM_THREADS); None: all cores."""
 
@@ -72,6 +74,7 @@ def current() -> Config:
         verify_each_pass=_flag("TILEWRIGHT_VERIFY_EACH_PASS"),
         disabled_passes=_split(_text("TILEWRIGHT_DISABLE")),
         cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
+        debug_checks=_split(_text("TILEWRIGHT_DEBUG_CHECKS")),
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
     )
 

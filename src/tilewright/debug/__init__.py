@@ -1,1 +1,20 @@
-"""(see docs/architecture.md)"""
+"""Kernels as plain Python, with checked memory: see `docs/debugging.md`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["checks", "forget_unwritten", "mark_unwritten", "run_eager"]
+
+_HOMES = {
+    "checks": "context", "run_eager": "eager", "mark_unwritten": "unwritten",
+    "forget_unwritten": "unwritten",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright.debug' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(f"tilewright.debug.{_HOMES[name]}"), name)

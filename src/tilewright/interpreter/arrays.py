@@ -137,3 +137,20 @@ def _extent(tensor: Any, itemsize: int) -> int:
     steps = stride() if callable(stride) else stride
     span = sum((n - 1) * int(s) for n, s in zip(shape, steps, strict=True))
     return (span + 1) * itemsize
+
+
+def numpy_dtype(kind: Any) -> np.dtype:
+    """How values of language type `kind` are held: integers always signed, pointers as int64.
+
+    bf16 and fp8 are ml_dtypes'.
+    """
+    scalar = kind.scalar
+    if scalar.is_ptr():
+        return np.dtype(np.int64)
+    if scalar.is_int() and not scalar.is_bool():
+        return np.dtype(f"int{scalar.primitive_bitwidth}")
+    if scalar.is_bf16() or scalar.is_fp8():
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, scalar.array_name))
+    return np.dtype(scalar.array_name)

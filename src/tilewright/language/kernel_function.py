@@ -75,12 +75,14 @@ class KernelFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run as Python inside a kernel that runs as Python; an error anywhere else."""
-        if active_semantics.get() is None:
+        semantics = active_semantics.get()
+        if semantics is None:
             raise OutsideKernelError(
                 f"{self.fn.__name__} is a kernel function and was called by host code",
                 help=f"launch it with a grid: {self.fn.__name__}[grid](...)",
             )
-        return self.fn(*args, **kwargs)
+        run = getattr(semantics.builder, "run_function", None)
+        return self.fn(*args, **kwargs) if run is None else run(self, args, kwargs)
 
     @functools.cached_property
     def _source(self) -> tuple[str, int, int]:

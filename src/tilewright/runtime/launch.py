@@ -316,7 +316,10 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     def _interpret(self, values: tuple[Any, ...], grid: Any) -> None:
         from tilewright.debug.eager import run_eager
 
-        arguments = dict(zip(self.kernel.arg_names, values, strict=True))
+        arguments = {
+            p.name: (self.specializer.argument(p, v).type, v)
+            for p, v in zip(self.params, values, strict=True)
+        }
         run_eager(self.kernel, self._grid(grid, *values), arguments)
 
     # ---- errors --------------------------------------------------------------------------------------

@@ -1,0 +1,213 @@
+"""`EagerBuilder`: what semantics asks for is computed at once, on NumPy values.
+
+Implements `semantics.builder.EagerBuilder`. The meaning of each operation is the interpreter's
+function of the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.debug.context import EagerContext
+from tilewright.errors import NumericalFault
+from tilewright.interpreter import registry
+from tilewright.interpreter.memory import PointerValue
+from tilewright.interpreter.arrays import numpy_dtype
+
+_WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
+_EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
+
+
+class EagerBuilder:
+    """Handles are NumPy scalars and arrays, and `PointerValue`s.
+
+    `checks` may hold "nonfinite" and "overflow". `run_function` is how a kernel's helpers are
+    called (`KernelFunction.__call__` asks for it).
+    """
+
+    def __init__(
+        self,
+        context: EagerContext,
+        checks: frozenset[str] = frozenset(),
+        run_function: Callable[..., Any] | None = None,
+    ) -> None:
+        self.context = context
+        self.run_function = run_function
+        self._nonfinite = "nonfinite" in checks
+        self._overflow = "overflow" in checks
+
+    def concrete(self, handle: Any) -> Any:
+        """The value itself: NumPy's are what Python can look at."""
+        return handle
+
+    def constant(self, value: Any, result_type: dtypes.dtype) -> Any:
+        """A scalar; integers wrap to the type's width, floats round to nearest even."""
+        kind = numpy_dtype(result_type)
+        if result_type.is_floating():
+            with np.errstate(all="ignore"):
+                return np.float64(value).astype(kind)
+        bits = result_type.primitive_bitwidth
+        wrapped = int(value) & ((1 << bits) - 1)
+        if bits == 1:
+            return np.bool_(wrapped)
+        return kind.type(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+    def op(
+        self, name: str, operands: Sequence[Any], result_type: Any = None, **attributes: Any
+    ) -> Any:
+        """Compute one operation."""
+        several = isinstance(result_type, tuple | list)
+        kinds = result_type if several else () if result_type is None else (result_type,)
+        given = {key: value for key, value in attributes.items() if value is not None}
+        with np.errstate(all="ignore"):
+            results = registry.call(name, self.context, given, tuple(kinds), operands)
+        if self._nonfinite or self._overflow:
+            self._look(name, operands, kinds, results)
+        return results if several else results[0] if results else None
+
+    def region_op(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        result_types: Sequence[Any],
+        argument_types: Sequence[Any],
+        combine: Callable[..., Sequence[Any]],
+        **attributes: Any,
+    ) -> tuple[Any, ...]:
+        """`tile.reduce` and `tile.scan`: `combine` runs on whole slices at a time.
+
+        The scalars it is given then hold arrays; if it looks at one (`if a > b:`), it runs lane by
+        lane instead.
+        """
+        axis = attributes["axis"]
+        arrays = [np.moveaxis(np.asarray(v), axis, 0) for v in operands]
+        step = reduce_axis if name == "tile.reduce" else scan_axis
+        if attributes.get("reverse"):
+            arrays = [a[::-1] for a in arrays]
+        try:
+            results = step(arrays, combine)
+        except ValueError:  # the truth of an array
+            results = _lane_by_lane(step, arrays, combine)
+        if name == "tile.reduce":
+            return tuple(a[()] for a in results)
+        if attributes.get("reverse"):
+            results = [a[::-1] for a in results]
+        return tuple(np.moveaxis(a, 0, axis) for a in results)
+
+    # ---- optional checks -----------------------------------------------------------------------
+
+    def _look(self, name: str, operands: Sequence[Any], kinds: Any, results: Any) -> None:
+        for kind, result in zip(kinds, results, strict=True):
+            if isinstance(result, PointerValue):
+                continue
+            if self._nonfinite and kind.is_floating() and not name.startswith("tile.load"):
+                self._look_finite(name, operands, result)
+            signed = kind.is_int() and not kind.scalar.is_int_unsigned()
+            if self._overflow and signed and name in _WRAPPING:
+                self._look_wrapped(name, operands, kind, result)
+
+    def _look_finite(self, name: str, operands: Sequence[Any], result: Any) -> None:
+        wide = np.asarray(result).astype(np.float64)
+        bad = ~np.isfinite(wide)
+        if not bad.any():
+            return
+        inputs = [np.asarray(v) for v in operands if v is not None and not _is_pointer(v)]
+        floats = [v.astype(np.float64) for v in inputs if v.dtype.kind not in "iub"]
+        if not floats or not all(np.isfinite(v).all() for v in floats):
+            return
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        given = [_shown(v, at) for v in inputs]
+        raise NumericalFault(
+            f"the first {'NaN' if np.isnan(wide[at]) else 'infinity'}: {name} of"
+            f" {', '.join(given)} in program {self.context.program}"
+            + (f", lane {list(at)} ({int(bad.sum())} lanes in all)" if at else ""),
+            help="the operands are finite; look for 0/0, log of 0, or values too large for the type",
+            location=self.context.location,
+        )
+
+    def _look_wrapped(self, name: str, operands: Sequence[Any], kind: Any, result: Any) -> None:
+        symbol = _WRAPPING[name]
+        a, b = (np.asarray(v) for v in operands)
+        function = {"+": np.add, "-": np.subtract, "*": np.multiply}[symbol]
+        near = function(a.astype(np.float64), b.astype(np.float64))
+        limit = 2.0 ** (kind.scalar.primitive_bitwidth - 1)
+        suspects = np.argwhere(np.abs(near) >= limit * (1 - 1e-9))
+        for row in suspects:
+            at = tuple(int(i) for i in row)
+            x, y = (int(np.broadcast_to(v, near.shape)[at]) for v in (a, b))
+            exact = _EXACT[symbol](x, y)
+            if -limit <= exact < limit:
+                continue
+            where = f", lane {list(at)}" if at else ""
+            raise NumericalFault(
+                f"{x} {symbol} {y} = {exact} does not fit {kind.scalar} and wrapped to"
+                f" {int(np.asarray(result)[at])} in program {self.context.program}{where}",
+                help="compute offsets in int64: convert one operand with .to(tl.int64)",
+                location=self.context.location,
+            )
+
+
+def _is_pointer(value: Any) -> bool:
+    return isinstance(value, PointerValue)
+
+
+def _shown(array: np.ndarray, at: tuple[int, ...]) -> str:
+    return str(array[at] if array.ndim == len(at) else array[()] if not array.ndim else "…")
+
+
+def reduce_axis(arrays: list[np.ndarray], combine: Callable[..., Any]) -> list[np.ndarray]:
+    """Fold axis 0 of `arrays` with `combine`, neighbours first, keeping their order."""
+    while arrays[0].shape[0] > 1:
+        count = arrays[0].shape[0]
+        left = [a[0 : count - 1 : 2] for a in arrays]
+        right = [a[1:count:2] for a in arrays]
+        joined = _combined(combine, left, right)
+        if count % 2:
+            joined = [np.concatenate([j, a[-1:]]) for j, a in zip(joined, arrays, strict=True)]
+        arrays = joined
+    return [a[0] for a in arrays]
+
+
+def scan_axis(arrays: list[np.ndarray], combine: Callable[..., Any]) -> list[np.ndarray]:
+    """Inclusive scan along axis 0 of `arrays`, in steps of 1, 2, 4, …"""
+    arrays = [a.copy() for a in arrays]
+    count, distance = arrays[0].shape[0], 1
+    while distance < count:
+        left = [a[:-distance] for a in arrays]
+        right = [a[distance:] for a in arrays]
+        joined = _combined(combine, left, right)
+        arrays = [
+            np.concatenate([a[:distance], j]) for a, j in zip(arrays, joined, strict=True)
+        ]
+        distance *= 2
+    return arrays
+
+
+def _combined(
+    combine: Callable[..., Any], left: list[np.ndarray], right: list[np.ndarray]
+) -> list[np.ndarray]:
+    results = combine(*left, *right)
+    return [
+        np.broadcast_to(np.asarray(r), a.shape) for r, a in zip(results, left, strict=True)
+    ]
+
+
+def _lane_by_lane(
+    step: Callable[..., Any], arrays: list[np.ndarray], combine: Callable[..., Any]
+) -> list[np.ndarray]:
+    """`step` with a `combine` that gets true scalars."""
+
+    def each(*values: np.ndarray) -> list[np.ndarray]:
+        shape = values[0].shape
+        half = len(values) // 2
+        outs = [np.empty(shape, v.dtype) for v in values[:half]]
+        for at in np.ndindex(*shape):
+            for out, value in zip(outs, combine(*(v[at] for v in values)), strict=True):
+                out[at] = value
+        return outs
+
+    return step(arrays, each)

@@ -1,0 +1,131 @@
+"""Kernels as plain Python: one program after the other, every operation on NumPy values.
+
+The kernel's own code object runs, so `breakpoint()`, pdb, coverage and profilers see the user's
+lines. Tiles print as arrays; every access to memory is checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from tilewright.debug.builder import EagerBuilder
+from tilewright.debug.context import EagerContext, active_checks
+from tilewright.debug.python_names import constant, python_names
+from tilewright.debug.rewrite import kernel_code
+from tilewright.debug.unwritten import unwritten_flags
+from tilewright.dtypes import constexpr
+from tilewright.errors import KernelTypeError, TilewrightError
+from tilewright.interpreter.memory import Checks, Memory
+from tilewright.language.builtin import active_semantics
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.semantics import Semantics
+from tilewright.semantics.values import TensorValue
+
+
+class EagerRun:
+    """One launch of a kernel as Python."""
+
+    def __init__(self, kernel: KernelFunction, grid: Sequence[int]) -> None:
+        x, y, z = (*map(int, grid), 1, 1, 1)[:3]
+        names = active_checks()
+        self.kernel = kernel
+        self.memory = Memory(Checks(**{n: n in names for n in ("masked", "unwritten", "races", "views")}))
+        self.context = EagerContext((x, y, z), self.memory)
+        self.builder = EagerBuilder(self.context, names, self.call)
+        self.semantics = Semantics(self.builder, debug=True)
+        self._functions: dict[KernelFunction, FunctionType] = {}
+        self._names = python_names()
+
+    # ---- functions -----------------------------------------------------------------------------
+
+    def call(self, function: KernelFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Run a kernel function on values of this launch."""
+        try:
+            bound = function.signature_of_fn.bind(*args, **keywords)
+        except TypeError as error:
+            raise KernelTypeError(f"{function.fn.__name__}: {error}") from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = constant(value)
+        return self._python(function)(*bound.args, **bound.kwargs)
+
+    def _python(self, function: KernelFunction) -> FunctionType:
+        """The function with the globals of now, Python's names as kernels mean them."""
+        found = self._functions.get(function)
+        if found is None:
+            fn = function.fn
+            code = kernel_code(function)
+            scope = dict(fn.__globals__)
+            for name in code.co_names:
+                if isinstance(scope.get(name), constexpr):
+                    scope[name] = constant(scope[name])
+            scope["__builtins__"] = self._names
+            closure = _cells(fn, code)
+            found = FunctionType(code, scope, fn.__name__, fn.__defaults__, closure)
+            found.__kwdefaults__ = fn.__kwdefaults__
+            self._functions[function] = found
+            self.context.codes[code] = fn.__name__
+        return found
+
+    # ---- arguments -----------------------------------------------------------------------------
+
+    def argument(self, name: str, kind: Any, value: Any) -> Any:
+        """What the kernel gets for an argument of type `kind`."""
+        if isinstance(kind, constexpr):
+            return constant(kind.value)
+        if isinstance(kind, tuple):
+            items = [
+                self.argument(f"{name}[{i}]", k, v)
+                for i, (k, v) in enumerate(zip(kind, value, strict=True))
+            ]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        if kind.is_ptr():
+            written = unwritten_flags(value) if self.memory.checks.unwritten else None
+            return TensorValue(self.memory.register(name, value, written), kind, self.semantics)
+        value = value.item() if isinstance(value, np.generic) else value
+        return self.semantics.constant(value, kind)
+
+    # ---- programs ------------------------------------------------------------------------------
+
+    def run(self, arguments: Mapping[str, tuple[Any, Any]]) -> None:
+        """Run all programs, x fastest."""
+        token = active_semantics.set(self.semantics)
+        try:
+            values = {n: self.argument(n, kind, v) for n, (kind, v) in arguments.items()}
+            body = self._python(self.kernel)
+            x, y, z = self.context.grid
+            for k, j, i in itertools.product(range(z), range(y), range(x)):
+                self.context.program = (i, j, k)
+                body(**values)
+        except TilewrightError as error:
+            if error.location is None:
+                error.location = self.context.location_of_error(error)
+            raise
+        finally:
+            active_semantics.reset(token)
+
+
+def _cells(fn: Any, code: Any) -> tuple[Any, ...] | None:
+    """The closure that `code` wants, from `fn`'s."""
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    return tuple(cells[name] for name in code.co_freevars) or None
+
+
+def run_eager(
+    kernel: KernelFunction, grid: Sequence[int], arguments: Mapping[str, tuple[Any, Any]]
+) -> None:
+    """Run `kernel` for every program of `grid` as Python, on the caller's arrays.
+
+    Args:
+        arguments: parameter name → (its language type as specialisation found it, the value). The
+            type is a `dtype`, a `pointer_type`, a `constexpr` (its value is what the kernel gets)
+            or a tuple of these.
+
+    Raises whatever the kernel raises; OutOfBoundsError and the other `KernelFault`s for memory.
+    """
+    EagerRun(kernel, grid).run(arguments)

@@ -1,0 +1,125 @@
+"""Python's own names as kernels mean them, and numbers that know they are constants."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.dtypes import constexpr, unwrap_constexpr
+from tilewright.language.builtin import active_semantics
+from tilewright.semantics.core import PYTHON_BUILTINS
+from tilewright.semantics.promotion import literal_type, promote_integers
+from tilewright.semantics.values import TensorValue
+
+
+class _Constant:
+    """Mixed into numbers and text: `.value`, and a tensor's methods (`n.to(tl.int64)`)."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "value":
+            return self
+        semantics = active_semantics.get()
+        if semantics is None or name.startswith("_") or isinstance(self, str):
+            raise AttributeError(f"'{type(self).__base__.__name__}' has no attribute '{name}'")
+        return getattr(semantics.to_tensor(self), name)
+
+
+class _Int(_Constant, int):
+    pass
+
+
+class _Float(_Constant, float):
+    pass
+
+
+class _Text(_Constant, str):
+    pass
+
+
+def constant(value: Any) -> Any:
+    """A compile-time value as kernels get it: a plain one, numbers with `.value` as well.
+
+    Bools and None stay as they are, so that `is` works.
+    """
+    value = unwrap_constexpr(value)
+    for plain, rich in ((int, _Int), (float, _Float), (str, _Text)):
+        if type(value) is plain:
+            return rich(value)
+    if type(value) is tuple:
+        return tuple(map(constant, value))
+    return value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorValue)
+
+
+def _any_tensor(args: tuple[Any, ...]) -> bool:
+    return any(_is_tensor(unwrap_constexpr(a)) for a in args)
+
+
+def _or_language(function: Any, meaning: str) -> Any:
+    def either(*args: Any, **keywords: Any) -> Any:
+        semantics = active_semantics.get()
+        if semantics is not None and _any_tensor(args):
+            return getattr(semantics, meaning)(*args, **keywords)
+        return function(*args, **keywords)
+
+    either.__name__ = function.__name__
+    either.__wrapped__ = function  # type: ignore[attr-defined]
+    return either
+
+
+def _range(*bounds: Any) -> Iterator[TensorValue]:
+    """A loop at run time: its counter is a scalar tensor, as in compiled code."""
+    semantics = active_semantics.get()
+    kind: Any = dtypes.int32
+    for bound in map(unwrap_constexpr, bounds):
+        here = bound.dtype if _is_tensor(bound) else literal_type(bound)
+        if here.is_int() and not here.is_bool():
+            kind = promote_integers(kind, here)
+    for number in builtins.range(*(b.__index__() for b in bounds)):
+        yield semantics.constant(number, kind)
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        kind = getattr(kind, "__wrapped__", kind)
+        if kind is constexpr:
+            if not _is_tensor(value):
+                return True
+        elif isinstance(value, kind):
+            return True
+    return False
+
+
+
+def _all_or_any(name: str, function: Any) -> Any:
+    def fold(items: Any) -> Any:
+        found = list(items)
+        if not _any_tensor(tuple(found)):
+            return function(found)
+        semantics = active_semantics.get()
+        value: Any = found[0]
+        for item in found[1:]:
+            value = getattr(semantics, name)(value, item)
+        return value
+
+    return fold
+
+
+def python_names() -> dict[str, Any]:
+    """What `__builtins__` is for kernels that run as Python. `print` stays Python's."""
+    names = dict(vars(builtins))
+    for function, meaning in PYTHON_BUILTINS.items():
+        if function is not print:
+            names[function.__name__] = _or_language(function, meaning)
+    names["range"] = _range
+    names["isinstance"] = _isinstance
+    names["any"] = _all_or_any("logical_or", any)
+    names["all"] = _all_or_any("logical_and", all)
+    return names
