@@ -10,6 +10,8 @@ Three levels share it, each made by one pass:
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
@@ -73,7 +75,7 @@ class GroupOp(IRDLOperation):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in self.space.get_values())
+        return tuple(int(v) for v in cast(Any, self.space).get_values())
 
 
 @irdl_op_definition

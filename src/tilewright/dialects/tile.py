@@ -11,7 +11,7 @@ Memory in the IR holds `i1` as one byte (0 or 1). Offsets count elements, not by
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -93,7 +93,7 @@ def _require(condition: bool, message: str) -> None:
 
 
 def _ints(attr: DenseArrayBase) -> tuple[int, ...]:
-    return tuple(int(v) for v in attr.get_values())
+    return tuple(int(v) for v in cast(Any, attr).get_values())
 
 
 # ---- program and tile construction --------------------------------------------------------------

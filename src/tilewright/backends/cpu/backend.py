@@ -92,10 +92,11 @@ class CpuBackend:
         parsed.verify()
         object_code = machine(target).emit_object(parsed)
         function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+        scratch: Any = function.attributes["cpu.scratch_bytes"]
         plan = LaunchPlan(
             name=entry,
             arguments=arguments,
-            scratch_bytes=function.attributes["cpu.scratch_bytes"].value.data,
+            scratch_bytes=scratch.value.data,
             program_cost=cost,
             asserts=_assert_sites(function),
             prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
@@ -149,7 +150,8 @@ def _written_arguments(function: func.FuncOp) -> set[int]:
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:
     sites = []
-    for entry in function.attributes["cpu.asserts"].data:
+    recorded: Any = function.attributes["cpu.asserts"]
+    for entry in recorded.data:
         message, file, line, column = entry.data
         sites.append(AssertSite(message.data, file.data, line.data, column.data))
     return tuple(sites)

@@ -102,7 +102,6 @@ def _argument(gen: KernelCodegen, op: cpu.ArgumentOp) -> None:
         value = b.trunc(b.load(slot, typ=I64), kind)
     else:
         value = b.load(slot, typ=kind)
-    value.name = op.result.name_hint or ""
     gen.set(op.result, value)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, VectorType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts, math
@@ -84,7 +84,8 @@ def _constant(op: _Op) -> Value:
         return constant(register, attr.value.data)
     if isinstance(attr, IntegerAttr):
         value = attr.value.data
-        width = scalar_kind(kind).width.data if hasattr(scalar_kind(kind), "width") else 64
+        element = scalar_kind(kind)
+        width = element.width.data if isinstance(element, IntegerType) else 64
         return constant(register, value & 1 if width == 1 else value)
     raise PassError(f"no machine constant for {attr}")
 
@@ -309,13 +310,11 @@ _RULES: dict[str, Rule] = {
     "tile.hint": lambda op: op.values[0],
 }  # fmt: skip
 
-for _name, _c in {
+_FUNCTIONS = {
     "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sin": "sin", "cos": "cos",
     "tanh": "tanh", "erf": "erf", "rsqrt": "rsqrt", "powf": "pow", "expm1": "expm1",
     "log1p": "log1p", "log10": "log10", "tan": "tan", "asin": "asin", "acos": "acos",
     "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
     "acosh": "acosh", "atanh": "atanh", "cbrt": "cbrt", "round": "round",
-}.items():  # fmt: skip
-    _RULES[f"math.{_name}"] = _function(_c)
-
-del _name, _c, VectorType
+}  # fmt: skip
+_RULES |= {f"math.{name}": _function(c_name) for name, c_name in _FUNCTIONS.items()}

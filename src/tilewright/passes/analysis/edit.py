@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.errors import PassError
 
@@ -34,6 +36,11 @@ def start_of(block: Block) -> Operation:
 def insert_before(new: Operation, op: Operation) -> None:
     """Put `new` right before `op`."""
     block_of(op).insert_op_before(new, op)
+
+
+def position_of(value: SSAValue, values: Sequence[SSAValue]) -> int:
+    """Index of `value` among `values`, by identity."""
+    return next(i for i, other in enumerate(values) if other is value)
 
 
 def erase(op: Operation) -> None:

@@ -330,11 +330,11 @@ class _Outliner:
         if user in seen:
             return False
         seen.add(user)
-        top = user
-        while top.parent is not self.block and top.parent_op() is not None:
-            if isinstance(top.parent_op(), cpu.GroupOp):
+        top: Operation = user
+        while top.parent is not self.block and (above := top.parent_op()) is not None:
+            if isinstance(above, cpu.GroupOp):
                 return True
-            top = top.parent_op()  # type: ignore[assignment]
+            top = above
         home = self.home.get(top)
         if home is group:
             return False

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, start_of
+from tilewright.passes.analysis.edit import block_of, end_of, insert_before, position_of, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
 from tilewright.passes.cpu.analysis.hazards import is_bounded
@@ -115,7 +115,7 @@ def _hoist(store: tile.StoreViewOp, before: cpu.GroupOp) -> bool:
             return False
         needed.append(op)
         pending.extend(op.operands)
-    order = {op: i for i, op in enumerate(before.parent.ops)}
+    order = {op: i for i, op in enumerate(block_of(before).ops)}
     for op in sorted(needed, key=order.__getitem__):
         op.detach()
         insert_before(op, before)
@@ -134,7 +134,7 @@ def _is_after(op: Operation, other: Operation) -> bool:
 def _rewrite(
     first: cpu.GroupOp, second: cpu.GroupOp, result: SSAValue, store: tile.StoreViewOp
 ) -> None:
-    index = list(first.results).index(result)
+    index = position_of(result, first.results)
     end = end_of(first.body.block)
     parked = store.clone()
     position = list(parked.operands).index(store.value)

@@ -158,8 +158,9 @@ class _Planner:
                 nested.operands[i] = reads[operand]
 
     def _read(self, value: SSAValue, body: Block, before: Operation) -> SSAValue:
-        if not self._is_kept(value):
-            copy = value.owner.clone()
+        maker = value.owner
+        if isinstance(maker, Operation) and not self._is_kept(value):
+            copy = maker.clone()
             for i, operand in enumerate(copy.operands):
                 if tile.is_tile(operand):
                     copy.operands[i] = self._read(operand, body, before)
@@ -227,9 +228,10 @@ class _Planner:
                 self._write_group(source, self._buffer(slot), before)
 
     def _slots_read(self, value: SSAValue) -> set[Slot]:
-        if self._is_kept(value):
+        maker = value.owner
+        if isinstance(maker, Block) or self._is_kept(value):
             return {self.table.slot(value)}
-        return {s for v in value.owner.operands if tile.is_tile(v) for s in self._slots_read(v)}
+        return {s for v in maker.operands if tile.is_tile(v) for s in self._slots_read(v)}
 
     def _dot(self, op: cpu.DotOp) -> None:
         a_layout, b_layout, c_layout = dot_layouts(op)

@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    Attribute,
     FileLineColLoc,
     IntAttr,
     IntegerAttr,
@@ -33,7 +32,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import insert_before

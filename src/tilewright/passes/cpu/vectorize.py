@@ -35,6 +35,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     layout_bytes,
     layout_of,
     row_layout,
+    tile_of,
 )
 from tilewright.passes.cpu.nest.dead_lanes import BufferBounds, DeadLanes, find_dead_lanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
@@ -116,7 +117,7 @@ class _Lowering:
     def _scratch(self, kind: Any) -> SSAValue:
         """One more row-major buffer, for a tile of type `kind`."""
         layout = row_layout(kind)
-        size = self.function.attributes["cpu.scratch_bytes"]
+        size: Any = self.function.attributes["cpu.scratch_bytes"]
         offset = size.value.data
         op = cpu.ScratchOp.create(
             result_types=[cpu.BufferType(kind, StringAttr(str(layout)))],
@@ -145,7 +146,7 @@ class _Lowering:
         emit = Emitter(block, op.location)
         layouts = dot_layouts(op)
         buffers = (op.lhs, op.rhs, op.acc)
-        batch = batch_of(op.acc.type.tile, layout_of(op.acc.type))
+        batch = batch_of(tile_of(op.acc), layout_of(op.acc.type))
         index: Index = 0
         inner = emit
         if batch > 1:
@@ -221,7 +222,7 @@ class _Lowering:
         """A group that does one store of `first` with its value from `buffer`."""
         copy = first.clone()
         index = list(first.body.block.ops).index(store)
-        target = list(copy.body.block.ops)[index]
+        target: Any = list(copy.body.block.ops)[index]
         block = copy.body.block
         read = cpu.ReadOp.create(operands=[buffer], result_types=[store.value.type])
         block.insert_op_before(read, target)

@@ -9,6 +9,7 @@ from xdsl.dialects import scf
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Builder, Value
+from tilewright.passes.analysis.edit import end_of
 
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
@@ -55,7 +56,7 @@ def lower_for(gen: KernelCodegen, op: scf.ForOp) -> None:
     for inner in block.ops:
         if not isinstance(inner, scf.YieldOp):
             gen.op(inner)
-    yielded = [gen.get(v) for v in block.last_op.operands]
+    yielded = [gen.get(v) for v in end_of(block).operands]
     following = b.add(index, step)
     latch = b.block
     index.add_incoming(following, latch)
@@ -80,7 +81,7 @@ def lower_if(gen: KernelCodegen, op: scf.IfOp) -> None:
     no = gen.function.append_basic_block("else")
     done = gen.function.append_basic_block("endif")
     b.cbranch(gen.get(op.cond), yes, no)
-    arms: list[tuple[list[Value], ir.Block]] = []
+    arms: list[tuple[list[Value], Value]] = []
     for start, region in ((yes, op.true_region), (no, op.false_region)):
         b.position_at_end(start)
         values: list[Value] = []
@@ -97,7 +98,7 @@ def lower_if(gen: KernelCodegen, op: scf.IfOp) -> None:
 
 
 def _merge(
-    gen: KernelCodegen, results: list[SSAValue], arms: list[tuple[list[Value], ir.Block]]
+    gen: KernelCodegen, results: list[SSAValue], arms: list[tuple[list[Value], Value]]
 ) -> None:
     for i, result in enumerate(results):
         phi = gen.builder.phi(arms[0][0][i].type)

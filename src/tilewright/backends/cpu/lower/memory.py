@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
@@ -64,11 +64,12 @@ def from_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: in
 
 
 def _pointer(gen: KernelCodegen, base: SSAValue, offset: SSAValue) -> Value:
-    element = storage_type(base.type.pointee)
+    pointer: Any = base.type
+    element = storage_type(pointer.pointee)
     return gen.builder.gep(gen.get(base), [gen.get(offset)], source_etype=element)
 
 
-def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: ir.VectorType, element: Attribute) -> Value:  # fmt: skip
+def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element: Attribute) -> Value:  # fmt: skip
     if other is None:
         return zero_of(kind)
     from tilewright.backends.cpu.codegen import splat
@@ -146,7 +147,7 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
 # ---- scalars ----------------------------------------------------------------------------------------
 
 
-def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[ir.Block, ir.Block] | None:
+def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[Value, Value] | None:
     """Enter a block that runs only when the mask is true; returns (block before, block after)."""
     if mask is None:
         return None
@@ -158,7 +159,7 @@ def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[ir.Block, ir.Bl
     return before, after
 
 
-def _leave(gen: KernelCodegen, guard: tuple[ir.Block, ir.Block] | None) -> ir.Block:
+def _leave(gen: KernelCodegen, guard: tuple[Value, Value] | None) -> Value:
     inside = gen.builder.block
     if guard is not None:
         gen.builder.branch(guard[1])
@@ -169,8 +170,8 @@ def _leave(gen: KernelCodegen, guard: tuple[ir.Block, ir.Block] | None) -> ir.Bl
 def _result(
     gen: KernelCodegen,
     value: Value,
-    guard: tuple[ir.Block, ir.Block] | None,
-    inside: ir.Block,
+    guard: tuple[Value, Value] | None,
+    inside: Value,
     other: Value,
 ) -> Value:
     if guard is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType
@@ -70,11 +70,17 @@ def _text(module: ir.Module, text: str) -> Value:
     data = bytearray(text.encode() + b"\0")
     name = module.get_unique_name("text")
     kind = ir.ArrayType(I8, len(data))
-    value = ir.GlobalVariable(module, kind, name)
+    value: Value = ir.GlobalVariable(module, kind, name)
     value.linkage = "internal"
     value.global_constant = True
     value.initializer = ir.Constant(kind, data)
     return value
+
+
+def _count(op: tile.PrintOp) -> int:
+    """How many operands after the program ids are lane coordinates."""
+    attribute: Any = op.attributes["coordinates"]
+    return attribute.value.data
 
 
 def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
@@ -83,7 +89,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     printf = module.globals.get("printf")
     if printf is None:
         printf = ir.Function(module, ir.FunctionType(I32, [PTR], var_arg=True), "printf")
-    count = op.attributes["coordinates"].value.data if "coordinates" in op.attributes else 0
+    count = _count(op) if "coordinates" in op.attributes else 0
     operands = list(op.operands)
     program, index, values = operands[:3], operands[3 : 3 + count], operands[3 + count :]
     where = f"pid ({', '.join(['%lld'] * 3)}) "
@@ -97,7 +103,9 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
     if not values:
         b.call(printf, [_text(module, where + prefix + "\n"), *position])
     for value, is_signed in zip(values, signed, strict=False):
-        spec, converted = _printable(gen, value.type, gen.get(value), op.hex.value.data, is_signed)
+        spec, converted = _printable(
+            gen, value.type, gen.get(value), bool(op.hex.value.data), is_signed
+        )
         b.call(printf, [_text(module, f"{where}{prefix}{spec}\n"), *position, converted])
 
 

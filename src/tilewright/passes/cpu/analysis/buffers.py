@@ -76,6 +76,14 @@ def layout_of(kind: Attribute) -> BufferLayout:
     return BufferLayout.parse(kind.layout.data)
 
 
+def tile_of(buffer: SSAValue) -> Attribute:
+    """The tile type that a scratch buffer holds."""
+    kind = buffer.type
+    if not isinstance(kind, cpu.BufferType):
+        raise TypeError(f"no buffer: {kind}")
+    return kind.tile
+
+
 def element_bytes(element: Attribute) -> int:
     """Bytes one element takes in memory."""
     if isinstance(element, tile.PtrType):

@@ -6,7 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
 
@@ -138,7 +138,7 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
     if isinstance(maker, cpu.DotOp):
         return maker.acc is old and maker.lhs is not old and maker.rhs is not old
     if isinstance(maker, scf.IfOp):
-        index = list(maker.results).index(new)
+        index = position_of(new, maker.results)
         for region in maker.regions:
             value = end_of(region.block).operands[index]
             if value is not old and not updates_in_place_or_outside(old, value, region.block):

@@ -14,7 +14,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import same_scalar
@@ -159,10 +159,10 @@ class _Proof:
         if isinstance(op, tile.CmpIOp) and self._beyond(op):
             return True
         if isinstance(op, scf.ForOp):
-            position = list(op.results).index(value)
+            position = position_of(value, op.results)
             return self._for(op, position)
         if isinstance(op, scf.IfOp):
-            position = list(op.results).index(value)
+            position = position_of(value, op.results)
             return all(
                 self.uniform(end_of(r.block).operands[position]) for r in op.regions if r.blocks
             )
@@ -181,7 +181,7 @@ class _Proof:
         loop = block.parent_op()
         if not isinstance(loop, scf.ForOp) or not _inside(value, self.group):
             return False
-        return self._for(loop, list(block.args).index(value) - 1)
+        return self._for(loop, position_of(value, block.args) - 1)
 
     def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
         """Whether an access touches nothing in dead lanes."""

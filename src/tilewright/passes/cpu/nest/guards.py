@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
@@ -54,13 +56,14 @@ def safe_condition(emit: Emitter, pairs: list[tuple[View, View]]) -> SSAValue:
     return emit.condition(safe)
 
 
-def _element(access: View) -> object:
-    return access.base.type.pointee  # type: ignore[attr-defined]
+def _element(access: View) -> Any:
+    kind: Any = access.base.type
+    return kind.pointee
 
 
 def _byte_range(emit: Emitter, access: View) -> tuple[Index, Index, SSAValue]:
     """Lowest address, one past the highest, and the base address of a strided access, in bytes."""
-    size = element_bytes(_element(access))  # type: ignore[arg-type]
+    size = element_bytes(_element(access))
     shape = tile.shape_of(access.result if isinstance(access, tile.LoadViewOp) else access.value)
     limits = tile.view_limits(access)
     low: Index = 0

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
+from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.nest import memory, reductions
@@ -69,7 +69,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
                 if len(op.strides) == len(extents) and constant_of(stride) == 1:
                     scores[d] += 1
         elif isinstance(op, cpu.ReadOp | cpu.WriteOp):
-            shape = tile.shape_of(op.buffer.type.tile)
+            shape = tile.shape_of(tile_of(op.buffer))
             if len(shape) == len(extents):
                 scores[len(extents) - 1] += 0.75
     return scores

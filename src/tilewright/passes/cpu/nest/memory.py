@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of
+from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of, tile_of
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at
@@ -367,8 +367,8 @@ def _buffer_place(
     emit = body.emit
     kind = buffer.type
     layout = layout_of(kind)
-    shape = tile.shape_of(kind.tile)
-    element = tile.element_of(kind.tile)
+    shape = tile.shape_of(tile_of(buffer))
+    element = tile.element_of(tile_of(buffer))
     rows: Index = 0
     row_lanes = 1
     for c, extent in zip(at[:-1], shape[:-1], strict=True):

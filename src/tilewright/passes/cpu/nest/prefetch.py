@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.cpu.analysis.buffers import element_bytes
+from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.cpu.analysis.buffers import element_bytes, tile_of
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import DotPlan
@@ -32,7 +32,7 @@ def next_operands(op: cpu.DotBuffersOp, emit: Emitter) -> tuple[Ahead, Ahead] | 
     """
     block = op.parent
     loop = block.parent_op() if block is not None else None
-    if not isinstance(loop, scf.ForOp) or len(tile.shape_of(op.acc.type.tile)) != 2:
+    if not isinstance(loop, scf.ForOp) or len(tile.shape_of(tile_of(op.acc))) != 2:
         return None
     loads = [_load_of(buffer, op) for buffer in (op.lhs, op.rhs)]
     if None in loads:
@@ -108,7 +108,7 @@ class _Shift:
         if isinstance(owner, Block):
             if owner is not self.body:
                 return value
-            position = list(owner.args).index(value)
+            position = position_of(value, owner.args)
             if position == 0:
                 one = self.emit.constant(1, value.type)
                 return self.emit.binary(arith.AddiOp, value, one)
