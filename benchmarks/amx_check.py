@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import numpy as np
 
 from tilewright.backends.cpu.dot_probe import TARGETS, CompiledDot, runs_here
-from tilewright.backends.cpu.lower.amx import request_amx
+from tilewright.backends.cpu.target import request_amx
 from tilewright.passes.cpu.dot_plan import plan_dot
 
 SHAPES = [(32, 32, 64), (16, 16, 64), (48, 24, 128), (28, 16, 128), (96, 160, 96), (128, 128, 32),

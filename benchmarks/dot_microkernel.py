@@ -31,7 +31,7 @@ from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.dot_probe import TARGETS, machine, runs_here
-from tilewright.backends.cpu.lower.amx import request_amx
+from tilewright.backends.cpu.target import request_amx
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.cpu.lower.dot_loops import (
     I64,

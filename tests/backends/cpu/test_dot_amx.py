@@ -14,7 +14,8 @@ from tilewright.backends.cpu.dot_probe import (
     runs_here,
     vector_spills,
 )
-from tilewright.backends.cpu.lower.amx import request_amx, same_configuration, tile_configuration
+from tilewright.backends.cpu.lower.amx import same_configuration, tile_configuration
+from tilewright.backends.cpu.target import request_amx
 from tilewright.passes.cpu.dot_plan import plan_dot
 
 AMX = TARGETS["amx"]

@@ -22,6 +22,25 @@ _MODELS = (
 )
 
 
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
+
+
+def request_amx() -> bool:
+    """Ask Linux for the AMX register state; True when this process may use it.
+
+    Call it once, before the first AMX instruction. Threads made afterwards share the permission.
+    """
+    import ctypes
+    import platform
+
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    call.argtypes = [ctypes.c_long] * 3
+    return call(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
+
+
 @functools.cache
 def _host_features() -> tuple[str, ...]:
     return tuple(sorted(name for name, on in binding.get_host_cpu_features().items() if on))
@@ -48,6 +67,8 @@ def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) 
     features = tuple(f for f in _host_features() if f not in features_off)
     if any(f.startswith("avx512f") for f in features_off):
         features = tuple(f for f in features if not f.startswith("avx512"))
+    if "amx-tile" in features and not request_amx():
+        features = tuple(f for f in features if not f.startswith("amx"))
     triple = binding.get_process_triple()
     if "avx512f" in features:
         bits, registers = 512, 32

@@ -15,30 +15,10 @@ from llvmlite import ir
 from tilewright.backends.cpu.lower.dot_loops import BYTE, POINTER, VOID, Builder, declare
 from tilewright.passes.cpu.dot_plan import GROUP, DotPlan
 
-_ARCH_PRCTL = 158
-_ARCH_REQ_XCOMP_PERM = 0x1023
-_XFEATURE_XTILEDATA = 18
-
 #: tile registers: up to 2 × 2 accumulators, two of the left and two of the right operand
 ACCUMULATORS = (0, 1, 2, 3)
 LEFT = (4, 5)
 RIGHT = (6, 7)
-
-
-def request_amx() -> bool:
-    """Ask Linux for the AMX register state; True when this process may use it.
-
-    Call it once, before the first AMX instruction. Threads made afterwards share the permission.
-    """
-    import ctypes
-    import platform
-
-    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
-        return False
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    call.argtypes = [ctypes.c_long] * 3
-    return call(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
 
 
 def tile_configuration(plan: DotPlan) -> bytes:
