@@ -167,3 +167,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(
             f"module 'tilewright.language.math' has no attribute '{name}'"
         ) from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

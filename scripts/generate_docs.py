@@ -1,0 +1,128 @@
+"""Write the pages that are made from the source: `docs/passes.md` and `docs/commands.md`.
+
+python scripts/generate_docs.py            # write them
+python scripts/generate_docs.py --check    # exit status 1 if one is out of date
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_NOTE = "<!-- made by scripts/generate_docs.py from the source: edit there -->\n"
+
+
+def passes_page() -> str:
+    """The CPU pipeline in order, and what each pass is for."""
+    from tilewright.backends.cpu.pipeline import cpu_passes
+    from tilewright.passes.pipeline import shared_passes
+    from tilewright.passes.registry import all_passes
+
+    shared = len(shared_passes())
+    pipeline = cpu_passes()
+    found = all_passes()
+    parts = [
+        _NOTE,
+        "# Passes\n",
+        "The compiler is a list of named passes over one IR. `tilewright show FILE.py:KERNEL` prints "
+        "the IR after each; `--disable NAME` leaves one out, with those that need it.\n",
+        "## The list for a CPU\n",
+        *(
+            f"{i}. [{p.name}](#{p.name}){' `' + p.spec + '`' if p.spec != p.name else ''}"
+            + (" (last of those that every target runs)" if i == shared else "")
+            for i, p in enumerate(pipeline, 1)
+        ),
+        "\n## What each does\n",
+    ]
+    order = list(dict.fromkeys(p.name for p in pipeline))
+    others = sorted(name for name in found if name not in order)
+    parts += [_pass_section(found[name], name in order) for name in [*order, *others]]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _pass_section(kind: Any, in_pipeline: bool) -> str:
+    module = sys.modules[kind.__module__]
+    text = inspect.cleandoc(module.__doc__ or kind.__doc__ or "").split("\n\n")[0]
+    text = text.removeprefix(f"`{kind.name}`: ")
+    path = Path(inspect.getfile(kind)).relative_to(ROOT)
+    lines = [f"### {kind.name}\n", text[:1].upper() + text[1:].removesuffix(":") + "\n"]
+    if kind.requires:
+        lines.append(f"Needs: {', '.join(f'[{n}](#{n})' for n in kind.requires)}.\n")
+    fields = dataclasses.fields(kind)
+    if fields:
+        options = ", ".join(f"`{f.name.replace('_', '-')}={_option(f.default)}`" for f in fields)
+        lines.append(f"Options: {options}.\n")
+    if not in_pipeline:
+        lines.append("Not in the list for a CPU.\n")
+    lines.append(f"[Source, with the whole essay](../{path.as_posix()})\n")
+    return "\n".join(lines)
+
+
+def _option(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    import typer.main
+
+    from tilewright.cli.app import app
+
+    parts = [
+        _NOTE,
+        "# The `tilewright` command\n",
+        "Also `python -m tilewright`. A fault in a kernel or in its use gives status 1, wrong usage 2.\n",
+    ]
+    _describe(typer.main.get_command(app), "tilewright", parts)
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _describe(command: Any, path: str, parts: list[str]) -> None:
+    children = getattr(command, "commands", None)
+    if children:
+        for name, child in children.items():
+            _describe(child, f"{path} {name}", parts)
+        return
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    words = " ".join(p.metavar or p.name.upper() for p in arguments)
+    parts.append(f"## {path}{' ' + words if words else ''}\n")
+    parts.append(inspect.cleandoc(command.help or "") + "\n")
+    rows = [(p.metavar or p.name.upper(), getattr(p, "help", "")) for p in arguments]
+    rows += [(", ".join([*p.opts, *p.secondary_opts]), p.help or "") for p in options]
+    if rows:
+        parts += ["| | |", "|---|---|"]
+        parts += [f"| `{name.replace('|', chr(92) + '|')}` | {text} |" for name, text in rows]
+        parts.append("")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/passes.md": passes_page,
+    "docs/commands.md": commands_page,
+}
+
+
+def main() -> int:
+    """Write or check the pages."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in PAGES.items():
+        path, text = ROOT / name, make()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    print(", ".join(stale) or "nothing", "out of date" if check else "written")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
