@@ -90,6 +90,8 @@ def _array(text: str) -> Any:
         raise LaunchError(f"'{match[1]}' is no element type") from None
     shape = tuple(int(part) for part in match[2].split(",") if part)
     random = np.random.default_rng(0)
+    if isinstance(kind, dtypes.pointer_type):
+        raise LaunchError(f"'{text}' is an array of pointers")
     if kind.is_floating():
         return random.standard_normal(shape, dtype=np.float32).astype(np.dtype(kind.array_name))
     top = 2 if kind.is_bool() else 100

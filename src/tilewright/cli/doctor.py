@@ -102,14 +102,14 @@ def _threads() -> Iterator[Fact]:
 
     native = driver()
     native.refresh_threads()
-    kinds = {
+    kinds: dict[str, str] = {
         "libgomp": "libgomp's, which something loaded into this process",
         "own": "tilewright's own pool",
         "python": "a Python thread pool (no native launcher for this system)",
         "none": "none besides the caller",
     }
     yield "threads", str(native.threads), native.threads >= 1
-    yield "whose", kinds.get(native.pool_kind, native.pool_kind), True
+    yield "whose", kinds.get(native.pool_kind) or str(native.pool_kind), True
 
 
 def _cache() -> Iterator[Fact]:

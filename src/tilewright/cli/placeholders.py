@@ -17,7 +17,7 @@ from typing import Any
 class Placeholder(types.ModuleType):
     """Something that stands for a missing package and all that is in it."""
 
-    __path__: list[str] = []
+    __path__ = []  # a package
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

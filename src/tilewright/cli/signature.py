@@ -227,8 +227,8 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
     A heuristic that looks at an argument whose value is not known (EVEN_K at K) sees 1024.
     """
     while (below := getattr(type(decorated), "decorates", None)) is not None:
-        own = vars(decorated)
-        chosen = {}
+        own: dict[str, Any] = vars(decorated)
+        chosen: dict[str, tuple[Any, str]] = {}
         for config in list(own.get("configs") or ())[:1]:
             for name, value in config.kwargs.items():
                 chosen[name] = (value, "autotune's first configuration")

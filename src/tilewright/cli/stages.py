@@ -125,15 +125,15 @@ def trace(
         kernel.symbol(signature.types),
     )
     seconds = time.perf_counter() - start
-    target = target or registry.get("cpu").target()
-    result = Trace(kernel.fn.__name__, [], built.module, target, options, signature=signature)
+    machine: TargetInfo = target or registry.get("cpu").target()
+    result = Trace(kernel.fn.__name__, [], built.module, machine, options, signature=signature)
     result.built = built
     result.arguments, result.cost = _launch_facts(built.module)
     if stop_after in (FRONT_END, "input"):
         _run(result, (), None, disabled, FRONT_END, seconds)
         result.complete = False
     else:
-        _run(result, _passes(target), stop_after, disabled, FRONT_END, seconds)
+        _run(result, _passes(machine), stop_after, disabled, FRONT_END, seconds)
     return result
 
 
@@ -223,17 +223,17 @@ def trace_dump(
     except (OSError, UnicodeDecodeError) as error:
         raise PassError(f"{path} cannot be read: {error}") from None
     header = _header(text)
-    after = after or header.get("stage") or "input"
+    after = str(after or header.get("stage") or "input")
     module = parse_ir(text, str(path))
     verify_ir(module, str(path))
-    target = target or registry.get("cpu").target()
-    result = Trace(_kernel_name(module, path), [], module, target, options or Options())
+    machine: TargetInfo = target or registry.get("cpu").target()
+    result = Trace(_kernel_name(module, path), [], module, machine, options or Options())
     if "arguments" in header:
         result.arguments = tuple(Argument(*item) for item in header["arguments"])
         result.cost = float(header.get("cost", 0.0))
     else:
         result.arguments, result.cost = _launch_facts(module)
-    passes = _passes(target)
+    passes = _passes(machine)
     position = 0 if after in (FRONT_END, "input") else _position(passes, after)
     earlier = [p.name for p in passes[:position]]
     if stop_after is not None:

@@ -170,4 +170,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from tilewright.language.extra import libdevice
+
+    return sorted({*globals(), *libdevice.__all__})
