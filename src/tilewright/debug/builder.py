@@ -15,8 +15,8 @@ from tilewright import dtypes
 from tilewright.debug.context import EagerContext
 from tilewright.errors import NumericalFault
 from tilewright.interpreter import registry
-from tilewright.interpreter.memory import PointerValue
 from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.memory import PointerValue
 
 _WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
 _EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}

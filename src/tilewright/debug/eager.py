@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.debug.builder import EagerBuilder
 from tilewright.debug.context import EagerContext, active_checks
 from tilewright.debug.python_names import constant, python_names
-from tilewright.debug.rewrite import kernel_code
+from tilewright.debug.rewrite import HELPERS, kernel_code
 from tilewright.debug.unwritten import unwritten_flags
 from tilewright.dtypes import constexpr
 from tilewright.errors import KernelTypeError, TilewrightError
@@ -39,7 +39,7 @@ class EagerRun:
         self.builder = EagerBuilder(self.context, names, self.call)
         self.semantics = Semantics(self.builder, debug=True)
         self._functions: dict[KernelFunction, FunctionType] = {}
-        self._names = python_names()
+        self._names = {**python_names(), **HELPERS}
 
     # ---- functions -----------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-"""The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`,
-`assert` and `is` of constants.
+"""The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
+and `assert` of tiles, and `range` in comprehensions, whose items are constants.
 
 Only functions that contain one are compiled again, from their syntax tree, with every line and
 column where it was; all others run the code object that Python made.
@@ -7,11 +7,177 @@ column where it was; all others run the code object that Python made.
 
 from __future__ import annotations
 
+import ast
+import copy
+import functools
 from types import CodeType
+from typing import Any
 
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.semantics.values import TensorValue
+
+_AND, _OR, _NOT, _COMPARE, _ASSERT, _ITEMS = (
+    f"__tilewright_{name}__" for name in ("and", "or", "not", "compare", "assert", "items")
+)
 
 
 def kernel_code(function: KernelFunction) -> CodeType:
-    """The code to run for `function`."""
-    return function.fn.__code__
+    """The code to run for `function`: its own, or a rewritten copy."""
+    return _kernel_code(function, function.fn.__code__)
+
+
+@functools.lru_cache(maxsize=1024)
+def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
+    try:
+        tree = function.tree
+    except (OSError, TypeError, SyntaxError):  # no source to read: what Python compiled must do
+        return code
+    rewriter = _Rewriter()
+    tree = rewriter.visit(copy.deepcopy(tree))
+    if not rewriter.changed:
+        return code
+    tree.decorator_list = []
+    tree.args.defaults = [ast.Constant(None) for _ in tree.args.defaults]
+    tree.args.kw_defaults = [d and ast.Constant(None) for d in tree.args.kw_defaults]
+    for arg in ast.walk(tree.args):
+        if isinstance(arg, ast.arg):
+            arg.annotation = None
+    tree.returns = None
+    for node in ast.walk(tree):
+        if hasattr(node, "col_offset"):
+            node.col_offset += function.column_offset  # pyright: ignore
+            node.end_col_offset += function.column_offset  # pyright: ignore
+    ast.increment_lineno(tree, function.first_line - 1)
+    return _compiled(tree, code)
+
+
+def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
+    """The code of the one function in `tree`, with `code`'s free variables."""
+    body: list[ast.stmt] = [tree]
+    if code.co_freevars:
+        outer = ast.parse("def outer(): pass").body[0]
+        assert isinstance(outer, ast.FunctionDef)
+        targets = [ast.Name(name, ast.Store()) for name in code.co_freevars]
+        outer.body = [ast.Assign([target], ast.Constant(None)) for target in targets] + [tree]
+        body = [outer]
+    module = ast.fix_missing_locations(ast.Module(body, []))
+    found = compile(module, code.co_filename, "exec", dont_inherit=True)
+    while found.co_name != code.co_name:
+        found = next(
+            c for c in found.co_consts
+            if isinstance(c, CodeType) and c.co_name in ("outer", code.co_name)
+        )  # fmt: skip
+    return found.replace(co_qualname=code.co_qualname)
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.changed = False
+
+    def _call(self, name: str, args: list[ast.expr], where: ast.AST) -> ast.Call:
+        self.changed = True
+        call = ast.Call(ast.Name(name, ast.Load()), args, [])
+        ast.copy_location(call.func, where)
+        return ast.copy_location(call, where)
+
+    def _later(self, node: ast.expr) -> ast.Lambda:
+        empty = ast.arguments([], [], None, [], [], None, [])
+        return ast.copy_location(ast.Lambda(empty, node), node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+            return node  # a lambda would keep the assigned name to itself
+        self.generic_visit(node)
+        name = _AND if isinstance(node.op, ast.And) else _OR
+        first, *others = node.values
+        return self._call(name, [first, *map(self._later, others)], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return self._call(_NOT, [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        overloaded = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+        if len(node.ops) < 2 or not all(isinstance(op, overloaded) for op in node.ops):
+            return node
+        signs = ast.copy_location(
+            ast.Constant(tuple(type(op).__name__ for op in node.ops)), node
+        )
+        return self._call(_COMPARE, [signs, node.left, *node.comparators], node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self.generic_visit(node)
+        args = [node.test] if node.msg is None else [node.test, self._later(node.msg)]
+        return ast.copy_location(ast.Expr(self._call(_ASSERT, args, node)), node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        call = node.iter
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            if call.func.id == "range":
+                node.iter = self._call(_ITEMS, call.args, call)
+        return node
+
+
+# ---- what the calls do -----------------------------------------------------------------------------
+
+
+def _both(is_and: bool, value: Any, others: tuple[Any, ...]) -> Any:
+    """`value and …` as compiled code has it: an i1 from the first operand on that is a tensor."""
+    semantics = active_semantics.get()
+    tensors = False
+    for make in others:
+        value = unwrap_constexpr(value)
+        if isinstance(value, TensorValue):
+            tensors = True
+            if value.shape:
+                combine = semantics.logical_and if is_and else semantics.logical_or
+                value = combine(value, make())
+                continue
+        if bool(value) is not is_and:
+            break
+        value = make()
+    return semantics.truth(value) if tensors and isinstance(value, TensorValue) else value
+
+
+def _compare(signs: tuple[str, ...], *values: Any) -> Any:
+    import operator
+
+    functions = {
+        "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
+        "Eq": operator.eq, "NotEq": operator.ne,
+    }  # fmt: skip
+    result: Any = True
+    for sign, left, right in zip(signs, values, values[1:], strict=False):
+        found = functions[sign](left, right)
+        result = found if result is True else _both(True, result, (lambda found=found: found,))
+    return result
+
+
+def _not(value: Any) -> Any:
+    value = unwrap_constexpr(value)
+    if isinstance(value, TensorValue):
+        return active_semantics.get().logical_not(value)
+    return not value
+
+
+def _assert(condition: Any, message: Any = lambda: "") -> None:
+    if isinstance(unwrap_constexpr(condition), TensorValue):
+        active_semantics.get().device_assert(condition, message())
+    elif not condition:
+        text = message()
+        raise AssertionError(*([text] if text != "" else []))
+
+
+#: what rewritten code finds under its names
+HELPERS = {
+    _AND: lambda value, *others: _both(True, value, others),
+    _OR: lambda value, *others: _both(False, value, others),
+    _NOT: _not,
+    _COMPARE: _compare,
+    _ASSERT: _assert,
+    _ITEMS: range,
+}

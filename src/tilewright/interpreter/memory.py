@@ -25,7 +25,7 @@ from tilewright.interpreter.arrays import array_memory, view_bytes
 from tilewright.interpreter.races import RaceDetector
 
 #: a scalar polls this often, with nothing changing, before it counts as waiting for ever
-PATIENCE = 20_000
+PATIENCE = 50_000
 _SHOWN_LANES = 4
 
 
@@ -131,9 +131,9 @@ class PointerValue:
 
     def __repr__(self) -> str:
         if self.allocation is None:
-            return f"<pointer {self.addresses!r}>"
+            return str(self.addresses)
         items = (self.addresses - self.allocation.origin) // self.allocation.itemsize
-        return f"<{self.allocation.name} + {items!r}>"
+        return f"{self.allocation.name} + {items}"
 
 
 class _Access(NamedTuple):
@@ -216,7 +216,8 @@ class Memory:
         for lanes, allocation in self._checked(access):
             offsets = pointers.addresses[lanes] - allocation.base
             self._read(access, allocation, offsets, lanes)
-            out[lanes] = _fetch(allocation.data, offsets, allocation.base, kind)
+            out[lanes] = _fetch(allocation.data, offsets, kind)
+        self._watch(access, bool(pointers.shape))
         return out[()]
 
     def store(self, pointers: PointerValue, values: Any, mask: Any, ctx: AccessContext) -> None:
@@ -227,7 +228,8 @@ class Memory:
         for lanes, allocation in self._checked(access):
             offsets = pointers.addresses[lanes] - allocation.base
             self._write(access, allocation, offsets, lanes)
-            _put(allocation.data, offsets, allocation.base, values[lanes])
+            _put(allocation.data, offsets, values[lanes])
+        self._watch(access, True)
 
     def atomic(
         self,
@@ -290,15 +292,17 @@ class Memory:
                 raw = np.frombuffer(result.tobytes(), np.uint8)
                 changed = changed or not np.array_equal(place, raw)
                 place[:] = raw
-        if not pointers.shape:
-            self._watch(access, changed)
+        self._watch(access, changed or bool(pointers.shape))
         return out[()]
 
     def _watch(self, access: _Access, changed: bool) -> None:
-        """Count how often one scalar atomic has changed nothing, one time after the other."""
+        """Count how often one scalar access came again, with no other access and nothing changed."""
+        if changed:
+            self._waiting = ((), 0)
+            return
         key = (access.ctx.program, int(access.pointers.addresses), access.what)
         last, count = self._waiting
-        count = 0 if changed else count + 1 if key == last else 1
+        count = count + 1 if key == last else 1
         self._waiting = (key, count)
         if count < PATIENCE:
             return
@@ -456,8 +460,8 @@ def _mask(mask: Any) -> np.ndarray | None:
     return None if mask is None else np.asarray(mask, bool)
 
 
-def _fetch(data: np.ndarray, offsets: np.ndarray, base: int, kind: np.dtype) -> np.ndarray:
-    """Elements at byte `offsets` of `data`, whose address is `base`."""
+def _fetch(data: np.ndarray, offsets: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Elements at byte `offsets` of `data`."""
     if kind == np.bool_:
         return data[offsets] != 0
     view, index = _element_view(data, offsets, kind)
@@ -467,7 +471,7 @@ def _fetch(data: np.ndarray, offsets: np.ndarray, base: int, kind: np.dtype) -> 
     return np.ascontiguousarray(raw).view(kind)[..., 0]
 
 
-def _put(data: np.ndarray, offsets: np.ndarray, base: int, values: np.ndarray) -> None:
+def _put(data: np.ndarray, offsets: np.ndarray, values: np.ndarray) -> None:
     """Write `values` at byte `offsets`; of equal offsets the last lane wins."""
     kind = values.dtype
     view, index = _element_view(data, offsets, kind)

@@ -96,7 +96,28 @@ class TensorValue:
         concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
         if concrete is None:
             return f"<{type_text(self.type)}>"
-        return f"<{type_text(self.type)} {concrete(self.handle)!r}>"
+        text = str(self._with_sign(concrete(self.handle)))
+        return f"<{type_text(self.type)}{chr(10) if chr(10) in text else ' '}{text}>"
+
+    def _with_sign(self, value: Any) -> Any:
+        """A concrete value, whose integers are always signed, as this value's type reads it."""
+        kind = self.type.scalar
+        if not kind.is_int_unsigned() or kind.is_bool():
+            return value
+        if hasattr(value, "view"):
+            return value.view(f"u{value.dtype.itemsize}")
+        return value % (1 << kind.primitive_bitwidth)
+
+    def numpy(self) -> Any:
+        """The values as an array of their own, where the kernel runs as Python."""
+        concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
+        if concrete is None:
+            raise KernelTypeError(
+                "numpy() works only where kernels run as Python",
+                help="set TILEWRIGHT_INTERPRET=1",
+            )
+        value = concrete(self.handle)
+        return self._with_sign(value.copy() if hasattr(value, "copy") else value)
 
     def _concrete(self, what: str) -> Any:
         concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
@@ -111,7 +132,7 @@ class TensorValue:
                 f"{what} needs a scalar, but this is {type_text(self.type)}",
                 help="reduce it first, e.g. tl.max(x)",
             )
-        return concrete(self.handle)
+        return self._with_sign(concrete(self.handle))
 
     def __bool__(self) -> bool:
         return bool(self._concrete("a truth test"))
