@@ -26,6 +26,7 @@ def doctor() -> bool:
     """Print the facts; whether all is well."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console(soft_wrap=True)
     well = True
@@ -36,7 +37,7 @@ def doctor() -> bool:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for what, answer, good in _guarded(facts):
             well = well and good
-            table.add_row(what, answer if good else f"[red]{answer}[/red]")
+            table.add_row(what, Text(answer, style="" if good else "red"))
         console.print(f"[bold]{title}[/bold]")
         console.print(table)
     console.print("all is well" if well else "[red]something is wrong: see above[/red]")
@@ -48,7 +49,7 @@ def _guarded(facts: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
     try:
         yield from facts()
     except Exception as error:
-        yield "failed", f"{type(error).__name__}: {error}".replace("[", r"\["), False
+        yield "failed", f"{type(error).__name__}: {error}", False
 
 
 def _versions() -> Iterator[Fact]:

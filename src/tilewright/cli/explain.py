@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -19,15 +20,12 @@ def explain(place: str, signature: str, disabled: Sequence[str] = ()) -> None:
     found = find_kernel(place)
     given = signatures.split(signature)
     types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
-    access = trace(found.kernel, types, disabled=disabled, stop_after=_LAST_SHARED)
-    if access.failure is not None:
-        raise access.failure
     result = trace(found.kernel, types, disabled=disabled)
     typer.echo(f"{found.name}, {found.kernel.file}:{found.kernel.first_line}")
     for title, lines in (
         ("parameters", _parameters(types)),
         ("also compiled in", _dependencies(result)),
-        ("memory accesses", _accesses(access)),
+        ("memory accesses", _accesses(result)),
         ("passes", _passes(result)),
         ("launch plan", _plan(result)),
     ):
@@ -36,10 +34,6 @@ def explain(place: str, signature: str, disabled: Sequence[str] = ()) -> None:
             typer.echo(f"\n{title}")
             for line in lines:
                 typer.echo(f"  {line}")
-
-
-#: after it, accesses have their final form and nothing is yet written as loops
-_LAST_SHARED = "fold-transpose"
 
 
 def _parameters(types: Signature) -> Iterator[str]:
@@ -66,12 +60,19 @@ def _dependencies(result: Trace) -> Iterator[str]:
         yield f"{callee.fn.__name__}, inlined, {callee.file}:{callee.first_line}"
 
 
-def _accesses(access: Trace) -> Iterator[str]:
-    """Loads and stores that have a known shape in memory, and those that are lane by lane."""
-    counts = Counter(op.name for op in access.module.walk())
-    structured = counts["tile.load_view"], counts["tile.store_view"]
-    single = counts["tile.load"], counts["tile.store"]
-    atomics = sum(n for name, n in counts.items() if name.startswith("tile.atomic"))
+def _accesses(result: Trace) -> Iterator[str]:
+    """Loads and stores that have a known shape in memory, and those that are lane by lane.
+
+    Counted after the passes that every target runs: nothing is written as loops yet.
+    """
+    from tilewright.passes.pipeline import shared_passes
+
+    shared = sum(p.name not in result.dropped for p in shared_passes())
+    text = result.stages[: shared + 1][-1].text
+    counts = Counter(re.findall(r"\btile\.(load|store|load_view|store_view|atomic_\w+)\b", text))
+    structured = counts["load_view"], counts["store_view"]
+    single = counts["load"], counts["store"]
+    atomics = sum(n for name, n in counts.items() if name.startswith("atomic"))
     yield f"structured (strides and bounds known): {structured[0]} loads, {structured[1]} stores"
     yield f"by single addresses (gathers, scatters, scalars): {single[0]} loads, {single[1]} stores"
     if atomics:

@@ -229,7 +229,8 @@ def _from_decorators(kernel: Any, decorated: Any, known: dict[str, Any], result:
     while (below := getattr(type(decorated), "decorates", None)) is not None:
         own: dict[str, Any] = vars(decorated)
         chosen: dict[str, tuple[Any, str]] = {}
-        for config in list(own.get("configs") or ())[:1]:
+        configs: list[Any] = own.get("configs") or []
+        for config in configs[:1]:
             for name, value in config.kwargs.items():
                 chosen[name] = (value, "autotune's first configuration")
         for name, compute in (own.get("values") or {}).items():
