@@ -93,9 +93,9 @@ def test_outside(offset, element):
     with pytest.raises(OutOfBoundsError, match=f"'x_ptr'.*element {element}\n") as caught:
         memory.load(base.offset_by(offset, 4), None, None, np.float32, P1)
     assert "program (1, 0, 0)" in str(caught.value)
-    with pytest.raises(OutOfBoundsError, match="tl.store writes"):
+    with pytest.raises(OutOfBoundsError, match=r"tl.store writes"):
         memory.store(base.offset_by(offset, 4), np.float32(1), None, P0)
-    with pytest.raises(OutOfBoundsError, match="tl.atomic_add updates"):
+    with pytest.raises(OutOfBoundsError, match=r"tl.atomic_add updates"):
         memory.atomic("fadd", base.offset_by(offset, 4), np.float32(1), None, P0)
 
 
@@ -133,7 +133,9 @@ def test_pointers_without_allocation_are_looked_up():
     assert memory.load(lanes, None, None, np.int32, P0).tolist() == [0, 11, 2, 13]
     memory.store(lanes, np.int32(5), take, P0)
     assert a.tolist() == [5, 1, 5, 3]
-    same = PointerValue.combine(lambda x, y: np.where(take, x, y), [pa.offset_by(np.arange(4), 4)] * 2)
+    same = PointerValue.combine(
+        lambda x, y: np.where(take, x, y), [pa.offset_by(np.arange(4), 4)] * 2
+    )
     assert same.allocation is pa.allocation
     with pytest.raises(OutOfBoundsError, match="every array"):
         memory.load(PointerValue(np.array([8])), None, None, np.int32, P0)
@@ -265,12 +267,12 @@ def test_read_after_write_and_write_after_read(shared):
     memory, x = shared
     store(memory, x, P0)
     load(memory, x, P0)
-    with pytest.raises(RaceError, match="writes it, and tl.load"):
+    with pytest.raises(RaceError, match=r"writes it, and tl.load"):
         load(memory, x, P1)
     y = x.offset_by(1, 4)
     load(memory, y, P0)
     load(memory, y, P1)
-    with pytest.raises(RaceError, match="reads it, and tl.store"):
+    with pytest.raises(RaceError, match=r"reads it, and tl.store"):
         store(memory, y, P1)
     assert load(memory, x.offset_by(2, 4), P1) == 0
 

@@ -180,9 +180,7 @@ def scan_axis(arrays: list[np.ndarray], combine: Callable[..., Any]) -> list[np.
         left = [a[:-distance] for a in arrays]
         right = [a[distance:] for a in arrays]
         joined = _combined(combine, left, right)
-        arrays = [
-            np.concatenate([a[:distance], j]) for a, j in zip(arrays, joined, strict=True)
-        ]
+        arrays = [np.concatenate([a[:distance], j]) for a, j in zip(arrays, joined, strict=True)]
         distance *= 2
     return arrays
 
@@ -191,9 +189,7 @@ def _combined(
     combine: Callable[..., Any], left: list[np.ndarray], right: list[np.ndarray]
 ) -> list[np.ndarray]:
     results = combine(*left, *right)
-    return [
-        np.broadcast_to(np.asarray(r), a.shape) for r, a in zip(results, left, strict=True)
-    ]
+    return [np.broadcast_to(np.asarray(r), a.shape) for r, a in zip(results, left, strict=True)]
 
 
 def _lane_by_lane(

@@ -34,7 +34,9 @@ class EagerRun:
         x, y, z = (*map(int, grid), 1, 1, 1)[:3]
         names = active_checks()
         self.kernel = kernel
-        self.memory = Memory(Checks(**{n: n in names for n in ("masked", "unwritten", "races", "views")}))
+        self.memory = Memory(
+            Checks(**{n: n in names for n in ("masked", "unwritten", "races", "views")})
+        )
         self.context = EagerContext((x, y, z), self.memory)
         self.builder = EagerBuilder(self.context, names, self.call)
         self.semantics = Semantics(self.builder, debug=True)
@@ -43,7 +45,9 @@ class EagerRun:
 
     # ---- functions -----------------------------------------------------------------------------
 
-    def call(self, function: KernelFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(
+        self, function: KernelFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
         """Run a kernel function on values of this launch."""
         try:
             bound = function.signature_of_fn.bind(*args, **keywords)

@@ -97,7 +97,6 @@ def _isinstance(value: Any, kinds: Any) -> bool:
     return False
 
 
-
 def _all_or_any(name: str, function: Any) -> Any:
     def fold(items: Any) -> Any:
         found = list(items)

@@ -103,9 +103,7 @@ class _Rewriter(ast.NodeTransformer):
         overloaded = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
         if len(node.ops) < 2 or not all(isinstance(op, overloaded) for op in node.ops):
             return node
-        signs = ast.copy_location(
-            ast.Constant(tuple(type(op).__name__ for op in node.ops)), node
-        )
+        signs = ast.copy_location(ast.Constant(tuple(type(op).__name__ for op in node.ops)), node)
         return self._call(_COMPARE, [signs, node.left, *node.comparators], node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
@@ -116,9 +114,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
         call = node.iter
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            if call.func.id == "range":
-                node.iter = self._call(_ITEMS, call.args, call)
+        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if named and call.func.id == "range":
+            node.iter = self._call(_ITEMS, call.args, call)
         return node
 
 

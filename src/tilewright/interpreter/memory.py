@@ -7,8 +7,8 @@ pointer came from; `Checks` turns on stricter rules. An element `i1` takes one b
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,7 +22,11 @@ from tilewright.errors import (
     UnwrittenMemoryError,
 )
 from tilewright.interpreter.arrays import array_memory, view_bytes
+from tilewright.interpreter.atomic_kinds import COMBINE
+from tilewright.interpreter.pointers import Allocation, PointerValue
 from tilewright.interpreter.races import RaceDetector
+
+__all__ = ["AccessContext", "Allocation", "Checks", "Memory", "PointerValue"]
 
 #: a scalar polls this often, with nothing changing, before it counts as waiting for ever
 PATIENCE = 50_000
@@ -50,90 +54,6 @@ class Checks:
     """Programs may share an address only through atomics or as readers."""
     views: bool = False
     """An array that is a view may be accessed only within its own extent."""
-
-
-@dataclass(eq=False)
-class Allocation:
-    """Bytes `[base, base + nbytes)`, called `name`; `data` is a view onto them.
-
-    `origin` is the address of the argument's element 0 and `itemsize` its element size: indices in
-    messages count from there. `written` (one flag a byte) is there only for memory whose first
-    contents mean nothing.
-    """
-
-    name: str
-    base: int
-    nbytes: int
-    data: np.ndarray
-    origin: int
-    itemsize: int
-    kind: str = ""
-    read_only: bool = False
-    written: np.ndarray | None = None
-    owner: Any = field(default=None, repr=False)
-
-    @property
-    def end(self) -> int:
-        return self.base + self.nbytes
-
-    def element(self, address: int) -> int:
-        """Index of the element at `address`, counted from the argument's first."""
-        return (address - self.origin) // self.itemsize
-
-    def describe(self) -> str:
-        """`'x' (fp32, elements 0 … 99, 400 bytes)`."""
-        low, high = self.element(self.base), self.element(self.end - 1)
-        span = f"elements {low} … {high}" if self.nbytes else "no elements"
-        kind = f"{self.kind}, " if self.kind else ""
-        return f"'{self.name}' ({kind}{span}, {self.nbytes} bytes)"
-
-
-class PointerValue:
-    """A pointer or a tile of them: int64 byte `addresses` and the allocation they came from.
-
-    `allocation` is None when it is not known (pointers made of integers, or chosen from several);
-    each access then looks it up.
-    """
-
-    __slots__ = ("addresses", "allocation")
-
-    def __init__(self, addresses: Any, allocation: Allocation | None = None) -> None:
-        self.addresses = np.asarray(addresses, np.int64)
-        self.allocation = allocation
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.addresses.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.addresses.ndim
-
-    def offset_by(self, offsets: Any, itemsize: int) -> PointerValue:
-        """Pointers moved by `offsets` elements of `itemsize` bytes; shapes broadcast."""
-        with np.errstate(over="ignore"):
-            moved = self.addresses + np.asarray(offsets).astype(np.int64) * np.int64(itemsize)
-        return PointerValue(moved, self.allocation)
-
-    def map(self, function: Callable[[np.ndarray], Any]) -> PointerValue:
-        """`function` applied to the addresses: reshape, broadcast, transpose and so on."""
-        return PointerValue(function(self.addresses), self.allocation)
-
-    @staticmethod
-    def combine(
-        function: Callable[..., Any], pointers: Iterable[PointerValue], *rest: Any
-    ) -> PointerValue:
-        """`function(*addresses, *rest)`: select, join and so on; the allocation if they share it."""
-        items = list(pointers)
-        owners = {id(p.allocation): p.allocation for p in items}
-        allocation = items[0].allocation if len(owners) == 1 else None
-        return PointerValue(function(*(p.addresses for p in items), *rest), allocation)
-
-    def __repr__(self) -> str:
-        if self.allocation is None:
-            return str(self.addresses)
-        items = (self.addresses - self.allocation.origin) // self.allocation.itemsize
-        return f"{self.allocation.name} + {items}"
 
 
 class _Access(NamedTuple):
@@ -244,7 +164,7 @@ class Memory:
 
         `kind` is one of add max min umax umin and or xor xchg fadd fmax fmin.
         """
-        combine = _COMBINE.get(kind)
+        combine = COMBINE.get(kind)
         if combine is None:
             raise InterpreterError(f"there is no atomic operation '{kind}'")
         values = np.asarray(values)
@@ -361,9 +281,7 @@ class Memory:
         result = []
         for lanes, allocation in found.values():
             indices = tuple(np.array(axis) for axis in zip(*lanes, strict=True))
-            part = access._replace(
-                pointers=PointerValue(addresses[indices], allocation), mask=None
-            )
+            part = access._replace(pointers=PointerValue(addresses[indices], allocation), mask=None)
             self._checked(part)
             result.append((indices, allocation))
         return result
@@ -451,8 +369,10 @@ def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -
         return "no array of this launch holds that address"
     if access.mask is None and wrong.ndim:
         return f"pass mask=... to {access.what}, true for the lanes inside the array"
-    return "check the mask against the array's extents and strides" if wrong.ndim else (
-        "check the offset that was added to the pointer"
+    return (
+        "check the mask against the array's extents and strides"
+        if wrong.ndim
+        else ("check the offset that was added to the pointer")
     )
 
 
@@ -493,32 +413,3 @@ def _element_view(
         return None, None
     count = (data.size - start) // size
     return data[start : start + count * size].view(kind), (offsets - start) // size
-
-
-def _unsigned(choose: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    def combine(a: Any, b: Any) -> Any:
-        bits = 8 * np.asarray(a).itemsize
-        return a if choose(int(a) % (1 << bits), int(b) % (1 << bits)) else b
-
-    return combine
-
-
-def _wrapping_add(a: Any, b: Any) -> Any:
-    kind = np.asarray(a).dtype
-    return np.asarray(int(a) + int(b) & (1 << 8 * kind.itemsize) - 1, np.uint64).astype(kind)
-
-
-_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "add": _wrapping_add,
-    "fadd": lambda a, b: a + b,
-    "max": np.maximum,
-    "min": np.minimum,
-    "fmax": np.fmax,
-    "fmin": np.fmin,
-    "umax": _unsigned(lambda a, b: a >= b),
-    "umin": _unsigned(lambda a, b: a <= b),
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "xchg": lambda a, b: b,
-}

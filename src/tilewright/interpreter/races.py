@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.errors import RaceError, SourceLocation
 
 if TYPE_CHECKING:
-    from tilewright.interpreter.memory import Allocation
+    from tilewright.interpreter.pointers import Allocation
 
 
 class _Site(NamedTuple):
@@ -141,7 +141,9 @@ class RaceDetector:
             at = int(np.argmax(found == number)) // access.itemsize
             self._report(access, allocation, site, at, lanes)
 
-    def _report(self, access: Any, allocation: Allocation, site: _Site, at: int, lanes: Any) -> None:
+    def _report(
+        self, access: Any, allocation: Allocation, site: _Site, at: int, lanes: Any
+    ) -> None:
         addresses = access.pointers.addresses
         address = int(addresses[tuple(axis[at] for axis in lanes)] if lanes else addresses)
         lane = f", lane {[int(axis[at]) for axis in lanes]}" if lanes else ""
