@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long check bench format clean
+.PHONY: demo test test-long check bench docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ check: $(VENV)/.check  ## format, lint, types, import contracts
 
 bench: $(VENV)/.demo  ## the speed tables, into benchmarks/results/
 	$(BIN)/python benchmarks/cpu_kernels.py
+
+docs: $(VENV)/.demo  ## the pages that are made from the source
+	$(BIN)/python scripts/generate_docs.py
 
 format: $(VENV)/.check
 	$(BIN)/ruff format src tests benchmarks examples

@@ -47,3 +47,27 @@ def test_every_page_is_in_the_index():
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
         assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/debugging.md"])
+def test_names_of_dumps(page):
+    from tilewright.backends.cpu.pipeline import cpu_passes
+
+    names = {f"{i:02}-{p.name}.mlir" for i, p in enumerate(cpu_passes(), 1)}
+    named = set(re.findall(r"\d\d-[\w-]+\.mlir", (ROOT / page).read_text(encoding="utf-8")))
+    assert named and named <= names
+
+
+def test_shell_commands_exist():
+    from typer.main import get_command
+
+    from tilewright.cli.app import app
+
+    text = README + (ROOT / "docs/debugging.md").read_text(encoding="utf-8")
+    commands = get_command(app).commands
+    for name, rest in re.findall(r"`?tilewright ([a-z]+)([^\n`]*)", text):
+        if name not in commands:
+            continue  # a sentence, not a command
+        options = {o for p in commands[name].params for o in p.opts} | {"--its"}
+        for option in re.findall(r"\s(--?[a-z][\w-]*)", rest.partition("#")[0]):
+            assert option in options, f"tilewright {name} {option}"

@@ -117,6 +117,28 @@ def test_a_mistake_in_the_kernel_is_shown_with_its_place(command, tmp_path):
     assert "wrong.py:7:" in err and "^" in err and "Traceback" not in err
 
 
+def test_settings_count(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("TILEWRIGHT_DISABLE", "licm")
+    out = command("show", ADD, "-s", "BLOCK=128", "--pass", "input")[1]
+    assert "left out: licm\n" in out and "---- licm" not in out
+    file = tmp_path / "asserting.py"
+    file.write_text(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef asserting(n):\n"
+        "    tl.device_assert(n > 0)\n"
+    )
+    assert "tile.assert" not in command("show", file, "--pass", "input")[1]
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
+    assert "tile.assert" in command("show", file, "--pass", "input")[1]
+
+
+def test_colours_only_on_terminals():
+    from tilewright.cli.show import _coloured
+
+    text = "---- cse (unchanged)\n---- licm (3 operations)\n+new\n-old\n same\n"
+    styled = _coloured(text)
+    assert "\x1b[32m+new" in styled and "\x1b[31m-old" in styled and styled.endswith(" same\n")
+
+
 # ---- dumps -----------------------------------------------------------------------------------------
 
 

@@ -57,7 +57,8 @@ def show(
         result = trace(found.kernel, types, stop_after=stop_after, disabled=disabled)
     _write_files(result, view)
     if view.code is None:
-        typer.echo(text_of(result, view), nl=False)
+        text = text_of(result, view)
+        typer.echo(_coloured(text) if sys.stdout.isatty() else text, nl=False)
     elif result.failure is None:
         typer.echo(code_of(result, view.code), nl=False)
     if result.failure is not None:
@@ -82,6 +83,18 @@ def text_of(result: Trace, view: View) -> str:
     only = _chosen(result, view.passes)
     shown = render(result.stages, diff=view.diff, only=only, times=view.times)
     return "\n".join(lines) + "\n" + shown
+
+
+def _coloured(text: str) -> str:
+    """`text` for a terminal: headings bold, what a diff adds green, what it takes away red."""
+    styled = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("---- "):
+            line = typer.style(line, bold="(unchanged)" not in line, dim="(unchanged)" in line)
+        elif line.startswith(("+", "-")):
+            line = typer.style(line, fg="green" if line[0] == "+" else "red")
+        styled.append(line)
+    return "".join(styled)
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
 from tilewright.cli.signature import Signature, resolve
@@ -115,7 +116,8 @@ def trace(
     from tilewright.runtime.specialize import ALIGNMENT
 
     kernel = innermost(kernel)
-    options = options or Options()
+    settings = config.current()
+    options = options or Options(debug=bool(kernel.debug or settings.debug))
     start = time.perf_counter()
     built = frontend.build(
         kernel,
@@ -164,6 +166,7 @@ def _run(
     from tilewright.passes.manager import run_pipeline, without_disabled
     from tilewright.passes.show import Recorder, Snapshot
 
+    disabled = [*disabled, *_switched_off(passes)]
     left, result.dropped = without_disabled(passes, disabled)
     recorder = Recorder(result.module)
     try:
@@ -183,6 +186,12 @@ def _run(
     ]
     result.ran = tuple(labels[1:])
     result.complete = result.failure is None and len(result.ran) == len(left)
+
+
+def _switched_off(passes: tuple[Pass, ...]) -> list[str]:
+    """What TILEWRIGHT_DISABLE names of these passes: launches leave it out too."""
+    names = {p.name for p in passes}
+    return [name for name in config.current().disabled_passes if name in names]
 
 
 def _labels(names: Collection[str]) -> list[str]:
