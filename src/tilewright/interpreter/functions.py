@@ -1,0 +1,106 @@
+"""Functions of floats: `math.*` and `tile.libm`, computed in fp64 and rounded once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InterpreterError
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.numbers import to_narrow, wide
+from tilewright.interpreter.registry import implements
+
+
+def _lanewise(function: Callable[..., float]) -> Callable[..., Any]:
+    """A scalar function on arrays; what it cannot do is NaN or an infinity."""
+
+    def safe(*values: float) -> float:
+        try:
+            return float(function(*values))
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.nan
+
+    return np.vectorize(safe, otypes=[np.float64])
+
+
+def _round_half_away(x: np.ndarray) -> np.ndarray:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "cbrt": np.cbrt, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x), "fabs": np.abs,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
+    "nearbyint": np.rint, "round": _round_half_away, "pow": np.power, "atan2": np.arctan2,
+    "fmod": np.fmod, "hypot": np.hypot, "copysign": np.copysign, "nextafter": np.nextafter,
+    "fdim": lambda x, y: np.where(x > y, x - y, np.where(np.isnan(x) | np.isnan(y), np.nan, 0.0)),
+    "remainder": _lanewise(math.remainder), "erf": _lanewise(math.erf),
+    "erfc": _lanewise(math.erfc), "tgamma": _lanewise(math.gamma),
+    "lgamma": _lanewise(math.lgamma),
+    "logb": lambda x: np.where(x == 0, -np.inf, np.frexp(x)[1] - 1.0),
+}  # fmt: skip
+_PREDICATES: dict[str, Callable[..., Any]] = {
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+}  # fmt: skip
+
+
+def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
+    kind = numpy_dtype(kinds[0])
+    array = np.asarray(value, np.float64)
+    with np.errstate(all="ignore"):
+        return [(to_narrow(array, kind) if kind.itemsize < 4 else array.astype(kind))[()]]
+
+
+def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """C's `name` of floats, in the type of the result."""
+    function = _FUNCTIONS.get(name)
+    if function is None:
+        raise InterpreterError(f"the interpreter does not know the function {name}")
+    if name == "nextafter":  # a neighbour in the type itself
+        return [np.nextafter(*values).astype(numpy_dtype(kinds[0]))[()]]
+    with np.errstate(all="ignore"):
+        return _rounded(kinds, function(*(wide(v).astype(np.float64) for v in values)))
+
+
+def _register(ir_name: str, c_name: str) -> None:
+    def meaning(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> Any:
+        return evaluate(c_name, kinds, values)
+
+    implements(ir_name)(meaning)
+
+
+for _c_name in _FUNCTIONS:
+    _ir_name = {"pow": "powf", "fabs": "absf", "rint": "roundeven"}.get(_c_name, _c_name)
+    _register(f"math.{_ir_name}", _c_name)
+
+
+@implements("math.fma")
+def _fma(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, c: Any) -> Any:
+    x, y, z = (wide(v) for v in (a, b, c))
+    with np.errstate(all="ignore"):
+        if x.dtype == np.float64:
+            exact = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
+            return [exact.astype(np.float64)[()]]
+        return _rounded(kinds, x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64))
+
+
+@implements("math.absi")
+def _absolute(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return [np.abs(np.asarray(value))[()]]
+
+
+@implements("tile.libm")
+def _libm(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+    name = attributes["function"]
+    if name in _PREDICATES:
+        return [_PREDICATES[name](wide(values[0]))[()]]
+    return evaluate(name, kinds, values)

@@ -1,0 +1,311 @@
+"""Integer and floating arithmetic, comparisons and casts of scalars and tiles.
+
+Integers wrap; division by zero and shifts too wide give an unspecified number and never stop. Floats
+narrower than fp32 are computed in fp32 and rounded after each operation, as machines do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.memory import PointerValue
+from tilewright.interpreter.registry import implements
+
+
+def unsigned(value: Any) -> np.ndarray:
+    """The bits of a signed integer as an unsigned one."""
+    array = np.asarray(value)
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8)
+    return array.view(np.dtype(f"u{array.dtype.name}")) if array.dtype.kind == "i" else array
+
+
+def is_narrow(array: Any) -> bool:
+    """Whether arithmetic on the type is done in fp32."""
+    kind = np.asarray(array).dtype
+    return kind.itemsize < 4 and kind.kind not in "iub"
+
+
+def wide(value: Any) -> np.ndarray:
+    """A narrow float as fp32; anything else unchanged."""
+    array = np.asarray(value)
+    return array.astype(np.float32) if is_narrow(array) else array
+
+
+def result(kinds: Sequence[Any], value: Any) -> list[Any]:
+    """`value` in the type of the first result."""
+    return [np.asarray(value).astype(numpy_dtype(kinds[0]), copy=False)[()]]
+
+
+def _integers(name: str, function: Callable[..., Any]) -> None:
+    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return result(kinds, function(*(np.asarray(v) for v in values)))
+
+    implements(name)(meaning)
+
+
+def _unsigned(name: str, function: Callable[..., Any]) -> None:
+    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            value = np.asarray(function(*(unsigned(v) for v in values)))
+            return result(kinds, value.astype(bool) if numpy_dtype(kinds[0]) == np.bool_ else value)
+
+    implements(name)(meaning)
+
+
+def _floats(name: str, function: Callable[..., Any]) -> None:
+    def meaning(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return result(kinds, function(*(wide(v) for v in values)))
+
+    implements(name)(meaning)
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Truncating quotient; an unspecified number where b is 0."""
+    safe = np.where(b == 0, np.asarray(1, b.dtype), b)
+    quotient = a // safe
+    inexact = a - quotient * safe != 0
+    return np.where(inexact & ((a < 0) != (safe < 0)), quotient + np.asarray(1, a.dtype), quotient)
+
+
+def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    safe = np.where(b == 0, np.asarray(1, b.dtype), b)
+    return a - _divide(a, safe) * safe
+
+
+def _shift(function: Callable[..., Any]) -> Callable[..., Any]:
+    def meaning(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        width = a.dtype.itemsize * 8
+        return function(a, (b & np.asarray(width - 1, b.dtype)).astype(a.dtype))
+
+    return meaning
+
+
+def _logic(name: str, on_bits: Callable[..., Any]) -> None:
+    _integers(name, on_bits)
+
+
+def _wrap_bool(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Arithmetic modulo 2 for i1."""
+
+    def meaning(*values: np.ndarray) -> np.ndarray:
+        if values[0].dtype != np.bool_:
+            return function(*values)
+        numbers = function(*(v.astype(np.int8) for v in values))
+        return (numbers & 1).astype(bool)
+
+    return meaning
+
+
+_integers("arith.addi", _wrap_bool(np.add))
+_integers("arith.subi", _wrap_bool(np.subtract))
+_integers("arith.muli", _wrap_bool(np.multiply))
+_integers("arith.divsi", _wrap_bool(_divide))
+_integers("arith.remsi", _wrap_bool(_remainder))
+_unsigned("arith.divui", lambda a, b: a // np.where(b == 0, 1, b).astype(b.dtype))
+_unsigned("arith.remui", lambda a, b: a % np.where(b == 0, 1, b).astype(b.dtype))
+_logic("arith.andi", np.bitwise_and)
+_logic("arith.ori", np.bitwise_or)
+_logic("arith.xori", np.bitwise_xor)
+_integers("arith.shli", _shift(np.left_shift))
+_integers("arith.shrsi", _shift(np.right_shift))
+_unsigned("arith.shrui", _shift(np.right_shift))
+_integers("arith.minsi", np.minimum)
+_integers("arith.maxsi", np.maximum)
+_unsigned("arith.minui", np.minimum)
+_unsigned("arith.maxui", np.maximum)
+_floats("arith.addf", np.add)
+_floats("arith.subf", np.subtract)
+_floats("arith.mulf", np.multiply)
+_floats("arith.divf", np.divide)
+_floats("arith.negf", np.negative)
+_floats("arith.maximumf", np.maximum)
+_floats("arith.minimumf", np.minimum)
+_floats("arith.maxnumf", np.fmax)
+_floats("arith.minnumf", np.fmin)
+_floats("tile.remf", np.fmod)
+
+
+@implements("tile.umulhi")
+def _high_product(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any) -> Any:
+    x, y = unsigned(a), unsigned(b)
+    bits = x.dtype.itemsize * 8
+    product = x.astype(object) * y.astype(object)
+    high = np.asarray(product, object) >> bits if np.ndim(product) else int(product) >> bits
+    return [np.asarray(high).astype(x.dtype).view(np.dtype(f"int{bits}"))[()]]
+
+
+@implements("arith.constant")
+def _constant(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+    kind = numpy_dtype(kinds[0])
+    value = attributes["value"]
+    if kind.kind == "i":
+        bits = kind.itemsize * 8
+        value = (int(value) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+        return [kind.type(value)]
+    with np.errstate(all="ignore"):
+        return [np.bool_(bool(value)) if kind == np.bool_ else np.float64(value).astype(kind)]
+
+
+# ---- comparisons and selects ------------------------------------------------------------------------
+
+_COMPARE: dict[str, Callable[..., Any]] = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+    "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+def _addresses(value: Any) -> np.ndarray:
+    return value.addresses if isinstance(value, PointerValue) else np.asarray(value)
+
+
+@implements("tile.cmpi")
+def _compare_integers(
+    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any
+) -> Any:
+    predicate = attributes["predicate"]
+    x, y = _addresses(a), _addresses(b)
+    if predicate in ("eq", "ne"):
+        return [_COMPARE[predicate](x, y)[()]]
+    if predicate[0] == "u":
+        x, y = unsigned(x), unsigned(y)
+    elif x.dtype == np.bool_:
+        x, y = -x.astype(np.int8), -y.astype(np.int8)  # i1 true is -1 when signed
+    return [_COMPARE[predicate[1:]](x, y)[()]]
+
+
+@implements("tile.cmpf")
+def _compare_floats(
+    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any
+) -> Any:
+    predicate = attributes["predicate"]
+    x, y = wide(a), wide(b)
+    unordered = np.isnan(x) | np.isnan(y)
+    if predicate == "uno":
+        return [unordered[()]]
+    if predicate == "ord":
+        return [(~unordered)[()]]
+    value = _COMPARE[predicate[1:]](x, y)
+    return [(value & ~unordered if predicate[0] == "o" else value | unordered)[()]]
+
+
+@implements("tile.select")
+def _select(ctx: Any, attributes: Any, kinds: Sequence[Any], condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, PointerValue) or isinstance(b, PointerValue):
+        return [PointerValue.combine(lambda x, y: np.where(condition, x, y), [a, b])]
+    return [np.where(condition, a, b).astype(np.asarray(a).dtype, copy=False)[()]]
+
+
+# ---- casts ------------------------------------------------------------------------------------------
+
+
+@implements("arith.extsi", "arith.trunci")
+def _resize(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    kind, array = numpy_dtype(kinds[0]), np.asarray(value)
+    if kind == np.bool_:
+        return [(array & 1).astype(bool)[()]]
+    if array.dtype == np.bool_:
+        return [(-array.astype(np.int8)).astype(kind)[()]]
+    return [array.astype(kind)[()]]
+
+
+@implements("arith.extui")
+def _extend_unsigned(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [unsigned(value).astype(numpy_dtype(kinds[0]))[()]]
+
+
+@implements("arith.sitofp")
+def _from_signed(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    array = np.asarray(value)
+    array = -array.astype(np.int8) if array.dtype == np.bool_ else array
+    return [_round(array, numpy_dtype(kinds[0]))[()]]
+
+
+@implements("arith.uitofp")
+def _from_unsigned(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [_round(unsigned(value), numpy_dtype(kinds[0]))[()]]
+
+
+def _round(array: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """Integers to floats, rounded once."""
+    with np.errstate(all="ignore"):
+        if kind.itemsize >= 4:
+            return array.astype(kind)
+        return to_narrow(array.astype(np.float64), kind)
+
+
+@implements("arith.fptosi", "arith.fptoui")
+def _to_integer(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    array, kind = wide(value).astype(np.float64), numpy_dtype(kinds[0])
+    with np.errstate(all="ignore"):
+        safe = np.where(np.isfinite(array), np.trunc(array), 0.0)
+        if kind == np.bool_:
+            return [(safe != 0)[()]]
+        big = safe >= 2.0**63
+        whole = np.where(big, safe - 2.0**64, safe).astype(np.int64)
+        return [whole.astype(kind)[()]]
+
+
+def to_narrow(array: np.ndarray, kind: np.dtype) -> np.ndarray:
+    """fp64 rounded once to a type of less than 32 bits: through fp32 rounded to odd."""
+    single = array.astype(np.float32)
+    back = single.astype(np.float64)
+    bits = single.view(np.int32).copy() if single.ndim else np.asarray(single).view(np.int32)
+    grew = np.abs(back) > np.abs(array)
+    inexact = (back != array) & ~np.isnan(array)
+    odd = ((bits - grew.astype(np.int32)) | inexact.astype(np.int32)).view(np.float32)
+    return np.where(np.isinf(array) | np.isnan(array), single, odd).astype(kind)
+
+
+@implements("arith.extf", "arith.truncf")
+def _resize_float(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    array, kind = np.asarray(value), numpy_dtype(kinds[0])
+    with np.errstate(all="ignore"):
+        if array.dtype == np.float64 and kind.itemsize < 4:
+            return [to_narrow(array, kind)[()]]
+        return [wide(array).astype(kind)[()]]
+
+
+@implements("tile.fp_cast")
+def _cast_rounding(
+    ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value: Any
+) -> Any:
+    (near,) = _resize_float(ctx, {}, kinds, value)
+    if attributes["rounding"] != "rtz":
+        return [near]
+    near = np.asarray(near)
+    with np.errstate(all="ignore"):
+        grew = np.abs(wide(near).astype(np.float64)) > np.abs(wide(value).astype(np.float64))
+    bits = near.view(np.dtype(f"int{near.dtype.itemsize * 8}"))
+    return [(bits - grew.astype(bits.dtype)).view(near.dtype)[()]]
+
+
+@implements("tile.bitcast")
+def _bitcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    if isinstance(value, PointerValue):
+        return [value]
+    array, kind = np.asarray(value), numpy_dtype(kinds[0])
+    if np.bool_ in (array.dtype, kind):
+        return [array.astype(kind)[()]]
+    return [array.view(kind)[()]]
+
+
+@implements("tile.int_to_ptr")
+def _to_pointer(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [PointerValue(np.asarray(value).astype(np.int64))]
+
+
+@implements("tile.ptr_to_int")
+def _to_address(ctx: Any, attributes: Any, kinds: Sequence[Any], value: PointerValue) -> Any:
+    return [value.addresses.astype(numpy_dtype(kinds[0]))[()]]
+
+
+@implements("tile.hint")
+def _hint(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [value]

@@ -1,0 +1,61 @@
+"""The table of operation meanings: IR name -> a function on NumPy values.
+
+A function takes the context (program, grid, memory, location), the operation's attributes as plain
+Python values, the language types of its results, and its operands: NumPy scalars and arrays, or
+`PointerValue`s; None for an absent optional operand. It returns the list of results. Nothing here
+knows xDSL, so that the debugger can call the same functions without any IR.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.errors import InterpreterError
+
+Function = Callable[..., Sequence[Any]]
+
+_FUNCTIONS: dict[str, Function] = {}
+_MODULES = ("numbers", "functions", "tiles", "accesses", "vectors")
+
+
+def implements(*names: str) -> Callable[[Function], Function]:
+    """Make the decorated function the meaning of the operations called `names`."""
+
+    def register(function: Function) -> Function:
+        for name in names:
+            if name in _FUNCTIONS:
+                raise InterpreterError(f"two meanings of {name}")
+            _FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+def names() -> tuple[str, ...]:
+    """Every operation that has a meaning."""
+    _load()
+    return tuple(sorted(_FUNCTIONS))
+
+
+def _load() -> None:
+    for module in _MODULES:
+        importlib.import_module(f"tilewright.interpreter.{module}")
+
+
+def call(
+    name: str,
+    ctx: Any,
+    attributes: Mapping[str, Any],
+    result_types: Sequence[Any],
+    operands: Sequence[Any],
+) -> list[Any]:
+    """The results of one operation. Raises InterpreterError when it has no meaning here."""
+    function = _FUNCTIONS.get(name)
+    if function is None:
+        _load()
+        function = _FUNCTIONS.get(name)
+        if function is None:
+            raise InterpreterError(f"the interpreter does not know {name}")
+    return list(function(ctx, attributes, result_types, *operands))

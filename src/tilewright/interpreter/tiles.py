@@ -1,0 +1,158 @@
+"""Programs, shapes, reductions, dots and what else works on whole tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import DeviceAssertError
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.memory import PointerValue
+from tilewright.interpreter.numbers import wide
+from tilewright.interpreter.registry import implements
+
+
+def on_values(value: Any, function: Callable[[Any], Any]) -> Any:
+    """`function` on an array, or on the addresses of pointers."""
+    return value.map(function) if isinstance(value, PointerValue) else function(value)
+
+
+def _shape(kinds: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(e) for e in kinds[0].shape)
+
+
+@implements("tile.program_id")
+def _program_id(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+    return [np.int32(ctx.program[attributes["axis"]])]
+
+
+@implements("tile.num_programs")
+def _num_programs(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+    return [np.int32(ctx.grid[attributes["axis"]])]
+
+
+@implements("tile.arange")
+def _arange(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> Any:
+    return [np.arange(attributes["start"], attributes["end"], dtype=numpy_dtype(kinds[0]))]
+
+
+@implements("tile.splat")
+def _splat(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [on_values(value, lambda a: np.full(_shape(kinds), a))]
+
+
+@implements("tile.broadcast")
+def _broadcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [on_values(value, lambda a: np.broadcast_to(a, _shape(kinds)))]
+
+
+@implements("tile.expand_dims")
+def _expand_dims(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
+    return [on_values(value, lambda a: np.expand_dims(a, attributes["axis"]))]
+
+
+@implements("tile.reshape")
+def _reshape(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [on_values(value, lambda a: np.reshape(a, _shape(kinds)))]
+
+
+@implements("tile.trans")
+def _trans(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
+    return [on_values(value, lambda a: np.transpose(a, tuple(attributes["order"])))]
+
+
+@implements("tile.join")
+def _join(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any) -> Any:
+    if isinstance(a, PointerValue):
+        return [PointerValue.combine(lambda x, y: np.stack([x, y], -1), [a, b])]
+    return [np.stack([a, b], -1)]
+
+
+@implements("tile.split")
+def _split(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [on_values(value, lambda a, i=i: np.asarray(a)[..., i][()]) for i in (0, 1)]
+
+
+@implements("tile.cat")
+def _cat(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any) -> Any:
+    axis = attributes["axis"]
+    if isinstance(a, PointerValue):
+        return [PointerValue.combine(lambda x, y: np.concatenate([x, y], axis), [a, b])]
+    return [np.concatenate([a, b], axis)]
+
+
+@implements("tile.gather")
+def _gather(ctx: Any, attributes: Mapping[str, Any], kinds: Any, source: Any, index: Any) -> Any:
+    return [np.take_along_axis(np.asarray(source), np.asarray(index), attributes["axis"])]
+
+
+@implements("tile.histogram")
+def _histogram(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, mask: Any) -> Any:
+    values = np.asarray(value)[slice(None) if mask is None else mask]
+    bins = _shape(kinds)[0]
+    inside = values[(values >= 0) & (values < bins)]
+    return [np.bincount(inside, minlength=bins).astype(numpy_dtype(kinds[0]))]
+
+
+# ---- dot --------------------------------------------------------------------------------------------
+
+
+@implements("tile.dot", "cpu.dot")
+def _dot(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, acc: Any) -> Any:
+    return [dot(np.asarray(a), np.asarray(b), np.asarray(acc)).astype(numpy_dtype(kinds[0]))]
+
+
+def dot(a: np.ndarray, b: np.ndarray, acc: np.ndarray) -> np.ndarray:
+    """`acc + a @ b`: floats summed in fp64, integers modulo 2^64."""
+    with np.errstate(all="ignore"):
+        if a.dtype.kind in "iub":
+            return acc.astype(np.int64) + np.matmul(a.astype(np.int64), b.astype(np.int64))
+        x, y = (wide(v).astype(np.float64) for v in (a, b))
+        return wide(acc).astype(np.float64) + np.matmul(x, y)
+
+
+# ---- output -----------------------------------------------------------------------------------------
+
+
+@implements("tile.print")
+def _print(ctx: Any, attributes: Mapping[str, Any], kinds: Any, *values: Any) -> Any:
+    prefix = attributes["prefix"].rstrip().rstrip(":")
+    where = f"pid ({', '.join(map(str, ctx.program))})"
+    if not values:
+        print(f"{where} {prefix}")
+    for value, signed in zip(values, attributes["signed"], strict=False):
+        array = value.addresses if isinstance(value, PointerValue) else np.asarray(value)
+        for index in np.ndindex(*array.shape):
+            at = f" idx ({', '.join(map(str, index))})" if index else ""
+            text = _printed(array[index], attributes.get("hex", False), bool(signed))
+            print(f"{where}{at} {prefix + ': ' if prefix else ''}{text}")
+    return []
+
+
+def _printed(value: Any, hexadecimal: bool, signed: bool) -> str:
+    kind = np.asarray(value).dtype
+    if kind.kind in "iub":
+        number = int(value)
+        if number < 0 and (hexadecimal or not signed):
+            number += 1 << (kind.itemsize * 8)
+        return f"0x{number:0{2 * kind.itemsize}x}" if hexadecimal else str(number)
+    return f"{float(value):f}" if kind != np.float64 else f"{float(value):g}"
+
+
+@implements("tile.assert")
+def _assert(ctx: Any, attributes: Mapping[str, Any], kinds: Any, condition: Any) -> Any:
+    failed = np.argwhere(~np.atleast_1d(np.asarray(condition)))
+    if len(failed):
+        lane = f", lane {[int(i) for i in failed[0]]}" if np.ndim(condition) else ""
+        raise DeviceAssertError(
+            f"device_assert failed in program {tuple(ctx.program)}{lane}: {attributes['message']}",
+            location=ctx.location,
+        )
+    return []
+
+
+@implements("tile.assume", "tile.barrier")
+def _nothing(ctx: Any, attributes: Any, kinds: Any, *values: Any) -> Any:
+    return []

@@ -1,0 +1,84 @@
+"""The `cpu` dialect's operations that have no regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.registry import implements
+from tilewright.interpreter.tiles import on_values
+
+
+def _lanes(kinds: Sequence[Any]) -> int:
+    return int(kinds[0].shape[0])
+
+
+@implements("cpu.splat")
+def _splat(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
+    return [on_values(value, lambda a: np.full(_lanes(kinds), a))]
+
+
+@implements("cpu.iota")
+def _iota(ctx: Any, attributes: Any, kinds: Sequence[Any], base: Any) -> Any:
+    kind = numpy_dtype(kinds[0])
+    with np.errstate(all="ignore"):
+        return [np.asarray(base, kind) + np.arange(_lanes(kinds), dtype=kind)]
+
+
+@implements("cpu.lane_mask")
+def _lane_mask(ctx: Any, attributes: Any, kinds: Sequence[Any], count: Any) -> Any:
+    return [np.arange(_lanes(kinds)) < int(count)]
+
+
+@implements("cpu.slice")
+def _slice(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value: Any) -> Any:
+    start = attributes["start"]
+    if not kinds[0].shape:
+        return [on_values(value, lambda a: a[start])]
+    return [on_values(value, lambda a: a[start : start + _lanes(kinds)])]
+
+
+@implements("cpu.concat")
+def _concat(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> Any:
+    return [np.asarray(values, numpy_dtype(kinds[0]))]
+
+
+@implements("cpu.vector_load")
+def _load(
+    ctx: Any,
+    attributes: Any,
+    kinds: Sequence[Any],
+    pointer: Any,
+    offset: Any,
+    mask: Any,
+    other: Any,
+) -> Any:
+    kind = numpy_dtype(kinds[0])
+    lanes = np.int64(offset) + np.arange(_lanes(kinds))
+    return [ctx.memory.load(pointer.offset_by(lanes, kind.itemsize), mask, other, kind, ctx)]
+
+
+@implements("cpu.vector_store")
+def _store(
+    ctx: Any, attributes: Any, kinds: Any, pointer: Any, offset: Any, value: Any, mask: Any
+) -> Any:
+    values = np.asarray(value)
+    lanes = np.int64(offset) + np.arange(values.shape[0])
+    ctx.memory.store(pointer.offset_by(lanes, values.itemsize), values, mask, ctx)
+    return []
+
+
+@implements("cpu.gather")
+def _gather(
+    ctx: Any, attributes: Any, kinds: Sequence[Any], pointers: Any, mask: Any, other: Any
+) -> Any:
+    return [ctx.memory.load(pointers, mask, other, numpy_dtype(kinds[0]), ctx)]
+
+
+@implements("cpu.scatter")
+def _scatter(ctx: Any, attributes: Any, kinds: Any, pointers: Any, value: Any, mask: Any) -> Any:
+    ctx.memory.store(pointers, value, mask, ctx)
+    return []
