@@ -68,6 +68,6 @@ def test_shell_commands_exist():
     for name, rest in re.findall(r"`?tilewright ([a-z]+)([^\n`]*)", text):
         if name not in commands:
             continue  # a sentence, not a command
-        options = {o for p in commands[name].params for o in p.opts} | {"--its"}
+        options = {o for p in commands[name].params for o in p.opts}
         for option in re.findall(r"\s(--?[a-z][\w-]*)", rest.partition("#")[0]):
             assert option in options, f"tilewright {name} {option}"
