@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding
-from xdsl.dialects import func
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright import config
 from tilewright.backends.base import (
@@ -125,27 +126,40 @@ def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
 def _written_arguments(function: func.FuncOp) -> set[int]:
     """Indices of arguments that a stored-through or atomic pointer can come from."""
     written: set[int] = set()
-    seen: set[Any] = set()
-
-    def trace(value: Any) -> None:
+    seen: set[SSAValue] = set()
+    stores = (tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+    pending = [op.pointer for op in function.walk() if isinstance(op, stores)]
+    while pending:
+        value = pending.pop()
         if value in seen:
-            return
+            continue
         seen.add(value)
-        if value.owner is function.body.block:
+        if isinstance(value, BlockArgument) and value.owner is function.body.block:
             written.add(value.index)
-            return
-        if not hasattr(value.owner, "operands"):
-            parent = value.owner.parent_op()
-            for operand in parent.operands if parent is not None else ():
-                trace(operand)
-            return
-        for operand in value.owner.operands:
-            trace(operand)
-
-    for op in function.walk():
-        if isinstance(op, tile.StoreOp | tile.AtomicRMWOp | tile.AtomicCASOp):
-            trace(op.pointer)
+            continue
+        sources = _sources(value)
+        pointers = [v for v in sources if isinstance(tile.element_of(v), tile.PtrType)]
+        # offsets do not matter; a pointer made of an integer may come from anywhere in it
+        pending += pointers or sources
     return written
+
+
+def _sources(value: SSAValue) -> list[SSAValue]:
+    """Values that `value` is made of, or that control flow may give it."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent, at = owner.parent_op(), value.index - 1  # type: ignore[attr-defined]
+        if parent is None or (isinstance(parent, scf.ForOp) and at < 0):
+            return []
+    else:
+        parent, at = owner, value.index  # type: ignore[attr-defined]
+    ends = [r.block.last_op for r in parent.regions if r.blocks]
+    given = [list(op.operands) for op in ends if op is not None]
+    if isinstance(parent, scf.ForOp):
+        return [parent.iter_args[at], *(operands[at] for operands in given)]
+    if isinstance(parent, scf.IfOp):
+        return [operands[at] for operands in given]
+    return [*parent.operands, *(v for operands in given for v in operands)]
 
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:
