@@ -256,8 +256,8 @@ def _load_checked(
     """A load whose limit changes inside a lane-wise loop: unmasked when the chunk is all live."""
     kind = cpu.vector_of(element, mask.lanes)
     full = emit.condition(emit.at_least(emit.value(mask.count), mask.lanes))  # type: ignore[arg-type]
-    yes, no, op = emit.branch(full, [kind])
     position = emit.value(offset)
+    yes, no, op = emit.branch(full, [kind])
     yes.yield_values([vector_load(yes, base, position, element, mask.lanes, None, None)])
     no.yield_values([vector_load(no, base, position, element, mask.lanes, mask.value(no), other)])
     return op.results[0]

@@ -1,0 +1,434 @@
+"""Executes IR of every xDSL level on NumPy values: the definition of what a kernel does.
+
+Programs run one after another, a program's operations in order, all lanes of one before any of the
+next (contract of execution, design §4a). Operations without regions are the functions of `registry`;
+control flow, reductions, groups and scratch buffers are here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tilewright import dtypes
+from tilewright.dialects import cpu, tile
+from tilewright.errors import DeviceAssertError, InterpreterError, SourceLocation
+from tilewright.interpreter import registry
+from tilewright.interpreter.accesses import view_mask, view_pointers
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.memory import Checks, Memory, PointerValue
+from tilewright.interpreter.tiles import dot
+from tilewright.ir.location import location_of
+from tilewright.ir.types import language_type
+
+
+def run_module(
+    module: ModuleOp,
+    arguments: Sequence[Any],
+    grid: Sequence[int],
+    *,
+    checks: Checks | None = None,
+) -> None:
+    """Run the one kernel of `module` for every program of `grid` on the caller's arrays, in place.
+
+    `arguments` are arrays and Python numbers in the order of the function's parameters. Raises
+    OutOfBoundsError, DeviceAssertError and what `checks` asks for, at the kernel's line.
+    """
+    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    extents = (*grid, 1, 1, 1)[:3]
+    memory = Memory(checks)
+    run = Executor(function, memory, (extents[0], extents[1], extents[2]))
+    kinds = _parameter_types(function)
+    values = [
+        _argument(memory, f"argument {i}", kind, value)
+        for i, (kind, value) in enumerate(zip(kinds, arguments, strict=True))
+    ]
+    with np.errstate(all="ignore"):
+        run.launch(values)
+
+
+def _parameter_types(function: func.FuncOp) -> list[Any]:
+    if "cpu.scheduled" in function.attributes:
+        found: dict[int, Attribute] = {}
+        for op in function.walk():
+            if isinstance(op, cpu.ArgumentOp):
+                found[op.index.value.data] = op.result.type
+        count = len(function.attributes["cpu.scheduled"])  # type: ignore[arg-type]
+        return [language_type(found[i]) if i in found else None for i in range(count)]
+    return [language_type(a.type) for a in function.body.block.args]
+
+
+def _argument(memory: Memory, name: str, kind: Any, value: Any) -> Any:
+    if kind is None:
+        return value
+    if kind.is_ptr():
+        return memory.register(name, value)
+    held = numpy_dtype(kind)
+    if held.kind == "i":
+        return np.int64(value).astype(held)
+    return np.bool_(value) if held == np.bool_ else np.float64(value).astype(held)
+
+
+def kind_of(attribute: Attribute) -> Any:
+    """The language type of a scalar, tile or vector type."""
+    if isinstance(attribute, VectorType):
+        return dtypes.block_type(
+            language_type(attribute.element_type), tuple(attribute.get_shape())
+        )
+    return language_type(attribute)
+
+
+def plain(attribute: Any) -> Any:
+    """An attribute as a plain Python value."""
+    if isinstance(attribute, IntegerAttr):
+        value = attribute.value.data
+        kind = attribute.type
+        is_bool = isinstance(kind, IntegerType) and kind.width.data == 1
+        return bool(value) if is_bool else value
+    if isinstance(attribute, FloatAttr):
+        return attribute.value.data
+    if isinstance(attribute, StringAttr):
+        return attribute.data
+    if isinstance(attribute, DenseArrayBase):
+        return tuple(attribute.get_values())  # type: ignore[attr-defined]
+    if isinstance(attribute, ArrayAttr):
+        return tuple(plain(a) for a in attribute.data)
+    return attribute
+
+
+@functools.cache
+def _operand_names(kind: type[Operation]) -> tuple[str, ...]:
+    """Names of an operation's operands in order, optional ones included."""
+    definition = kind.get_irdl_definition()  # type: ignore[attr-defined]
+    return tuple(name for name, _ in definition.operands)
+
+
+class Executor:
+    """Runs one function; also the context that operations see (`program`, `grid`, `memory`)."""
+
+    def __init__(self, function: func.FuncOp, memory: Memory, grid: tuple[int, int, int]) -> None:
+        self.function = function
+        self.memory = memory
+        self.grid = grid
+        self.program: tuple[int, int, int] = (0, 0, 0)
+        self.values: dict[SSAValue, Any] = {}
+        self.buffers: dict[SSAValue, Any] = {}
+        self.arguments: list[Any] = []
+        self.scratch: PointerValue | None = None
+        self._current: Operation | None = None
+        self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """Where in the kernel's source the running operation stands."""
+        return None if self._current is None else location_of(self._current)
+
+    def launch(self, arguments: list[Any]) -> None:
+        """Run every program."""
+        block = self.function.body.block
+        self.arguments = arguments
+        if "cpu.scheduled" in self.function.attributes:
+            size = plain(self.function.attributes["cpu.scratch_bytes"])
+            self.scratch = self.memory.register("scratch", np.zeros(size + 64, np.uint8))
+            count = self.grid[0] * self.grid[1] * self.grid[2]
+            self.values.update(zip(block.args, (np.int64(0), np.int64(count)), strict=True))
+            self.block(block)
+            return
+        for z, y, x in product(*(range(n) for n in reversed(self.grid))):
+            self.program = (x, y, z)
+            self.buffers.clear()
+            self.values = dict(zip(block.args, arguments, strict=True))
+            self.block(block)
+
+    def block(self, block: Block) -> list[Any]:
+        """Run a block; the operands of its terminator."""
+        for op in block.ops:
+            if isinstance(op, _TERMINATORS):
+                return [self.values[v] for v in op.operands]
+            self.op(op)
+        return []
+
+    def op(self, op: Operation) -> None:
+        self._current = op
+        handler = _HANDLERS.get(type(op))
+        if handler is not None:
+            results = handler(self, op)
+        else:
+            attributes, kinds = self._known(op)
+            results = registry.call(op.name, self, attributes, kinds, self.operands(op))
+        for value, result in zip(op.results, results, strict=True):
+            self.values[value] = result
+
+    def operands(self, op: Operation) -> list[Any]:
+        """The operands' values, None for absent optional ones."""
+        values: list[Any] = []
+        for name in _operand_names(type(op)):
+            operand = getattr(op, name)
+            if operand is None:
+                values.append(None)
+            elif isinstance(operand, SSAValue):
+                values.append(self.values[operand])
+            else:
+                values.extend(self.values[v] for v in operand)
+        return values
+
+    def _known(self, op: Operation) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        found = self._static.get(op)
+        if found is None:
+            attributes = {k: plain(v) for k, v in (op.properties | op.attributes).items()}
+            found = attributes, tuple(kind_of(r.type) for r in op.results)
+            self._static[op] = found
+        return found
+
+    def value(self, value: SSAValue) -> Any:
+        return self.values[value]
+
+
+# ---- control flow -----------------------------------------------------------------------------------
+
+_TERMINATORS = (
+    scf.YieldOp, tile.YieldOp, func.ReturnOp, cpu.GroupEndOp, scf.ConditionOp,
+)  # fmt: skip
+
+
+def _for(run: Executor, op: scf.ForOp) -> list[Any]:
+    start, end, step = (int(run.value(v)) for v in (op.lb, op.ub, op.step))
+    carried = [run.value(v) for v in op.iter_args]
+    block = op.body.block
+    kind = np.asarray(run.value(op.lb)).dtype.type
+    for index in range(start, end, step) if step else ():
+        run.values[block.args[0]] = kind(index)
+        run.values.update(zip(block.args[1:], carried, strict=True))
+        carried = run.block(block)
+    return carried
+
+
+def _if(run: Executor, op: scf.IfOp) -> list[Any]:
+    region = op.true_region if run.value(op.cond) else op.false_region
+    return run.block(region.block) if region.blocks else []
+
+
+def _while(run: Executor, op: scf.WhileOp) -> list[Any]:
+    carried = [run.value(v) for v in op.arguments]
+    before, after = op.before_region.block, op.after_region.block
+    while True:
+        run.values.update(zip(before.args, carried, strict=True))
+        condition, *passed = run.block(before)
+        if not condition:
+            return passed
+        run.values.update(zip(after.args, passed, strict=True))
+        carried = run.block(after)
+
+
+def _group(run: Executor, op: cpu.GroupOp) -> list[Any]:
+    return run.block(op.body.block)
+
+
+# ---- reductions and scans -----------------------------------------------------------------------------
+
+
+def _combine(run: Executor, block: Block) -> Callable[..., list[np.ndarray]]:
+    def combine(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        try:
+            run.values.update(zip(block.args, [*left, *right], strict=True))
+            return [np.asarray(v) for v in run.block(block)]
+        except ValueError:  # a branch on a whole array: lane by lane instead
+            return _each_lane(run, block, left, right)
+
+    return combine
+
+
+def _each_lane(
+    run: Executor, block: Block, left: list[np.ndarray], right: list[np.ndarray]
+) -> list[np.ndarray]:
+    out = [np.empty_like(v) for v in left]
+    for at in np.ndindex(*left[0].shape):
+        run.values.update(zip(block.args, [v[at] for v in (*left, *right)], strict=True))
+        for target, value in zip(out, run.block(block), strict=True):
+            target[at] = value
+    return out
+
+
+def _reduce(run: Executor, op: tile.ReduceOp) -> list[Any]:
+    combine = _combine(run, op.combine.block)
+    arrays = [np.moveaxis(np.asarray(run.value(v)), plain(op.axis), 0) for v in op.inputs]
+    while (count := arrays[0].shape[0]) > 1:
+        left, right = [a[0 : count - 1 : 2] for a in arrays], [a[1:count:2] for a in arrays]
+        joined = combine(left, right)
+        if count % 2:
+            joined = [np.concatenate([j, a[-1:]]) for j, a in zip(joined, arrays, strict=True)]
+        arrays = joined
+    return [a[0][()] for a in arrays]
+
+
+def _scan(run: Executor, op: tile.ScanOp) -> list[Any]:
+    combine = _combine(run, op.combine.block)
+    axis, reverse = plain(op.axis), plain(op.reverse)
+    arrays = [np.moveaxis(np.asarray(run.value(v)), axis, 0).copy() for v in op.inputs]
+    if reverse:
+        arrays = [a[::-1].copy() for a in arrays]
+    for i in range(1, arrays[0].shape[0]):
+        step = combine([a[i - 1] for a in arrays], [a[i] for a in arrays])
+        for array, value in zip(arrays, step, strict=True):
+            array[i] = value
+    if reverse:
+        arrays = [a[::-1] for a in arrays]
+    return [np.moveaxis(a, 0, axis) for a in arrays]
+
+
+# ---- structured accesses ------------------------------------------------------------------------------
+
+
+def _view(run: Executor, op: Any, shape: tuple[int, ...]) -> tuple[PointerValue, Any]:
+    def read(values: Any) -> list[Any]:
+        return [run.value(v) for v in values]
+
+    itemsize = kind_of(op.base.type).element_ty.itemsize
+    pointers = view_pointers(
+        run.value(op.base), shape, itemsize, tile.view_kinds(op),
+        read(op.strides), read(op.starts), read(op.sizes), read(op.indices),
+    )  # fmt: skip
+    limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
+    mask = None if op.mask is None else run.value(op.mask)
+    return pointers, view_mask(shape, list(limits), list(limits.values()), mask)
+
+
+def _load_view(run: Executor, op: tile.LoadViewOp) -> list[Any]:
+    shape = tile.shape_of(op.result)
+    pointers, mask = _view(run, op, shape)
+    other = None if op.other is None else run.value(op.other)
+    kind = numpy_dtype(kind_of(op.result.type))
+    return [run.memory.load(pointers, mask, other, kind, run)]
+
+
+def _store_view(run: Executor, op: tile.StoreViewOp) -> list[Any]:
+    pointers, mask = _view(run, op, tile.shape_of(op.value))
+    run.memory.store(pointers, run.value(op.value), mask, run)
+    return []
+
+
+# ---- scratch --------------------------------------------------------------------------------------------
+
+
+def _scratch(run: Executor, op: cpu.ScratchOp) -> list[Any]:
+    return [op.result]
+
+
+def _read(run: Executor, op: cpu.ReadOp) -> list[Any]:
+    held = run.buffers.get(run.value(op.buffer))
+    if held is None:
+        raise InterpreterError("a scratch buffer is read before it is written")
+    return [held]
+
+
+def _write(run: Executor, op: cpu.WriteOp) -> list[Any]:
+    run.buffers[run.value(op.buffer)] = run.value(op.value)
+    return []
+
+
+def _dot_buffers(run: Executor, op: cpu.DotBuffersOp) -> list[Any]:
+    a, b, acc = (run.buffers[run.value(v)] for v in (op.lhs, op.rhs, op.acc))
+    kind = np.asarray(acc).dtype
+    run.buffers[run.value(op.acc)] = dot(np.asarray(a), np.asarray(b), np.asarray(acc)).astype(kind)
+    return []
+
+
+def _scratch_address(run: Executor, op: cpu.ScratchAddressOp) -> list[Any]:
+    if run.scratch is None:
+        size = plain(run.function.attributes["cpu.scratch_bytes"])
+        run.scratch = run.memory.register("scratch", np.zeros(size + 64, np.uint8))
+    return [run.scratch.offset_by(plain(op.offset), 1)]
+
+
+_PLAN_TYPES = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "bf16": "bf16",
+               "f32": "fp32", "f64": "fp64"}  # fmt: skip
+
+
+def _dot_call(run: Executor, op: cpu.DotCallOp) -> list[Any]:
+    # "fma 32x32x16 f32,f32,f32 8x2x16u4 row:16[32x16] panel:32[16x32] panel:32[32x32] …"
+    parts = op.plan.data.split(" ")
+    kinds = [numpy_dtype(dtypes.from_short_name(_PLAN_TYPES[t])) for t in parts[2].split(",")]
+    places = [_layout_offsets(text) for text in parts[4:7]]
+    pointers = [run.value(v) for v in (op.lhs, op.rhs, op.acc)]
+    cells = [p.offset_by(o, k.itemsize) for p, o, k in zip(pointers, places, kinds, strict=True)]
+    a, b, acc = (run.memory.load(c, None, None, k, run) for c, k in zip(cells, kinds, strict=True))
+    run.memory.store(cells[2], dot(a, b, acc).astype(kinds[2]), None, run)
+    return []
+
+
+@functools.cache
+def _layout_offsets(text: str) -> np.ndarray:
+    """Element offsets of a matrix in a buffer layout, `"panel:32[16x32]"` or `"row:16[32x16]"`."""
+    kind, rest = text.split("+")[0].split(":")
+    width, extents = rest.rstrip("]").split("[")
+    rows, columns = (int(v) for v in extents.split("x"))
+    i, j = np.mgrid[0:rows, 0:columns]
+    w = int(width)
+    return i * w + j if kind == "row" else (j // w * rows + i) * w + j % w
+
+
+def _fault_if(run: Executor, op: cpu.FaultIfOp) -> list[Any]:
+    if run.value(op.condition):
+        number = int(run.value(op.program))
+        x, y, _ = run.grid
+        program = (number % x, number // x % y, number // (x * y))
+        site = run.function.attributes["cpu.asserts"].data[plain(op.site)]  # type: ignore[attr-defined]
+        raise DeviceAssertError(
+            f"device_assert failed in program {program}: {plain(site.data[0])}",
+            location=run.location,
+        )
+    return []
+
+
+def _argument_slot(run: Executor, op: cpu.ArgumentOp) -> list[Any]:
+    index = plain(op.index)
+    if index >= len(run.arguments):
+        return [np.int64(run.grid[index - len(run.arguments)])]
+    return [run.arguments[index]]
+
+
+def _print(run: Executor, op: tile.PrintOp) -> list[Any]:
+    attributes, kinds = run._known(op)
+    values = [run.value(v) for v in op.arguments]
+    if "programs" in attributes:
+        run.program = tuple(int(v) for v in values[:3])  # type: ignore[assignment]
+        values = values[3 + attributes.get("coordinates", 0) :]
+    registry.call(op.name, run, attributes, kinds, values)
+    return []
+
+
+_HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.WhileOp: _while,
+    cpu.GroupOp: _group,
+    tile.ReduceOp: _reduce,
+    tile.ScanOp: _scan,
+    tile.LoadViewOp: _load_view,
+    tile.StoreViewOp: _store_view,
+    cpu.ScratchOp: _scratch,
+    cpu.ReadOp: _read,
+    cpu.WriteOp: _write,
+    cpu.DotBuffersOp: _dot_buffers,
+    cpu.ScratchAddressOp: _scratch_address,
+    cpu.DotCallOp: _dot_call,
+    cpu.FaultIfOp: _fault_if,
+    cpu.ArgumentOp: _argument_slot,
+    tile.PrintOp: _print,
+}
