@@ -66,6 +66,14 @@ def test_undecorated_functions_are_kernels():
     assert resolve("undecorated", "N=8").line() == "x_ptr: *fp32:16, N = 8"
 
 
+def test_tuples():
+    found = resolve("undecorated", "x_ptr=(*fp16, i32, 3),N=8").types["x_ptr"]
+    assert [str(kind) for kind in found.type[:2]] == ["pointer<fp16>", "i32"]
+    assert found.type[2].value == 3 and found.kind == "tuple"
+    assert resolve("undecorated", "x_ptr=(*fp16,3),N=8").text("x_ptr") == "(*fp16, = 3)"
+    assert resolve("undecorated", "x_ptr=(5, 1),N=8").types["x_ptr"].type[0] is dtypes.int32
+
+
 def test_missing_values_are_listed():
     with pytest.raises(LaunchError, match="constexpr parameters BLOCK"):
         resolve("add_kernel")

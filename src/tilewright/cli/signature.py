@@ -1,6 +1,6 @@
 """Types of a kernel's parameters from the command line, and sensible ones where it says nothing.
 
-    x_ptr=*fp32, y_ptr=*fp16:16, n=i32, stride=64, BLOCK=1024, DTYPE=tl.float16, ACTIVATION=relu
+    x_ptr=*fp32, y_ptr=*fp16:16, n=i32, stride=64, sizes=(i32, i64), BLOCK=1024, DTYPE=tl.float16
 
 A type gives a runtime argument of that type (`:16`: divisible by 16). A number for a runtime
 parameter is specialised as a launch with that number would be. A constexpr takes any literal, a type,
@@ -49,11 +49,7 @@ class Signature:
     def text(self, name: str) -> str:
         """How a heading shows the type: `*fp32:16`, `i32`, `= 1024`."""
         item = self.types[name]
-        if isinstance(item.type, constexpr):
-            return f"= {value_text(item.type.value)}"
-        if isinstance(item.type, tuple):
-            return "tuple"
-        return item.type.short_name + (":16" if item.divisible else "")
+        return _type_text(item.type) + (":16" if item.divisible else "")
 
     def line(self) -> str:
         """All parameters on one line."""
@@ -70,6 +66,14 @@ class Signature:
 GUESS = "a guess from its name and use"
 
 
+def _type_text(kind: Any) -> str:
+    if isinstance(kind, constexpr):
+        return f"= {value_text(kind.value)}"
+    if isinstance(kind, tuple):
+        return f"({', '.join(map(_type_text, kind))})"
+    return kind.short_name
+
+
 def value_text(value: Any) -> str:
     """A constexpr's value for people."""
     if isinstance(value, KernelFunction):
@@ -78,7 +82,23 @@ def value_text(value: Any) -> str:
 
 
 def split(text: str) -> dict[str, str]:
-    """`"a=1, b=(2, 3)"` as a mapping of texts. Commas in brackets and quotes do not separate."""
+    """`"a=1, b=(2, 3)"` as a mapping of texts."""
+    found = {}
+    for part in _parts(text):
+        name, equals, value = part.partition("=")
+        if not equals:
+            name, equals, value = part.partition(":")
+        if not equals or not name.strip().isidentifier() or not value.strip():
+            raise LaunchError(
+                f"'{part}' in the signature is no NAME=TYPE",
+                help='write "x_ptr=*fp32,n=i32,BLOCK=1024"',
+            )
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """What stands between commas. Those in brackets and quotes do not separate."""
     parts, depth, quote, start = [], 0, "", 0
     for i, ch in enumerate(text):
         if quote:
@@ -93,18 +113,7 @@ def split(text: str) -> dict[str, str]:
             parts.append(text[start:i])
             start = i + 1
     parts.append(text[start:])
-    found = {}
-    for part in filter(None, map(str.strip, parts)):
-        name, equals, value = part.partition("=")
-        if not equals:
-            name, equals, value = part.partition(":")
-        if not equals or not name.strip().isidentifier() or not value.strip():
-            raise LaunchError(
-                f"'{part}' in the signature is no NAME=TYPE",
-                help='write "x_ptr=*fp32,n=i32,BLOCK=1024"',
-            )
-        found[name.strip()] = value.strip()
-    return found
+    return [part for part in map(str.strip, parts) if part]
 
 
 def resolve(
@@ -167,6 +176,12 @@ def _value(
     p: KernelParam, value: Any, names: Mapping[str, Any], compared_with_text: set[str]
 ) -> Any:
     """A given text or value as an ArgumentType (all that a type says) or as a plain value."""
+    if isinstance(value, str) and value.startswith("(") and not p.is_constexpr:
+        items = [_value(p, part, names, compared_with_text) for part in _parts(value[1:-1])]
+        if not any(isinstance(item, ArgumentType) for item in items):
+            return tuple(items)
+        types = [item.type if isinstance(item, ArgumentType) else constexpr(item) for item in items]
+        return ArgumentType(tuple(types), "tuple")
     if isinstance(value, str):
         parsed = parse_type(value)
         if parsed is None:
