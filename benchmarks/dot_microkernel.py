@@ -31,7 +31,6 @@ from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.dot_probe import TARGETS, machine, runs_here
-from tilewright.backends.cpu.target import request_amx
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.cpu.lower.dot_loops import (
     I64,
@@ -43,6 +42,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     load,
     loop,
 )
+from tilewright.backends.cpu.target import request_amx
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, BufferLayout, DotPlan, MicroTile, plan_dot
 
 GROUP_M = 8
