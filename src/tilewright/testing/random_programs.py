@@ -110,7 +110,7 @@ class _Writer:
         shape = self.shape()
         array, kind = self.rng.choice((("x", self.float), ("y", self.float), ("k", "int32")))
         text, mask = self.offsets(shape, 200)
-        other = self.rng.choice(("", ", other=0", ", other=3"))
+        other = self.rng.choice((", other=0", ", other=3"))  # without one, what is loaded is open
         masked = f", mask={mask}{other}" if self.rng.random() < 0.8 else ""
         self.add(f"tl.load({array} + {text}{masked})", shape, kind, True)
 

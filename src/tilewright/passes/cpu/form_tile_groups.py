@@ -41,6 +41,7 @@ from tilewright.passes.cpu.analysis.classify import (
     AXIS_OPS,
     CONTROL,
     LOADS,
+    REMAPS,
     WRITES,
     group_space,
     has_tiles,
@@ -206,6 +207,14 @@ def _writes(op: Operation) -> bool:
     return any(isinstance(o, WRITES) for o in op.walk())
 
 
+def _acts(op: Operation) -> bool:
+    """Whether an operation does more than make its results."""
+    acts = (*WRITES, tile.PrintOp, tile.AssertOp, tile.BarrierOp)
+    return any(
+        isinstance(o, acts) or (isinstance(o, tile.LoadOp) and o.volatile) for o in op.walk()
+    )
+
+
 def _captured(op: Operation) -> list[SSAValue]:
     """All values that `op` and the operations nested in it use."""
     return [v for o in op.walk() for v in o.operands]
@@ -225,6 +234,10 @@ class _Outliner:
         self.block = block
         self.groups = groups
         self.home = {op: group for group in groups for op in group.members}
+        self.first_write: Operation | None = None
+        """The first member of the group being outlined that writes memory."""
+        self.own: set[Operation] = set()
+        """What is in that group and depends on its members."""
 
     def run(self) -> None:
         for group in self.groups:
@@ -235,7 +248,11 @@ class _Outliner:
     def _recomputable(self, value: SSAValue, group: _Group, budget: int = _RECOMPUTE_LIMIT) -> int:
         """Cost of recomputing `value` in `group`; more than the limit when it must be kept."""
         op = value.owner
-        if isinstance(op, Block) or not tile.is_tile(value) or is_virtual(op):
+        if isinstance(op, Block) or not tile.is_tile(value):
+            return 0
+        if isinstance(op, REMAPS):
+            return self._recomputable(op.operands[0], group, budget)
+        if is_virtual(op):
             return 0
         home = self.home.get(op)
         if home is None or home is group:
@@ -269,11 +286,14 @@ class _Outliner:
                 self.block.insert_op_after(follower, previous)
                 previous = follower
         body = op.body.block
+        self.first_write, self.own = None, set(group.members)
         for member in group.members:
             self._provide(member, group, body, mapping)
             member.detach()
             body.add_op(member)
             _remap_operands(member, mapping)
+            if self.first_write is None and _writes(member):
+                self.first_write = member
         body.add_op(cpu.GroupEndOp.create(operands=list(exports)))
         for value, result in zip(exports, op.results, strict=True):
             result.name_hint = value.name_hint
@@ -302,8 +322,15 @@ class _Outliner:
         for operand in op.operands:
             self._clone(operand, group, body, mapping)
         copy = op.clone()
-        body.add_op(copy)
         _remap_operands(copy, mapping)
+        if any(v.owner in self.own for v in copy.operands):
+            self.own.add(copy)
+            body.add_op(copy)
+        elif self.first_write is not None:  # a load that is done again must not see the group's own
+            body.insert_op_before(copy, self.first_write)
+        else:
+            body.add_op(copy)
+        self.home[copy] = group  # a later group may recompute a member that uses it
         mapping.update(zip(op.results, copy.results, strict=True))
 
     def _recompute_here(self, value: SSAValue, group: _Group) -> bool:
@@ -374,8 +401,10 @@ def _inside(op: Operation, container: Operation) -> bool:
 
 
 def _drop_dead(block: Block) -> None:
-    """Remove virtual tiles that every user has its own copy of."""
+    """Remove virtual tiles that every user has its own copy of, and groups recomputed elsewhere."""
     for op in reversed(list(block.ops)):
-        if op.results and is_virtual(op) and not any(r.uses for r in op.results):
+        if any(r.uses for r in op.results):
+            continue
+        if (op.results and is_virtual(op)) or (isinstance(op, cpu.GroupOp) and not _acts(op)):
             op.detach()
             op.erase()

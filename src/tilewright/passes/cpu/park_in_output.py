@@ -31,7 +31,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import block_of, end_of, insert_before, position_of, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
-from tilewright.passes.cpu.analysis.hazards import is_bounded
+from tilewright.passes.cpu.analysis.hazards import constant_of, is_bounded
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,14 @@ def _park(first: cpu.GroupOp, second: cpu.GroupOp) -> None:
     store = _only_store(second)
     if store is None or not _quiet_between(first, second) or _touches_memory(second, store):
         return
+    if first.extents != second.extents or not _one_address_a_lane(store):
+        return
     if any(isinstance(op, WRITES) for op in first.body.block.walk()):
         return
     for result in first.results:
+        made = end_of(first.body.block).operands[position_of(result, first.results)]
+        if isinstance(made.owner, tile.ReduceOp):
+            continue
         if result.type == store.value.type and _only_used_in(result, second):
             if _hoist(store, first):
                 _rewrite(first, second, result, store)
@@ -76,6 +81,19 @@ def _only_store(group: cpu.GroupOp) -> tile.StoreViewOp | None:
     store = writes[0]
     plain = is_bounded(store) and store.mask is None and store.parent is group.body.block
     return store if plain and tile.shape_of(store.value) == group.extents else None
+
+
+def _one_address_a_lane(store: tile.StoreViewOp) -> bool:
+    """Whether no two lanes of a store are one address (a stride of 0, rows that overlap)."""
+    reach = 0
+    steps = zip(map(constant_of, store.strides), tile.shape_of(store.value), strict=True)
+    for stride, extent in sorted(
+        ((abs(s or 0), e) for s, e in steps if e > 1), key=lambda step: step[0]
+    ):
+        if stride <= reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
 
 
 def _touches_memory(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:

@@ -37,7 +37,12 @@ from tilewright.passes.cpu.analysis.buffers import (
     row_layout,
     tile_of,
 )
-from tilewright.passes.cpu.nest.dead_lanes import BufferBounds, DeadLanes, find_dead_lanes
+from tilewright.passes.cpu.nest.dead_lanes import (
+    BufferBounds,
+    DeadLanes,
+    find_dead_lanes,
+    keeps_all_lanes,
+)
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.guards import hazards, safe_condition
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
@@ -86,6 +91,7 @@ class _Lowering:
         self.dead: DeadLanes | None = None
         self.addresses: dict[SSAValue, SSAValue] = {}
         self.bounds = BufferBounds(self.entry)
+        self.untrimmed = keeps_all_lanes(self.entry) if trim_dead_lanes else set()
 
     def run(self) -> None:
         for op in list(self.entry.ops):
@@ -176,7 +182,8 @@ class _Lowering:
         block = Block()
         emit = Emitter(block, op.location)
         pairs = hazards(op)
-        self.dead = find_dead_lanes(op, self.bounds) if self.trim_dead_lanes else None
+        trims = self.trim_dead_lanes and op not in self.untrimmed
+        self.dead = find_dead_lanes(op, self.bounds) if trims else None
         if self.dead is not None:
             self.bounds.record(op, self.dead)
         if not pairs:

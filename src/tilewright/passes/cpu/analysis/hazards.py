@@ -47,6 +47,8 @@ def same_addresses(first: Operation, second: Operation) -> bool:
     views = (tile.LoadViewOp, tile.StoreViewOp)
     if not (isinstance(first, views) and isinstance(second, views)):
         return False
+    if len(first.strides) != len(second.strides):
+        return False
     return same_scalar(first.base, second.base) and all(
         same_scalar(a, b) for a, b in zip(first.strides, second.strides, strict=True)
     )

@@ -63,6 +63,50 @@ class BufferBounds:
         )
 
 
+def keeps_all_lanes(block: Block) -> set[cpu.GroupOp]:
+    """The groups that may not be trimmed, because what they write is read where it would not be.
+
+    A trimmed group writes one chunk of its dead lanes; a reader must be trimmed at the same bound.
+    """
+    kept: set[cpu.GroupOp] = set()
+    while True:
+        bounds = BufferBounds(block)
+        trimmed: set[cpu.GroupOp] = set()
+        writer: dict[SSAValue, cpu.GroupOp] = {}
+        for group in block.walk():
+            if not isinstance(group, cpu.GroupOp) or group in kept:
+                continue
+            dead = find_dead_lanes(group, bounds)
+            if dead is not None:
+                trimmed.add(group)
+                bounds.record(group, dead)
+                writer.update(
+                    {op.buffer: group for op in group.body.block.ops if isinstance(op, cpu.WriteOp)}
+                )
+        more = {
+            writer[buffer]
+            for op in block.walk()
+            for buffer in _buffers_read(op)
+            if buffer in writer and _group_of(op) not in trimmed
+        }
+        if not more:
+            return kept
+        kept |= more
+
+
+def _group_of(op: Operation) -> Operation | None:
+    above = op.parent_op()
+    while above is not None and not isinstance(above, cpu.GroupOp):
+        above = above.parent_op()
+    return above
+
+
+def _buffers_read(op: Operation) -> list[SSAValue]:
+    if isinstance(op, cpu.ReadOp):
+        return [op.buffer]
+    return list(op.operands) if isinstance(op, cpu.DotBuffersOp) else []
+
+
 def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | None:
     """The bound beyond which a one-dimensional group's lanes are uniform, if there is one."""
     if len(group.extents) != 1 or not buffers.may_trim(group):

@@ -47,11 +47,14 @@ def safe_condition(emit: Emitter, pairs: list[tuple[View, View]]) -> SSAValue:
         (low_a, high_a, base_a), (low_b, high_b, base_b) = (ranges[a] for a in pair)
         apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
         same: bool | SSAValue = emit.compare("eq", base_a, base_b)
-        for x, y in zip(pair[0].strides, pair[1].strides, strict=True):
-            if not same_scalar(x, y):
-                same = emit.both(same, emit.compare("eq", x, y))
-        if element_bytes(_element(pair[0])) != element_bytes(_element(pair[1])):
+        if len(pair[0].strides) != len(pair[1].strides) or (
+            element_bytes(_element(pair[0])) != element_bytes(_element(pair[1]))
+        ):
             same = False
+        else:
+            for x, y in zip(pair[0].strides, pair[1].strides, strict=True):
+                if not same_scalar(x, y):
+                    same = emit.both(same, emit.compare("eq", x, y))
         safe = emit.both(safe, emit.either(apart, same))
     return emit.condition(safe)
 

@@ -283,13 +283,18 @@ class Nest:
             elif isinstance(op, cpu.ReadOp):
                 if tile.shape_of(op.result) == self.shape.extents and _read_directly(op):
                     body.at(op.result, at)
-            elif not self._waits(op):
+            elif not self._waits(op) and not self._elsewhere(op):
                 body.run([op], at)
         return result
 
     def _waits(self, op: Operation) -> bool:
         """Whether an operation only reshapes finished reductions (done after the loops)."""
         return any(v in self.finished for v in op.operands) and is_virtual(op)
+
+    def _elsewhere(self, op: Operation) -> bool:
+        """Whether an operation is over another space (a row that is broadcast, say) and is made
+        where it is used."""
+        return any(tile.is_tile(r) and tile.shape_of(r) != self.shape.extents for r in op.results)
 
     def _one_lane(self, body: Body, op: Operation, at: Coordinates) -> None:
         if isinstance(op, tile.PrintOp):
