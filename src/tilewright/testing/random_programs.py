@@ -130,10 +130,12 @@ class _Writer:
             ))  # fmt: skip
             self.add(text, a.shape, "int32", exact)
             return
+        wide = "tl.float64" if a.kind == "float64" else "tl.float32"
         text = rng.choice((
             f"{a.name} + {right}", f"{a.name} - {right}", f"{a.name} * 0.5", f"{a.name} * {right} * 0.25",
             f"tl.maximum({a.name}, {right})", f"tl.minimum({a.name}, {right})", f"tl.abs({a.name})",
-            f"tl.exp(-tl.abs({a.name}))", f"tl.sqrt(tl.abs({a.name}))", f"{a.name} / 4", f"tl.sigmoid({a.name}.to(tl.float32)).to({a.name}.dtype)",
+            f"tl.exp(-tl.abs({a.name}))", f"tl.sqrt(tl.abs({a.name}))", f"{a.name} / 4",
+            f"tl.sigmoid({a.name}.to({wide})).to({a.name}.dtype)",
         ))  # fmt: skip
         self.add(text, a.shape, a.kind, False)
 

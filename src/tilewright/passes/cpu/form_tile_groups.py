@@ -109,6 +109,8 @@ class _Group:
     """Scalar operations that need a result of the group."""
     tainted: set[SSAValue] = field(default_factory=set)
     """Values known only after the group's loops."""
+    pinned: set[SSAValue] = field(default_factory=set)
+    """Values known only at the lane the loops are at (they come from a loop or a branch)."""
     axis: int | None = None
     sequential: bool = False
 
@@ -137,7 +139,10 @@ class _Partition:
             self.epoch += any(isinstance(o, WRITES) for o in op.walk())
             return
         if is_virtual(op) and op.results and tile.is_tile(op.results[0]):
-            if self.open is not None and any(v in self.open.tainted for v in op.operands):
+            if self.open is not None and any(
+                v in self.open.tainted or (isinstance(op, REMAPS) and v in self.open.pinned)
+                for v in op.operands
+            ):
                 self.open.tainted.add(op.results[0])
             return
         space = group_space(op) if has_tiles(op) or isinstance(op, CONTROL) else None
@@ -169,6 +174,8 @@ class _Partition:
             self.open = _Group(space, self.epoch)
         group = self.open
         group.members.append(op)
+        if isinstance(op, CONTROL) or any(v in group.pinned for v in op.operands):
+            group.pinned.update(op.results)
         if isinstance(op, AXIS_OPS):
             group.axis = op.axis.value.data
             group.tainted.update(op.results)

@@ -275,11 +275,15 @@ class _Lowering:
         if compact or not self.split_bounds or not (limits or wraps):
             return Nest(op, shape, None, dead).build(body)
         flat = all(e == 1 for d, e in enumerate(shape.extents) if d != shape.vector_dim)
-        if flat and not wraps and all(d == shape.vector_dim for _, d in limits):
+        along = all(
+            d == shape.vector_dim and extent == shape.extents[d]
+            for (_, d), extent in limits.items()
+        )
+        if flat and not wraps and along:
             return self._main_and_tail(op, body, shape, limits)
         full: bool | SSAValue = True
-        for limit, d in limits:
-            full = emit.both(full, emit.at_least(limit, shape.extents[d]))
+        for (limit, _), extent in limits.items():
+            full = emit.both(full, emit.at_least(limit, extent))
         for start, size, extent in wraps:
             full = emit.both(full, _fits(emit, start, size, extent))
         facts = Facts(frozenset(limits), frozenset((start, size) for start, size, _ in wraps))
@@ -289,7 +293,7 @@ class _Lowering:
         return list(branch.results)
 
     def _main_and_tail(
-        self, op: cpu.GroupOp, body: Body, shape: Shape, limits: dict[tuple[SSAValue, int], None]
+        self, op: cpu.GroupOp, body: Body, shape: Shape, limits: dict[tuple[SSAValue, int], int]
     ) -> list[SSAValue]:
         emit = body.emit
         extent = shape.extents[shape.vector_dim]
@@ -319,20 +323,23 @@ def _needed_by(op: Operation) -> set[Operation]:
 
 def _bounds(
     op: cpu.GroupOp,
-) -> tuple[dict[tuple[SSAValue, int], None], list[tuple[SSAValue, SSAValue, int]]]:
-    """Limits (with their dimension) and wrapped dimensions (start, size, extent) of the accesses
-    that are not in a loop of their own."""
-    limits: dict[tuple[SSAValue, int], None] = {}
+) -> tuple[dict[tuple[SSAValue, int], int], list[tuple[SSAValue, SSAValue, int]]]:
+    """Limits (with their dimension of the access, and its extent) and wrapped dimensions (start,
+    size, extent) of the accesses that are not in a loop of their own."""
+    limits: dict[tuple[SSAValue, int], int] = {}
     wraps: dict[tuple[SSAValue, SSAValue], int] = {}
     for access in op.body.block.ops:
         if not isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
             continue
+        accessed = access.result if isinstance(access, tile.LoadViewOp) else access.value
+        extents = tile.shape_of(accessed)
         for d, limit in tile.view_limits(access).items():
-            limits[limit, d] = None
+            limits[limit, d] = max(extents[d], limits.get((limit, d), 0))
         starts = iter(zip(access.starts, access.sizes, strict=True))
         for d, kind in enumerate(tile.view_kinds(access)):
             if kind == "wrapped":
-                wraps[next(starts)] = op.extents[d] if d < len(op.extents) else 1
+                pair = next(starts)
+                wraps[pair] = max(extents[d], wraps.get(pair, 0))
     return limits, [(start, size, extent) for (start, size), extent in wraps.items()]
 
 
