@@ -110,7 +110,7 @@ class _Writer:
         shape = self.shape()
         array, kind = self.rng.choice((("x", self.float), ("y", self.float), ("k", "int32")))
         text, mask = self.offsets(shape, 200)
-        other = self.rng.choice((", other=0", ", other=3"))  # without one, what is loaded is open
+        other = self.rng.choice(("", ", other=0", ", other=3"))
         masked = f", mask={mask}{other}" if self.rng.random() < 0.8 else ""
         self.add(f"tl.load({array} + {text}{masked})", shape, kind, True)
 
@@ -134,7 +134,7 @@ class _Writer:
         text = rng.choice((
             f"{a.name} + {right}", f"{a.name} - {right}", f"{a.name} * 0.5", f"{a.name} * {right} * 0.25",
             f"tl.maximum({a.name}, {right})", f"tl.minimum({a.name}, {right})", f"tl.abs({a.name})",
-            f"tl.exp(-tl.abs({a.name}))", f"tl.sqrt(tl.abs({a.name}))", f"{a.name} / 4",
+            f"tl.exp(-tl.abs({a.name}))", f"tl.sqrt(tl.abs({a.name}))", f"({a.name} / 4).to({a.name}.dtype)",
             f"tl.sigmoid({a.name}.to({wide})).to({a.name}.dtype)",
         ))  # fmt: skip
         self.add(text, a.shape, a.kind, False)

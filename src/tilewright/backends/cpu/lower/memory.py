@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.elementwise import lower_elementwise
@@ -106,7 +106,32 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
     name = f"llvm.masked.store.{type_name(value.type)}.p0"
     mask_type = ir.VectorType(I1, lanes)
     fn = intrinsic(gen.module, name, ir.VoidType(), [value.type, PTR, I32, mask_type])
-    gen.builder.call(fn, [value, pointer, ir.Constant(I32, align), gen.get(op.mask)])
+    mask = gen.get(op.mask)
+    if _is_known(op.mask):
+        mask = gen.builder.and_(mask, _opaque_true(gen, mask_type))
+    gen.builder.call(fn, [value, pointer, ir.Constant(I32, align), mask])
+
+
+def _is_known(value: SSAValue) -> bool:
+    """Whether a mask is made of nothing but constants."""
+    op = value.owner
+    if isinstance(op, Block) or op.regions:
+        return False
+    return op.name == "arith.constant" or (bool(op.operands) and all(map(_is_known, op.operands)))
+
+
+def _opaque_true(gen: KernelCodegen, kind: ir.VectorType) -> Value:
+    """All lanes true, which LLVM cannot see.
+
+    A masked store whose mask it knows to have one lane set becomes a store of that element; where
+    the value was truncated (fp32 to bf16), LLVM 22 stores the untruncated element there and so
+    overwrites its neighbour.
+    """
+    pointer = gen.function.args[0]
+    bit = gen.builder.icmp_unsigned("!=", pointer, ir.Constant(pointer.type, None))
+    start = gen.builder.insert_element(ir.Constant(kind, ir.Undefined), bit, ir.Constant(I32, 0))
+    lanes = ir.Constant(ir.VectorType(I32, kind.count), [0] * kind.count)
+    return gen.builder.shuffle_vector(start, ir.Constant(kind, ir.Undefined), lanes)
 
 
 def _all_lanes(lanes: int) -> Value:
