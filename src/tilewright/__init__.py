@@ -9,7 +9,36 @@ Names are looked up when first used, so that importing the package stays cheap.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright import (
+        backends,
+        config,
+        dtypes,
+        errors,
+        integrations,
+        kernels,
+        language,
+        runtime,
+        testing,
+    )
+    from tilewright.dtypes import constexpr
+    from tilewright.errors import CompilationError, LaunchError, OutOfResources, TilewrightError
+    from tilewright.runtime.autotune import Autotuner, Config, autotune
+    from tilewright.runtime.compiled import CompiledKernel
+    from tilewright.runtime.heuristics import Heuristics, heuristics
+    from tilewright.runtime.host_functions import (
+        cdiv,
+        compile,
+        constexpr_function,
+        must_use_result,
+        next_power_of_2,
+        set_allocator,
+    )
+    from tilewright.runtime.interface import KernelInterface
+    from tilewright.runtime.jit import JITFunction, jit
+    from tilewright.runtime.specialize import MockTensor, TensorWrapper, reinterpret
 
 __version__ = "0.1.0"
 
@@ -43,7 +72,40 @@ _MODULES = (
     "testing",
 )  # fmt: skip
 
-__all__ = [*_NAMES, *_MODULES]
+__all__ = [
+    "Autotuner",
+    "CompilationError",
+    "CompiledKernel",
+    "Config",
+    "Heuristics",
+    "JITFunction",
+    "KernelInterface",
+    "LaunchError",
+    "MockTensor",
+    "OutOfResources",
+    "TensorWrapper",
+    "TilewrightError",
+    "autotune",
+    "backends",
+    "cdiv",
+    "compile",
+    "config",
+    "constexpr",
+    "constexpr_function",
+    "dtypes",
+    "errors",
+    "heuristics",
+    "integrations",
+    "jit",
+    "kernels",
+    "language",
+    "must_use_result",
+    "next_power_of_2",
+    "reinterpret",
+    "runtime",
+    "set_allocator",
+    "testing",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

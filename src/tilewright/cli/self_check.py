@@ -1,11 +1,13 @@
 """A small kernel that `tilewright doctor` compiles and runs."""
 
+from typing import Any
+
 import tilewright as tw
 import tilewright.language as tl
 
 
 @tw.jit
-def softmax(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
+def softmax(x_ptr: Any, out_ptr: Any, n: Any, stride: Any, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * stride + columns, mask=columns < n, other=-float("inf"))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.debug.context import checks
+    from tilewright.debug.eager import run_eager
+    from tilewright.debug.unwritten import forget_unwritten, mark_unwritten
 
 __all__ = ["checks", "forget_unwritten", "mark_unwritten", "run_eager"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,7 +22,7 @@ _chosen: ContextVar[frozenset[str]] = ContextVar("tilewright_debug_checks", defa
 
 
 @contextmanager
-def checks(*names: str) -> Iterator[None]:
+def checks(*names: str) -> Generator[None]:
     """Turn on checks for kernels that run as Python inside the `with`.
 
     Args:

@@ -24,7 +24,7 @@ class _Constant:
             return self
         semantics = active_semantics.get()
         if semantics is None or name.startswith("_") or isinstance(self, str):
-            raise AttributeError(f"'{type(self).__base__.__name__}' has no attribute '{name}'")
+            raise AttributeError(f"'{type(self).__mro__[-2].__name__}' has no attribute '{name}'")
         return getattr(semantics.to_tensor(self), name)
 
 

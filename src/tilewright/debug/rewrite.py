@@ -60,7 +60,8 @@ def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
         outer = ast.parse("def outer(): pass").body[0]
         assert isinstance(outer, ast.FunctionDef)
         targets = [ast.Name(name, ast.Store()) for name in code.co_freevars]
-        outer.body = [ast.Assign([target], ast.Constant(None)) for target in targets] + [tree]
+        free: list[ast.stmt] = [ast.Assign([target], ast.Constant(None)) for target in targets]
+        outer.body = [*free, tree]
         body = [outer]
     module = ast.fix_missing_locations(ast.Module(body, []))
     found = compile(module, code.co_filename, "exec", dont_inherit=True)
@@ -103,7 +104,8 @@ class _Rewriter(ast.NodeTransformer):
         overloaded = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
         if len(node.ops) < 2 or not all(isinstance(op, overloaded) for op in node.ops):
             return node
-        signs = ast.copy_location(ast.Constant(tuple(type(op).__name__ for op in node.ops)), node)
+        names = " ".join(type(op).__name__ for op in node.ops)
+        signs = ast.copy_location(ast.Constant(names), node)
         return self._call(_COMPARE, [signs, node.left, *node.comparators], node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
@@ -114,8 +116,11 @@ class _Rewriter(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
         call = node.iter
-        named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-        if named and call.func.id == "range":
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "range"
+        ):
             node.iter = self._call(_ITEMS, call.args, call)
         return node
 
@@ -141,7 +146,7 @@ def _both(is_and: bool, value: Any, others: tuple[Any, ...]) -> Any:
     return semantics.truth(value) if tensors and isinstance(value, TensorValue) else value
 
 
-def _compare(signs: tuple[str, ...], *values: Any) -> Any:
+def _compare(signs: str, *values: Any) -> Any:
     import operator
 
     functions = {
@@ -149,7 +154,7 @@ def _compare(signs: tuple[str, ...], *values: Any) -> Any:
         "Eq": operator.eq, "NotEq": operator.ne,
     }  # fmt: skip
     result: Any = True
-    for sign, left, right in zip(signs, values, values[1:], strict=False):
+    for sign, left, right in zip(signs.split(), values, values[1:], strict=False):
         found = functions[sign](left, right)
         result = found if result is True else _both(True, result, (lambda found=found: found,))
     return result

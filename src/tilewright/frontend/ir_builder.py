@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,7 +90,7 @@ class IRBuilder:
         return op
 
     @contextmanager
-    def block(self, block: Block) -> Iterator[Block]:
+    def block(self, block: Block) -> Generator[Block]:
         """Build into `block` inside the `with`."""
         outer, self.current = self.current, block
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.analysis import exits_loop_or_function
-from tilewright.frontend.expressions import _BINARY, Expressions
+from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.semantics.values import TensorValue, describe
@@ -83,7 +83,7 @@ class Statements(Expressions):
         load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)  # pyright: ignore
         left = self.visit(load)
         right = self.visit(node.value)
-        self.assign(node.target, self.binary(_BINARY[type(node.op)], left, right))
+        self.assign(node.target, self.binary(BINARY[type(node.op)], left, right))
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Bind the names of an assignment target to (the parts of) `value`."""

@@ -7,6 +7,7 @@ Works on anything a launch takes: NumPy arrays (ml_dtypes too, any strides), obj
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +63,7 @@ def view_bytes(base: int, nbytes: int) -> np.ndarray:
     """The bytes at `[base, base + nbytes)` as an array onto that very memory."""
     if nbytes <= 0:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(base), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
 
 
 def _element(array_dtype: Any) -> dtype:
@@ -83,8 +84,7 @@ def _element(array_dtype: Any) -> dtype:
 
 
 def _retyped(memory: ArrayMemory, element: dtype, owner: Any) -> ArrayMemory:
-    fields = {**vars(memory), "element": element, "owner": owner}
-    return ArrayMemory(**fields)
+    return dataclasses.replace(memory, element=element, owner=owner)
 
 
 def _numpy(array: np.ndarray, owner: Any) -> ArrayMemory:
@@ -134,7 +134,7 @@ def _extent(tensor: Any, itemsize: int) -> int:
     stride = getattr(tensor, "stride", None)
     if stride is None:
         return int(np.prod(shape, dtype=np.int64)) * itemsize
-    steps = stride() if callable(stride) else stride
+    steps: Any = stride() if callable(stride) else stride
     span = sum((n - 1) * int(s) for n, s in zip(shape, steps, strict=True))
     return (span + 1) * itemsize
 

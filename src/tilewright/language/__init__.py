@@ -25,7 +25,8 @@ from tilewright.language.standard.sorting import bitonic_merge, sort, topk
 tuple = tuple
 
 __all__ = [
-    *core.__all__, "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
+    "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
     "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
     "random", "sort", "standard", "swizzle2d", "topk", "tuple", "uint_to_uniform_float",
 ]  # fmt: skip
+__all__ += core.__all__

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -290,7 +290,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _progress(steps: int) -> Iterator[Callable[[], None]]:
+def _progress(steps: int) -> Generator[Callable[[], None]]:
     """A progress bar on a terminal once tuning has taken a second; `advance()` per half step."""
     if not sys.stderr.isatty():
         yield lambda: None

@@ -317,4 +317,4 @@ _FUNCTIONS = {
     "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
     "acosh": "acosh", "atanh": "atanh", "cbrt": "cbrt", "round": "round",
 }  # fmt: skip
-_RULES |= {f"math.{name}": _function(c_name) for name, c_name in _FUNCTIONS.items()}
+_RULES.update((f"math.{name}", _function(c_name)) for name, c_name in _FUNCTIONS.items())

@@ -76,4 +76,4 @@ def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
 globals().update({name: _one(name, text) for name, text in _ONE.items()})
 globals().update({name: _two(name, text) for name, text in _TWO.items()})
 
-__all__ = [*_ONE, *_TWO, "fma"]
+__all__ = [*_ONE, *_TWO, "fma"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -132,7 +132,9 @@ def _numpy_type(kind: Attribute) -> Any:
         import ml_dtypes
 
         return ml_dtypes.bfloat16
-    table = {Float16Type: np.float16, Float32Type: np.float32, Float64Type: np.float64}
+    table: dict[type[Attribute], Any] = {
+        Float16Type: np.float16, Float32Type: np.float32, Float64Type: np.float64,
+    }  # fmt: skip
     return table.get(type(kind))
 
 

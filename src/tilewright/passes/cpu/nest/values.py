@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerType, i64
@@ -308,7 +310,7 @@ def _choose(body: Body, condition: bool | SSAValue, a: SSAValue, b: SSAValue) ->
     )
 
 
-_SHAPES = {
+_SHAPES: dict[type[Operation], Callable[[Body, Any, SSAValue, Coordinates], SSAValue]] = {
     tile.SplatOp: _splat,
     tile.ArangeOp: _arange,
     tile.BroadcastOp: _broadcast,
