@@ -12,7 +12,7 @@ Conventions
   None; the answer is one handle, a tuple of handles, or None accordingly. Types say whether an
   integer is signed; the IR forgets it, so the operation's name must already be the right one.
 - Attributes are plain Python: int, bool, str, tuple of int or bool; one that is None is left out.
-  Names are those of the properties in `dialects/tile.py`.
+  Names are those of the properties in `dialects/tile/`.
 - Scalars and tiles take the same element-wise operations; all operands of one have one shape
   (semantics inserts `tile.splat`, `tile.expand_dims` and `tile.broadcast`).
 """

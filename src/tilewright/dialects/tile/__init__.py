@@ -1,0 +1,120 @@
+"""The `tile` dialect: what MLIR's upstream dialects lack for programs on tiles (design: level 1).
+
+A tile is a builtin `tensor<128x64xf16>`; a scalar is a builtin scalar type; a pointer is
+`!tile.ptr<f16>` (a tile of pointers is `tensor<64x!tile.ptr<f16>>`). Element-wise arithmetic is
+upstream `arith`/`math` on scalars and tiles alike, control flow is `scf` (`for`, `if`, `while`).
+Comparisons and selects are `tile.cmpi`, `tile.cmpf`, `tile.select`, because xDSL's `arith.cmpi`,
+`arith.cmpf` and `arith.select` take scalars only.
+
+Memory in the IR holds `i1` as one byte (0 or 1). Offsets count elements, not bytes.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanOp, YieldOp
+from tilewright.dialects.tile.base import PtrType, element_of, is_tile, shape_of, with_shape
+from tilewright.dialects.tile.effects import AssertOp, AssumeOp, BarrierOp, HintOp, PrintOp
+from tilewright.dialects.tile.elementwise import (
+    BitcastOp,
+    CmpFOp,
+    CmpIOp,
+    FpCastOp,
+    IntToPtrOp,
+    LibmOp,
+    MulHiUOp,
+    PtrToIntOp,
+    RemFOp,
+    SelectOp,
+)
+from tilewright.dialects.tile.memory import (
+    AddPtrOp,
+    AtomicCASOp,
+    AtomicRMWOp,
+    LoadOp,
+    LoadViewOp,
+    StoreOp,
+    StoreViewOp,
+    view_kinds,
+    view_limits,
+)
+from tilewright.dialects.tile.tiles import (
+    ArangeOp,
+    BroadcastOp,
+    CatOp,
+    ExpandDimsOp,
+    GatherOp,
+    JoinOp,
+    NumProgramsOp,
+    ProgramIdOp,
+    ReshapeOp,
+    SplatOp,
+    SplitOp,
+    TransOp,
+)
+from tilewright.ir.upstream import widen_conversions
+
+widen_conversions()
+
+Tile = Dialect(
+    "tile",
+    [
+        ProgramIdOp, NumProgramsOp, ArangeOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp,
+        TransOp, JoinOp, SplitOp, CatOp, GatherOp, CmpIOp, CmpFOp, SelectOp, RemFOp, MulHiUOp,
+        FpCastOp, BitcastOp, IntToPtrOp, PtrToIntOp, LibmOp, AddPtrOp, LoadOp, StoreOp,
+        AtomicRMWOp, AtomicCASOp, LoadViewOp, StoreViewOp, DotOp, ReduceOp, ScanOp, YieldOp,
+        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp,
+    ],
+    [PtrType],
+)  # fmt: skip
+
+__all__ = [
+    "AddPtrOp",
+    "ArangeOp",
+    "AssertOp",
+    "AssumeOp",
+    "AtomicCASOp",
+    "AtomicRMWOp",
+    "BarrierOp",
+    "BitcastOp",
+    "BroadcastOp",
+    "CatOp",
+    "CmpFOp",
+    "CmpIOp",
+    "DotOp",
+    "ExpandDimsOp",
+    "FpCastOp",
+    "GatherOp",
+    "HintOp",
+    "HistogramOp",
+    "IntToPtrOp",
+    "JoinOp",
+    "LibmOp",
+    "LoadOp",
+    "LoadViewOp",
+    "MulHiUOp",
+    "NumProgramsOp",
+    "PrintOp",
+    "ProgramIdOp",
+    "PtrToIntOp",
+    "PtrType",
+    "ReduceOp",
+    "RemFOp",
+    "ReshapeOp",
+    "ScanOp",
+    "SelectOp",
+    "SplatOp",
+    "SplitOp",
+    "StoreOp",
+    "StoreViewOp",
+    "Tile",
+    "TransOp",
+    "YieldOp",
+    "element_of",
+    "is_tile",
+    "shape_of",
+    "view_kinds",
+    "view_limits",
+    "with_shape",
+]

@@ -1,0 +1,78 @@
+"""Hints to the compiler, and operations that speak to the outside."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    DenseArrayBase,
+    IntegerType,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+
+@irdl_op_definition
+class HintOp(IRDLOperation):
+    """The value itself, with the author's promise `kind` ("multiple_of", "max_contiguous",
+    "max_constancy") and one integer a dimension in `values`."""
+
+    name = "tile.hint"
+    source = operand_def()
+    kind = prop_def(StringAttr)
+    values = prop_def(DenseArrayBase.constr(i64))
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $kind `,` $values attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class AssumeOp(IRDLOperation):
+    """The author's promise that a scalar i1 is true."""
+
+    name = "tile.assume"
+    condition = operand_def(IntegerType(1))
+    assembly_format = "$condition attr-dict `:` type($condition)"
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """`tl.debug_barrier`: orders the program's earlier memory accesses before its later ones."""
+
+    name = "tile.barrier"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class PrintOp(IRDLOperation):
+    """Print scalars or tiles, one line a lane, with program id and lane coordinates."""
+
+    name = "tile.print"
+    prefix = prop_def(StringAttr)
+    hex = prop_def(BoolAttr)
+    signed = prop_def(DenseArrayBase.constr(i1))
+    """One i1 an operand: whether an integer prints as signed."""
+    arguments = var_operand_def()
+    assembly_format = (
+        "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
+    )
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    """Fault with `message` if the i1 scalar or any element of the i1 tile is false."""
+
+    name = "tile.assert"
+    condition = operand_def()
+    message = prop_def(StringAttr)
+    assembly_format = "$condition `,` $message attr-dict `:` type($condition)"

@@ -1,0 +1,171 @@
+"""Element-wise operations that upstream `arith` and `math` lack, for scalars and tiles alike."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    StringAttr,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from tilewright.dialects.tile.base import require, same_shape
+
+
+@irdl_op_definition
+class CmpIOp(IRDLOperation):
+    """Integer (or pointer) comparison: eq ne slt sle sgt sge ult ule ugt uge; result i1."""
+
+    name = "tile.cmpi"
+    predicate = prop_def(StringAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
+    PREDICATES: ClassVar = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+    def verify_(self) -> None:
+        require(self.predicate.data in self.PREDICATES, f"tile.cmpi: {self.predicate.data}")
+        require(self.lhs.type == self.rhs.type, "tile.cmpi: operand types differ")
+        same_shape(self, self.lhs, self.result)
+
+
+@irdl_op_definition
+class CmpFOp(IRDLOperation):
+    """Floating comparison: oeq one olt ole ogt oge (false on NaN), une (true on NaN), uno, ord."""
+
+    name = "tile.cmpf"
+    predicate = prop_def(StringAttr)
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
+    PREDICATES: ClassVar = ("oeq", "one", "olt", "ole", "ogt", "oge", "une", "uno", "ord")
+
+    def verify_(self) -> None:
+        require(self.predicate.data in self.PREDICATES, f"tile.cmpf: {self.predicate.data}")
+        require(self.lhs.type == self.rhs.type, "tile.cmpf: operand types differ")
+        same_shape(self, self.lhs, self.result)
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    """`condition ? lhs : rhs` per element; all three have one shape."""
+
+    name = "tile.select"
+    condition = operand_def()
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `to` type($result)"
+
+    def verify_(self) -> None:
+        require(
+            self.lhs.type == self.rhs.type == self.result.type, "tile.select: value types differ"
+        )
+        same_shape(self, self.condition, self.result)
+
+
+class _SameTypeBinary(IRDLOperation):
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+
+    def verify_(self) -> None:
+        require(self.lhs.type == self.rhs.type == self.result.type, f"{self.name}: types differ")
+
+
+@irdl_op_definition
+class RemFOp(_SameTypeBinary):
+    """C `fmod`: the remainder has the dividend's sign."""
+
+    name = "tile.remf"
+
+
+@irdl_op_definition
+class MulHiUOp(_SameTypeBinary):
+    """High half of the unsigned double-width product."""
+
+    name = "tile.umulhi"
+
+
+@irdl_op_definition
+class FpCastOp(IRDLOperation):
+    """Floating conversion to a narrower type with `rounding` "rtz" (towards zero).
+
+    Conversions with the default rounding (to nearest, ties to even) are `arith.truncf`/`extf`.
+    """
+
+    name = "tile.fp_cast"
+    source = operand_def()
+    rounding = prop_def(StringAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source `,` $rounding attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
+
+    name = "tile.bitcast"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class IntToPtrOp(IRDLOperation):
+    """i64 byte address to pointer."""
+
+    name = "tile.int_to_ptr"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class PtrToIntOp(IRDLOperation):
+    """Pointer to i64 byte address."""
+
+    name = "tile.ptr_to_int"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class LibmOp(IRDLOperation):
+    """A function of C's math library by its C name without suffix ("asinh", "pow", "round"…).
+
+    For what neither `arith` nor `math` has. Operands and result have one floating type, except
+    `isnan`/`isinf`/`isfinite` whose result is i1.
+    """
+
+    name = "tile.libm"
+    function = prop_def(StringAttr)
+    arguments = var_operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$function `,` $arguments attr-dict `:` type($arguments) `to` type($result)"

@@ -1,0 +1,237 @@
+"""Loads, stores and atomics: through tiles of pointers, and structured ones (`*_view`)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    VectorType,
+    i64,
+)
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from tilewright.dialects.tile.base import PtrType, element_of, ints, require, same_shape, shape_of
+
+
+@irdl_op_definition
+class AddPtrOp(IRDLOperation):
+    """Pointer plus a signed i32 or i64 count of elements; both scalars or tiles of one shape."""
+
+    name = "tile.addptr"
+    pointer = operand_def()
+    offset = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$pointer `,` $offset attr-dict `:` type($pointer) `,` type($offset) `to` type($result)"
+    )
+
+    def verify_(self) -> None:
+        require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
+        same_shape(self, self.pointer, self.offset)
+        offset = element_of(self.offset)
+        if isinstance(offset, VectorType):  # the vector level: lanes instead of elements
+            offset = offset.element_type
+        require(isinstance(offset, IntegerType), "tile.addptr: offset is no int")
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Read through a pointer or a tile of pointers.
+
+    Lanes whose `mask` is false touch no memory and give `other` (0 without it).
+    """
+
+    name = "tile.load"
+    pointer = operand_def()
+    mask = opt_operand_def()
+    other = opt_operand_def()
+    cache = opt_prop_def(StringAttr)
+    eviction = opt_prop_def(StringAttr)
+    volatile = opt_prop_def(BoolAttr)
+    result = result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$pointer (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict"
+        " `:` type($pointer) `to` type($result)"
+    )
+
+    def verify_(self) -> None:
+        same_shape(self, self.pointer, self.result, self.mask, self.other)
+        kind = element_of(self.pointer)
+        require(
+            isinstance(kind, PtrType) and kind.pointee == element_of(self.result),
+            "tile.load: result is not the pointee",
+        )
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Write through a pointer or a tile of pointers; masked-off lanes touch no memory."""
+
+    name = "tile.store"
+    pointer = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    cache = opt_prop_def(StringAttr)
+    eviction = opt_prop_def(StringAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
+
+    def verify_(self) -> None:
+        same_shape(self, self.pointer, self.value, self.mask)
+        kind = element_of(self.pointer)
+        require(
+            isinstance(kind, PtrType) and kind.pointee == element_of(self.value),
+            "tile.store: value is not the pointee",
+        )
+
+
+@irdl_op_definition
+class AtomicRMWOp(IRDLOperation):
+    """Atomic read-modify-write; gives the old value (unspecified in masked-off lanes).
+
+    `kind`: add fadd and or xor xchg max min umax umin fmax fmin.
+    """
+
+    name = "tile.atomic_rmw"
+    kind = prop_def(StringAttr)
+    sem = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    pointer = operand_def()
+    value = operand_def()
+    mask = opt_operand_def()
+    result = result_def()
+    assembly_format = (
+        "$kind `,` $sem `,` $scope `,` $pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict"
+        " `:` type($pointer) `,` type($value) `to` type($result)"
+    )
+    KINDS: ClassVar = (
+        "add", "fadd", "and", "or", "xor", "xchg", "max", "min", "umax", "umin", "fmax", "fmin",
+    )  # fmt: skip
+
+    def verify_(self) -> None:
+        require(self.kind.data in self.KINDS, f"tile.atomic_rmw: {self.kind.data}")
+        same_shape(self, self.pointer, self.value, self.mask, self.result)
+
+
+@irdl_op_definition
+class AtomicCASOp(IRDLOperation):
+    """Atomic compare-and-swap; gives the old value."""
+
+    name = "tile.atomic_cas"
+    sem = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    pointer = operand_def()
+    compare = operand_def()
+    value = operand_def()
+    result = result_def()
+    assembly_format = (
+        "$sem `,` $scope `,` $pointer `,` $compare `,` $value attr-dict"
+        " `:` type($pointer) `,` type($compare) `,` type($value) `to` type($result)"
+    )
+
+
+@irdl_op_definition
+class LoadViewOp(IRDLOperation):
+    """A structured load (made by `raise-access`): addresses are sums of one term a dimension.
+
+    Element `(i0, i1, …)` is at `base + Σ_d term_d(i_d)` elements, where by `kinds[d]`
+
+    - `"strided"`: `term = i_d * stride_d`;
+    - `"wrapped"`: `term = ((start_d + i_d) % size_d) * stride_d`; `starts`, `sizes` hold one i64
+      for each wrapped dimension, in order; `start_d >= 0`, `size_d > 0`;
+    - `"indexed"`: `term = index_d[i_d]`: `indices` holds one `tensor<extent_d x i64>` for each
+      indexed dimension, in order.
+
+    `strides` holds one i64 a dimension (unused for indexed ones). The element is read iff
+    `i_d < limit_d` for every d in `limited` (`limits`: one i64 each, in order; may be negative or
+    exceed the extent) and the residual `mask` tile, if there, is true. Otherwise it is `other` (a
+    scalar; 0 when absent).
+    """
+
+    name = "tile.load_view"
+    base = operand_def(PtrType)
+    strides = var_operand_def(i64)
+    starts = var_operand_def(i64)
+    sizes = var_operand_def(i64)
+    indices = var_operand_def(TensorType)
+    limits = var_operand_def(i64)
+    mask = opt_operand_def(TensorType)
+    other = opt_operand_def()
+    kinds = prop_def(ArrayAttr[StringAttr])
+    limited = prop_def(DenseArrayBase)
+    cache = opt_prop_def(StringAttr)
+    eviction = opt_prop_def(StringAttr)
+    result = result_def(TensorType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def verify_(self) -> None:
+        _verify_view(self, shape_of(self.result))
+
+
+@irdl_op_definition
+class StoreViewOp(IRDLOperation):
+    """A structured store; the address and mask operands are those of `tile.load_view`."""
+
+    name = "tile.store_view"
+    base = operand_def(PtrType)
+    strides = var_operand_def(i64)
+    starts = var_operand_def(i64)
+    sizes = var_operand_def(i64)
+    indices = var_operand_def(TensorType)
+    limits = var_operand_def(i64)
+    mask = opt_operand_def(TensorType)
+    value = operand_def(TensorType)
+    kinds = prop_def(ArrayAttr[StringAttr])
+    limited = prop_def(DenseArrayBase)
+    cache = opt_prop_def(StringAttr)
+    eviction = opt_prop_def(StringAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def verify_(self) -> None:
+        _verify_view(self, shape_of(self.value))
+
+
+def view_kinds(op: LoadViewOp | StoreViewOp) -> tuple[str, ...]:
+    return tuple(k.data for k in op.kinds)
+
+
+def view_limits(op: LoadViewOp | StoreViewOp) -> dict[int, SSAValue]:
+    """Dimension -> lane limit, for the limited dimensions."""
+    return dict(zip(ints(op.limited), op.limits, strict=True))
+
+
+def _verify_view(op: LoadViewOp | StoreViewOp, shape: tuple[int, ...]) -> None:
+    kinds = view_kinds(op)
+    require(len(kinds) == len(shape) == len(op.strides), f"{op.name}: one kind and stride a dim")
+    wrapped = sum(k == "wrapped" for k in kinds)
+    require(len(op.starts) == len(op.sizes) == wrapped, f"{op.name}: starts/sizes of wrapped dims")
+    indexed = [d for d, k in enumerate(kinds) if k == "indexed"]
+    require(
+        [shape_of(v) for v in op.indices] == [(shape[d],) for d in indexed],
+        f"{op.name}: one index tile an indexed dim",
+    )
+    require(len(op.limits) == len(ints(op.limited)), f"{op.name}: limits")
+    if op.mask is not None:
+        require(shape_of(op.mask) == shape, f"{op.name}: mask shape")
