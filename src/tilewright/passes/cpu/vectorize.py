@@ -257,12 +257,7 @@ class _Lowering:
             shape = plan_shape(op, self.target, scalar=False)
             return self._versions(op, emit, shape, compact)
         except NeedsScalar:
-            last = emit.block.last_op
-            while last is not None and last is not before:
-                previous = last.prev_op
-                last.detach()
-                last.erase(safe_erase=False)
-                last = previous
+            emit.rewind(before)
             shape = plan_shape(op, self.target, scalar=True)
             return self._versions(op, emit, shape, compact)
 

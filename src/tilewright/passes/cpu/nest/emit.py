@@ -6,6 +6,7 @@ nests over constant extents carry no index arithmetic that a later pass would ha
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -32,7 +33,14 @@ class Emitter:
         self.block = block
         self.location = location
         self.outer = outer
-        self._constants: dict[tuple[float, Attribute], SSAValue] = {}
+        self._constants: dict[tuple[float, bool, Attribute], SSAValue] = {}
+
+    def rewind(self, last: Operation | None) -> None:
+        """Erase what was appended after `last`, an operation of the block or None."""
+        while (op := self.block.last_op) is not last and op is not None:
+            op.detach()
+            op.erase(safe_erase=False)
+        self._constants = {k: v for k, v in self._constants.items() if v.owner.parent is self.block}
 
     def inside(self, block: Block) -> Emitter:
         """An emitter for a block nested in this one: constants from here are visible there."""
@@ -55,7 +63,7 @@ class Emitter:
 
     def constant(self, value: float, kind: Attribute) -> SSAValue:
         """A scalar constant; one operation for equal constants that are visible here."""
-        key = (value, kind)
+        key = (value, math.copysign(1.0, value) < 0, kind)  # 0.0 == -0.0
         scope: Emitter | None = self
         while scope is not None:
             if (found := scope._constants.get(key)) is not None:
