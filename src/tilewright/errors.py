@@ -13,7 +13,8 @@
     │   ├── UnwrittenMemoryError  memory that nobody wrote was read (same)
     │   ├── DeadlockError         a program waits for one that cannot run (same)
     │   └── NumericalFault        the first NaN or infinity, or an offset that wrapped (same)
-    ├── PassError                 the IR did not verify after a pass (a bug of ours, or an edited dump)
+    ├── PassError                 a wrong list of passes, or text that is no IR
+    │   └── InternalError         a bug of tilewright's, met while it compiled a kernel
     ├── OutOfResources            a configuration does not fit the target
     ├── AutotuneError             no configuration of a list can be used
     ├── IntegrationError          another library cannot be joined
@@ -155,7 +156,25 @@ class InterpreterError(TilewrightError):
 
 
 class PassError(TilewrightError):
-    """The IR did not verify after a pass, or a pass met IR it cannot handle."""
+    """A list of passes, or IR given as text, is wrong; or a pass met IR that it cannot handle."""
+
+
+class InternalError(PassError, RuntimeError):
+    """A bug of tilewright's, met while it compiled a kernel. `original` is what was raised."""
+
+    def __init__(
+        self, doing: str, original: BaseException, location: SourceLocation | None = None
+    ) -> None:
+        self.original = original
+        text = getattr(original, "message", None) or str(original).strip() or "no message"
+        kind = "" if isinstance(original, TilewrightError) else f"{type(original).__name__}: "
+        super().__init__(
+            f"tilewright failed {doing}: {kind}{text}",
+            help="this is a bug in tilewright, not in the kernel: please report it with this text. "
+            "TILEWRIGHT_FULL_TRACEBACK=1 shows where it happened, TILEWRIGHT_INTERPRET=1 runs the "
+            "kernel without being compiled",
+            location=location,
+        )
 
 
 class OutOfResources(TilewrightError, RuntimeError):

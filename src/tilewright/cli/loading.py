@@ -85,7 +85,7 @@ def load_place(place: str, placeholders: bool = True) -> tuple[types.ModuleType,
 
 def kernels_in(module: types.ModuleType) -> dict[str, Any]:
     """Name → kernel, for what a module defines itself."""
-    from tilewright.runtime.heuristics import innermost
+    from tilewright.runtime.interface import innermost
 
     found = {}
     for name, value in vars(module).items():
@@ -100,7 +100,7 @@ def find_kernel(place: str, placeholders: bool = True) -> FoundKernel:
 
     A plain function counts as a kernel too (a listing that lost its decorator). Raises LaunchError.
     """
-    from tilewright.runtime.heuristics import innermost
+    from tilewright.runtime.interface import innermost
     from tilewright.runtime.jit import JITFunction
 
     module, name = load_place(place, placeholders)

@@ -20,7 +20,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
 from tilewright.cli.signature import Signature, resolve
 from tilewright.errors import PassError, TilewrightError
-from tilewright.runtime.heuristics import innermost
+from tilewright.runtime.interface import innermost
 
 if TYPE_CHECKING:
     from tilewright.passes.base import Pass

@@ -18,7 +18,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Region
 
 from tilewright import dtypes
-from tilewright.errors import CompilationError, KernelTypeError
+from tilewright.errors import (
+    CompilationError,
+    InternalError,
+    KernelTypeError,
+    TilewrightError,
+)
 from tilewright.frontend import BuiltKernel
 from tilewright.frontend.calls import KernelBuilder
 from tilewright.frontend.frame import Frame
@@ -112,16 +117,17 @@ def build_module(
         ) from None
     try:
         arguments = compilation.compile(signature)
-    except CompilationError as error:
+    except TilewrightError as error:
         if error.location is None:
             error.location = compilation.frame.location()
         raise
     except RecursionError:
         place = compilation.frame.location()
         raise CompilationError("the kernel is nested too deeply", location=place) from None
-    except Exception as error:
-        error.add_note(f"while compiling {compilation.frame.location()}")
+    except MemoryError:
         raise
+    except Exception as error:
+        raise InternalError("to read the kernel", error, compilation.frame.location()) from error
     types = [ir_type(kind) for _, kind in arguments]
     function = func.FuncOp.create(
         properties={

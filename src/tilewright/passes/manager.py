@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.errors import PassError, TilewrightError
+from tilewright.errors import PassError
+from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
 
@@ -61,7 +62,7 @@ def run_pipeline(
     """Run `passes` on `module` in place.
 
     `verify`: "level" checks the IR once at the end, "each" after every pass, "off" never; IR that does
-    not verify raises PassError naming the pass. `stop_after` is a pass name, or `name:n` for its n-th
+    not verify raises InternalError naming the pass, as does a pass that fails. `stop_after` is a pass name, or `name:n` for its n-th
     run in the pipeline (counted from 1).
     """
     chosen, dropped = without_disabled(passes, disabled)
@@ -69,23 +70,22 @@ def run_pipeline(
     text = str(module) if observer is not None else ""
     for current in chosen:
         start = time.perf_counter()
-        try:
+        with internal_errors(f"in pass {current.name}"):
             current.apply(module, target)
-        except TilewrightError:
-            raise
-        except Exception as error:
-            raise PassError(
-                f"pass {current.name} failed: {type(error).__name__}: {error}"
-            ) from error
         seconds = time.perf_counter() - start
         if observer is not None:
             before, text = text, str(module)
             observer(current.name, seconds, before != text, module)
         if verify == "each":
-            verify_ir(module, current.name)
+            _verify(module, current.name)
     if verify == "level":
-        verify_ir(module, ", ".join(p.name for p in chosen))
+        _verify(module, ", ".join(p.name for p in chosen))
     return PipelineResult(tuple(p.name for p in chosen), dropped)
+
+
+def _verify(module: ModuleOp, after: str) -> None:
+    with internal_errors("to keep its own IR in order"):
+        verify_ir(module, after)
 
 
 def _until(

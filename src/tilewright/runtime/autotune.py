@@ -16,8 +16,9 @@ from typing import Any
 
 from tilewright import config as settings
 from tilewright.errors import AutotuneError, LaunchError
-from tilewright.runtime.heuristics import innermost, parameter_defaults
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.heuristics import parameter_defaults
+from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.tuning import Tuner, TuningTask
 from tilewright.runtime.tuning_config import Config, effective_options
 
@@ -136,6 +137,7 @@ class Autotuner(KernelInterface):
 
     # ---- launching -----------------------------------------------------------------------------
 
+    @user_facing
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch with the chosen configuration, tuning first when the key is new."""
         if warmup:
@@ -174,6 +176,7 @@ class Autotuner(KernelInterface):
             for config in self.prune_configs(kwargs)
         ]
 
+    @user_facing
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> list[Any]:
         """Compile every configuration that pruning leaves; nothing is launched."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
@@ -284,6 +287,7 @@ class Autotuner(KernelInterface):
             )
         return chosen
 
+    @user_facing
     def get_best_config(self, *values: Any) -> Config:
         """The configuration chosen for these values of the key arguments (in `key` order).
 

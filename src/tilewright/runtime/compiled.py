@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.errors import DeviceAssertError, LaunchError, SourceLocation, UnsupportedTarget
+from tilewright.runtime.tracebacks import user_facing
 
 
 class _Stages(Mapping[str, Any]):
@@ -161,6 +162,7 @@ class CompiledKernel:
                 self._launchers[kinds] = found
         return found
 
+    @user_facing
     def run(self, grid: tuple[int, ...], *values: Any) -> None:
         """Launch with runtime arguments only (no constexprs): arrays and numbers, unchecked types."""
         from tilewright.runtime.specialize import array_address, is_array

@@ -20,6 +20,7 @@ from typing import Any
 from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.errors import InternalError, SourceLocation
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
@@ -70,7 +71,23 @@ def _compile(
     machine: TargetInfo,
     backend: Any,
 ) -> Artifact:
-    return backend.compile(_build(kernel, signature, options).module, options, machine)
+    module = _build(kernel, signature, options).module
+    from tilewright.ir.blame import internal_errors
+
+    try:
+        with internal_errors("to compile the kernel"):
+            return backend.compile(module, options, machine)
+    except InternalError as error:
+        if error.location is None:
+            error.location = SourceLocation(
+                kernel.file, kernel.first_line, kernel.column_offset, function=kernel.fn.__name__
+            )
+        off = (*options.disable, *config.current().disabled_passes)
+        if off:
+            error.help = f"these passes were switched off: {', '.join(off)}. If they must run, " + (
+                error.help
+            )
+        raise
 
 
 def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:

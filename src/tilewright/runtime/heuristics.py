@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.runtime.interface import KernelInterface
+from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.tracebacks import user_facing
 
 
 def parameter_defaults(kernel: Any) -> dict[str, Any]:
@@ -14,13 +15,6 @@ def parameter_defaults(kernel: Any) -> dict[str, Any]:
     while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
         kernel = kernel.fn
     return {p.name: p.default for p in getattr(kernel, "params", ()) if p.has_default}
-
-
-def innermost(kernel: Any) -> Any:
-    """The jit function below any stack of autotuners and heuristics."""
-    while (below := getattr(type(kernel), "decorates", None)) is not None:
-        kernel = below.__get__(kernel)
-    return kernel
 
 
 class Heuristics(KernelInterface):
@@ -49,13 +43,26 @@ class Heuristics(KernelInterface):
         """The plain Python function below all decorators."""
         return getattr(innermost(self), "fn", None)
 
+    @user_facing
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         known = {**self._defaults, **dict(zip(self.arg_names, args, strict=False)), **kwargs}
         for name, compute in self.values.items():
-            value = compute(known)
+            value = self._value(name, compute, known)
             kwargs[name] = value
             known[name] = value
         return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    def _value(self, name: str, compute: Callable[..., Any], known: dict[str, Any]) -> Any:
+        try:
+            return compute(known)
+        except KeyError as error:
+            missing = error.args[0] if error.args else None
+            if missing not in self.arg_names or missing in known:
+                raise
+            raise LaunchError(
+                f"no value for '{missing}', which the heuristic for '{name}' reads",
+                help=f"the kernel's parameters are {', '.join(self.arg_names)}",
+            ) from None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("fn", "arg_names", "values"):

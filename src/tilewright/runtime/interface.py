@@ -7,6 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 
+def innermost(kernel: Any) -> Any:
+    """The jit function below any stack of autotuners and heuristics."""
+    while (below := getattr(type(kernel), "decorates", None)) is not None:
+        kernel = below.__get__(kernel)
+    return kernel
+
+
 class KernelInterface:
     """Something that can be launched: `kernel[grid](*args, **options)` calls `run(grid=grid, …)`."""
 

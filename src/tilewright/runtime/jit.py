@@ -19,6 +19,7 @@ from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import Launcher
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
+from tilewright.runtime.tracebacks import user_facing
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 
@@ -102,6 +103,7 @@ class JITFunction(KernelFunction, KernelInterface):
         """Make `function` what the next launches call."""
         self._run = function
 
+    @user_facing
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
         """Compile for these arguments without launching; gives the CompiledKernel."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
@@ -114,6 +116,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     # ---- compiling ---------------------------------------------------------------------------------
 
+    @user_facing
     def compile(
         self,
         signature: Mapping[str, Any] | None = None,
@@ -158,6 +161,7 @@ class JITFunction(KernelFunction, KernelInterface):
             options = Options(**(options or {}))
         return compile_kernel(self, full, options, target)
 
+    @user_facing
     def preload(self, specialization: str | Mapping[str, Any]) -> Any:
         """`compile` with arguments as JSON: {"signature": …, "constexprs": …, "options": …}."""
         data = json.loads(specialization) if isinstance(specialization, str) else specialization

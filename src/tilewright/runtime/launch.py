@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import config
 from tilewright.backends.base import Options
-from tilewright.errors import LaunchError, TilewrightError
+from tilewright.errors import LaunchError
 from tilewright.runtime import options as launch_options
 from tilewright.runtime import specialize
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
-from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -107,7 +107,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         test, variables = config.launch_variables_test()
         scope: dict[str, Any] = {
             "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.classes if code is not None else None),
-            "_tw_error": TilewrightError, "_tw_strip": self.shown,
+            "_tw_error": Exception, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key,
@@ -117,7 +117,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         if code is not None:
             scope.update(code.scope)
         tree = ast.parse(source)
-        _place(tree, self.kernel.definition_line)
+        on_one_line(tree, self.kernel.definition_line)
         exec(compile(tree, self.kernel.file, "exec"), scope)
         return scope[self.name], scope.get("_tw_key")
 
@@ -141,7 +141,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             grid = grid(dict(zip(names, values, strict=True)))
         return grid_extents(grid)
 
-    def shown(self, error: TilewrightError) -> TilewrightError:
+    def shown(self, error: BaseException) -> BaseException:
         """`error` as the user gets it."""
         if isinstance(error, LaunchError) and error.location is None:
             self._locate(error)
@@ -347,11 +347,3 @@ def _is_positional(param: Any) -> bool:
 
 def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:
     entry[1].raise_result(result, grid)
-
-
-def _place(tree: ast.AST, line: int) -> None:
-    """Put all of `tree` on one line of the kernel's file."""
-    for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
-            node.lineno = node.end_lineno = line  # pyright: ignore
-            node.col_offset = node.end_col_offset = -1  # no columns  # pyright: ignore

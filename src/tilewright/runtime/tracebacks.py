@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any, TypeVar, cast
 
 from tilewright import config
-from tilewright.errors import SourceLocation, TilewrightError
+from tilewright.errors import InternalError, SourceLocation, TilewrightError
+from tilewright.runtime.interface import innermost
 
+F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -34,20 +40,88 @@ def caller_location() -> SourceLocation | None:
     return SourceLocation(frame.f_code.co_filename, line, column, end)
 
 
-def without_own_frames(error: TilewrightError) -> TilewrightError:
-    """`error` with this package's frames cut from its traceback, unless the settings keep them."""
+def without_own_frames(error: BaseException) -> BaseException:
+    """`error` with this package's frames cut from its traceback, unless the settings keep them.
+
+    What a user's own function raised (a grid, a heuristic, a hook) is cut too; an error that is
+    neither the user's nor raised on purpose keeps all frames.
+    """
     if config.current().full_traceback:
         return error
-    kept = []
+    traces: list[TracebackType] = []
     trace = error.__traceback__
     while trace is not None:
-        if not _is_own(trace.tb_frame):
-            kept.append(trace)
+        traces.append(trace)
         trace = trace.tb_next
+    ours = isinstance(error, TilewrightError)
+    if not ours and (not traces or _is_own(traces[-1].tb_frame)):
+        return error
     chain: TracebackType | None = None
-    for trace in reversed(kept):
-        chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
+    for trace in reversed(traces):
+        if not _is_own(trace.tb_frame):
+            chain = TracebackType(chain, trace.tb_frame, trace.tb_lasti, trace.tb_lineno)
     error.__traceback__ = chain
+    if not ours:
+        return error
+    if isinstance(error, InternalError):
+        error.__cause__ = None
     if error.__cause__ is None:
         error.__suppress_context__ = True
+    else:
+        without_own_frames(error.__cause__)
     return error
+
+
+def user_facing(method: F) -> F:
+    """A method of a kernel, or of what holds one, that users call: see `at_definition`."""
+    return cast(F, _UserFacing(method))
+
+
+class _UserFacing:
+    """Puts the function of `at_definition` into each instance when it is first asked for."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        functools.update_wrapper(cast(Any, self), method)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self.method
+        kernel = innermost(getattr(instance, "function", instance))
+        shown = self.method.__get__(instance, owner)
+        if hasattr(kernel, "definition_line"):
+            shown = at_definition(shown, kernel)
+        instance.__dict__[self.method.__name__] = shown
+        return shown
+
+
+def at_definition(function: Callable[..., Any], kernel: Any) -> Callable[..., Any]:
+    """`function` for users to call: of this package its tracebacks show only the kernel's `def` line.
+
+    Errors go through the `shown` method of the kernel's launcher.
+    """
+    name, file, line = kernel.fn.__name__, kernel.file, kernel.definition_line
+    source = f"""
+def {name}(*_tw_extra, **_tw_keywords):
+    try:
+        return _tw_function(*_tw_extra, **_tw_keywords)
+    except Exception as _tw_e:
+        _tw_shown = _tw_strip(_tw_e)
+    raise _tw_shown
+"""
+    tree = ast.parse(source)
+    on_one_line(tree, line)
+    scope: dict[str, Any] = {
+        "__name__": kernel.fn.__module__, "_tw_function": function,
+        "_tw_strip": kernel.launcher.shown,
+    }  # fmt: skip
+    exec(compile(tree, file, "exec"), scope)
+    return functools.update_wrapper(scope[name], function)
+
+
+def on_one_line(tree: ast.AST, line: int) -> None:
+    """Put all of `tree` on one line of the kernel's file."""
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = node.end_lineno = line  # pyright: ignore
+            node.col_offset = node.end_col_offset = -1  # no columns  # pyright: ignore

@@ -19,7 +19,7 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
-from tilewright.runtime.heuristics import innermost
+from tilewright.runtime.interface import innermost
 from tilewright.runtime.snapshot import Snapshot
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family

@@ -24,6 +24,7 @@ from tilewright.backends.cpu.cost import program_cost
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
 from tilewright.dialects import tile
+from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
@@ -87,11 +88,13 @@ class CpuBackend:
         cost: float = 0.0,
     ) -> Artifact:
         """Machine code from the vector level."""
-        entry, llvm_module = emit_module(module, target, options.enable_fp_fusion)
-        text = str(llvm_module)
-        parsed = binding.parse_assembly(text)
-        parsed.verify()
-        object_code = machine(target).emit_object(parsed)
+        with internal_errors("to write LLVM IR"):
+            entry, llvm_module = emit_module(module, target, options.enable_fp_fusion)
+            text = str(llvm_module)
+        with internal_errors("to make machine code"):
+            parsed = binding.parse_assembly(text)
+            parsed.verify()
+            object_code = machine(target).emit_object(parsed)
         function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
         scratch: Any = function.attributes["cpu.scratch_bytes"]
         plan = LaunchPlan(

@@ -1,0 +1,52 @@
+"""What goes wrong inside the compiler, told as one error at the kernel line it was about."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.errors import InternalError, PassError, TilewrightError
+from tilewright.ir.location import location_of
+
+
+@contextmanager
+def internal_errors(doing: str) -> Generator[None]:
+    """Turn every exception but those that users cause into an `InternalError`.
+
+    `doing` says what is going on ("in pass vectorize"). The operation at fault, and with it the
+    kernel's line, is the one that the innermost function on the traceback was working on.
+    """
+    try:
+        yield
+    except (InternalError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, TilewrightError) and not isinstance(error, PassError):
+            raise
+        op = operation_at_fault(error)
+        if op is not None and not isinstance(op, ModuleOp):
+            doing = f"{doing}, at {op.name}"
+        location = getattr(error, "location", None) or (op and location_of(op))
+        raise InternalError(doing, error, location) from error
+
+
+def operation_at_fault(error: BaseException) -> Operation | None:
+    """The operation that the innermost function with one was working on when it raised `error`."""
+    frames: list[FrameType] = []
+    trace = error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    for frame in reversed(frames):
+        values = frame.f_locals
+        named = [values[name] for name in ("op", "operation") if name in values]
+        for value in (*named, *values.values()):
+            if isinstance(value, SSAValue):
+                value = value.owner
+            if isinstance(value, Operation) and not isinstance(value, ModuleOp):
+                return value
+    return None
