@@ -145,6 +145,17 @@ class DotBuffersOp(IRDLOperation):
     plan = prop_def(StringAttr)
 
 
+@irdl_op_definition
+class HistogramBuffersOp(IRDLOperation):
+    """`tile.histogram` on rank-1 buffers."""
+
+    name = "cpu.histogram_buffers"
+    source = operand_def(BufferType)
+    mask = opt_operand_def(BufferType)
+    result = operand_def(BufferType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+
 # ---- level 3: vectors -------------------------------------------------------------------------------
 
 
@@ -321,14 +332,14 @@ Cpu = Dialect(
     [
         GroupOp, GroupEndOp, DotOp, ScratchOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
         SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
-        ConcatOp, DotCallOp, FaultIfOp, ArgumentOp,
+        ConcatOp, DotCallOp, FaultIfOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],
 )  # fmt: skip
 
 __all__ = [
     "ArgumentOp", "BoolAttr", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
-    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
+    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
     "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "VectorLoadOp", "VectorStoreOp",
     "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",
 ]  # fmt: skip

@@ -33,7 +33,7 @@ from tilewright.interpreter import registry
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
-from tilewright.interpreter.tiles import dot
+from tilewright.interpreter.tiles import counts, dot
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 
@@ -349,6 +349,15 @@ def _dot_buffers(run: Executor, op: cpu.DotBuffersOp) -> list[Any]:
     return []
 
 
+def _histogram_buffers(run: Executor, op: cpu.HistogramBuffersOp) -> list[Any]:
+    source = run.buffers[run.value(op.source)]
+    mask = None if op.mask is None else run.buffers[run.value(op.mask)]
+    buffer: Any = op.result.type
+    (bins,) = tile.shape_of(buffer.tile)
+    run.buffers[run.value(op.result)] = counts(source, mask, bins).astype(np.int32)
+    return []
+
+
 def _scratch_address(run: Executor, op: cpu.ScratchAddressOp) -> list[Any]:
     if run.scratch is None:
         size = plain(run.function.attributes["cpu.scratch_bytes"])
@@ -426,6 +435,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.ReadOp: _read,
     cpu.WriteOp: _write,
     cpu.DotBuffersOp: _dot_buffers,
+    cpu.HistogramBuffersOp: _histogram_buffers,
     cpu.ScratchAddressOp: _scratch_address,
     cpu.DotCallOp: _dot_call,
     cpu.FaultIfOp: _fault_if,

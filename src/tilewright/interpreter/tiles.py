@@ -90,10 +90,13 @@ def _gather(ctx: Any, attributes: Mapping[str, Any], kinds: Any, source: Any, in
 
 @implements("tile.histogram")
 def _histogram(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, mask: Any) -> Any:
+    return [counts(value, mask, _shape(kinds)[0]).astype(numpy_dtype(kinds[0]))]
+
+
+def counts(value: Any, mask: Any, bins: int) -> np.ndarray:
+    """How often 0 … bins-1 occur in `value`, where `mask` (if any) holds."""
     values = np.asarray(value)[slice(None) if mask is None else mask]
-    bins = _shape(kinds)[0]
-    inside = values[(values >= 0) & (values < bins)]
-    return [np.bincount(inside, minlength=bins).astype(numpy_dtype(kinds[0]))]
+    return np.bincount(values[(values >= 0) & (values < bins)], minlength=bins)
 
 
 # ---- dot --------------------------------------------------------------------------------------------
@@ -153,6 +156,6 @@ def _assert(ctx: Any, attributes: Mapping[str, Any], kinds: Any, condition: Any)
     return []
 
 
-@implements("tile.assume", "tile.barrier")
+@implements("tile.assume", "tile.barrier", "gpu.barrier")
 def _nothing(ctx: Any, attributes: Any, kinds: Any, *values: Any) -> Any:
     return []

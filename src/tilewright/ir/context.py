@@ -15,7 +15,11 @@ from xdsl.ir import Attribute, Dialect, Operation
 from tilewright.ir.upstream import widen_conversions
 
 _UPSTREAM = ("builtin", "func", "arith", "math", "scf", "vector", "memref", "ub")
-_OWN = (("tile", "tilewright.dialects.tile", "Tile"), ("cpu", "tilewright.dialects.cpu", "Cpu"))
+_OWN = (
+    ("tile", "tilewright.dialects.tile", "Tile"),
+    ("cpu", "tilewright.dialects.cpu", "Cpu"),
+    ("gpu", "tilewright.dialects.gpu", "Gpu"),
+)
 _CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB"}
 
 

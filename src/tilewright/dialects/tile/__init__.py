@@ -14,7 +14,14 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanOp, YieldOp
-from tilewright.dialects.tile.base import PtrType, element_of, is_tile, shape_of, with_shape
+from tilewright.dialects.tile.base import (
+    PtrType,
+    element_bytes,
+    element_of,
+    is_tile,
+    shape_of,
+    with_shape,
+)
 from tilewright.dialects.tile.effects import AssertOp, AssumeOp, BarrierOp, HintOp, PrintOp
 from tilewright.dialects.tile.elementwise import (
     BitcastOp,
@@ -111,6 +118,7 @@ __all__ = [
     "Tile",
     "TransOp",
     "YieldOp",
+    "element_bytes",
     "element_of",
     "is_tile",
     "shape_of",

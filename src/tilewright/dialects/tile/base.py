@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    FixedBitwidthType,
     TensorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -44,6 +45,15 @@ def with_shape(element: Attribute, shape: tuple[int, ...] | list[int]) -> Attrib
 def is_tile(value: SSAValue | Attribute) -> bool:
     kind = value.type if isinstance(value, SSAValue) else value
     return isinstance(kind, TensorType)
+
+
+def element_bytes(element: Attribute) -> int:
+    """Bytes one element takes in memory. Raises TypeError for types without a size."""
+    if isinstance(element, PtrType):
+        return 8
+    if isinstance(element, FixedBitwidthType):
+        return max(1, element.bitwidth // 8)
+    raise TypeError(f"no memory size: {element}")
 
 
 def same_shape(op: IRDLOperation, *values: SSAValue | None) -> None:

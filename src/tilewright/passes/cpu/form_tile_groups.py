@@ -143,7 +143,7 @@ class _Partition:
                 v in self.open.tainted or (isinstance(op, REMAPS) and v in self.open.pinned)
                 for v in op.operands
             ):
-                self.open.tainted.add(op.results[0])
+                self.open.tainted.update(op.results)
             return
         space = group_space(op) if has_tiles(op) or isinstance(op, CONTROL) else None
         if space is None and has_tiles(op):

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, start_of
+from tilewright.passes.analysis.edit import end_of, insert_before, position_of, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.buffers import (
     BufferLayout,
@@ -34,6 +34,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     dot_layouts,
     layout_bytes,
     layout_of,
+    row_layout,
 )
 from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.analysis.inplace import coalesce
@@ -98,6 +99,8 @@ class _Planner:
                 self._group(op)
             elif isinstance(op, cpu.DotOp):
                 self._dot(op)
+            elif isinstance(op, tile.HistogramOp):
+                self._histogram(op)
             elif isinstance(op, scf.ForOp):
                 self._for(op)
             elif isinstance(op, scf.IfOp):
@@ -165,7 +168,7 @@ class _Planner:
                 if tile.is_tile(operand):
                     copy.operands[i] = self._read(operand, body, before)
             body.insert_op_before(copy, before)
-            return copy.results[0]
+            return copy.results[position_of(value, maker.results)]
         read = cpu.ReadOp.create(operands=[self._buffer_of(value)], result_types=[value.type])
         read.result.name_hint = value.name_hint
         body.insert_op_before(read, before)
@@ -244,6 +247,19 @@ class _Planner:
         new = cpu.DotBuffersOp.create(
             operands=[lhs, rhs, self._buffer(result)],
             properties={"plan": op.plan},
+            location=op.location,
+        )
+        insert_before(new, op)
+        op.detach()
+        op.drop_all_references()
+
+    def _histogram(self, op: tile.HistogramOp) -> None:
+        tiles = [op.source] if op.mask is None else [op.source, op.mask]
+        operands = [self._operand(v, row_layout(v.type), op) for v in tiles]
+        segments = [1, len(operands) - 1, 1]
+        new = cpu.HistogramBuffersOp.create(
+            operands=[*operands, self._buffer_of(op.result)],
+            properties={"operandSegmentSizes": DenseArrayBase.from_list(i32, segments)},
             location=op.location,
         )
         insert_before(new, op)

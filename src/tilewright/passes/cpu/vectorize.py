@@ -45,6 +45,7 @@ from tilewright.passes.cpu.nest.dead_lanes import (
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.guards import hazards, safe_condition
+from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
@@ -106,6 +107,8 @@ class _Lowering:
                 self._group(op)
             elif isinstance(op, cpu.DotBuffersOp):
                 self._dot(op)
+            elif isinstance(op, cpu.HistogramBuffersOp):
+                self._histogram(op)
         for op in list(self.entry.ops):
             if isinstance(op, cpu.ScratchOp):
                 op.detach()
@@ -174,6 +177,11 @@ class _Lowering:
         )
         if batch > 1:
             inner.yield_values([])
+        self._replace(op, block, [])
+
+    def _histogram(self, op: cpu.HistogramBuffersOp) -> None:
+        block = Block()
+        emit_histogram(Emitter(block, op.location), op, self.addresses.__getitem__)
         self._replace(op, block, [])
 
     # ---- groups ----

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
 
 
@@ -82,15 +82,6 @@ def tile_of(buffer: SSAValue) -> Attribute:
     if not isinstance(kind, cpu.BufferType):
         raise TypeError(f"no buffer: {kind}")
     return kind.tile
-
-
-def element_bytes(element: Attribute) -> int:
-    """Bytes one element takes in memory."""
-    if isinstance(element, tile.PtrType):
-        return 8
-    if isinstance(element, FixedBitwidthType):
-        return max(1, element.bitwidth // 8)
-    raise TypeError(f"no memory size: {element}")
 
 
 def batch_of(kind: Attribute, layout: BufferLayout) -> int:

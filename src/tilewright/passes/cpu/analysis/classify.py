@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 
-REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp)
+REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.SplitOp)
 """Operations that only change which index an element has."""
 
 _VIRTUAL_SOURCES = (tile.ArangeOp, tile.SplatOp)

@@ -41,8 +41,8 @@ class BufferBounds:
         self._writers: dict[SSAValue, int] = {}
         self._bounds: dict[SSAValue, SSAValue] = {}
         for op in function_block.walk():
-            if isinstance(op, cpu.WriteOp | cpu.DotBuffersOp):
-                target = op.buffer if isinstance(op, cpu.WriteOp) else op.acc
+            if isinstance(op, cpu.WriteOp | cpu.DotBuffersOp | cpu.HistogramBuffersOp):
+                target = op.operands[-1]  # an accumulator is the last operand, too
                 self._writers[target] = self._writers.get(target, 0) + 1
 
     def get(self, buffer: SSAValue) -> SSAValue | None:
@@ -104,7 +104,8 @@ def _group_of(op: Operation) -> Operation | None:
 def _buffers_read(op: Operation) -> list[SSAValue]:
     if isinstance(op, cpu.ReadOp):
         return [op.buffer]
-    return list(op.operands) if isinstance(op, cpu.DotBuffersOp) else []
+    whole = isinstance(op, cpu.DotBuffersOp | cpu.HistogramBuffersOp)
+    return list(op.operands) if whole else []
 
 
 def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | None:

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.cpu.analysis.buffers import element_bytes
+from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.analysis.hazards import (
     GUARD,

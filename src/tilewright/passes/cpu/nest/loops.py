@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of, tile_of
+from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, LOADS, is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.nest import memory, reductions

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.cpu.analysis.buffers import element_bytes, layout_of, tile_of
+from tilewright.dialects.tile import element_bytes
+from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
 from tilewright.passes.cpu.nest.coordinates import Coordinates, lanes_at

@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of, position_of
-from tilewright.passes.cpu.analysis.buffers import element_bytes, tile_of
+from tilewright.passes.cpu.analysis.buffers import tile_of
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import DotPlan

@@ -1,0 +1,22 @@
+"""The passes that take tile IR to tiles with layouts on an NVIDIA GPU, in order."""
+
+from __future__ import annotations
+
+from tilewright.passes.base import Pass
+from tilewright.passes.pipeline import shared_passes
+
+
+def nvidia_passes() -> tuple[Pass, ...]:
+    """Tile IR as the front end writes it -> tiles in registers and shared memory."""
+    from tilewright.passes.cse import Cse
+    from tilewright.passes.gpu.assign_layouts import AssignLayouts
+    from tilewright.passes.gpu.select_mma import SelectMma
+    from tilewright.passes.licm import Licm
+
+    return (
+        *shared_passes(),
+        SelectMma(),
+        AssignLayouts(),
+        Cse(),
+        Licm(),  # what assign-layouts made again inside loops
+    )

@@ -1,0 +1,9 @@
+"""Where the elements of a tile are: registers, lanes and warps, or addresses in shared memory.
+
+One type for all of it, `Layout` = repeat × linear; see `layout.py`. Pure Python, no IR: passes,
+code generation, the interpreter and the tests all ask the same functions.
+"""
+
+from tilewright.layouts.layout import Layout, parse_layout
+
+__all__ = ["Layout", "parse_layout"]

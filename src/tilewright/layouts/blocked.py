@@ -1,0 +1,55 @@
+"""Blocked layouts: each thread a run of consecutive elements, threads and warps side by side."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.layouts.layout import Layout, Vector
+
+LANE_BITS = 5
+
+
+@lru_cache(maxsize=4096)
+def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) -> Layout:
+    """A layout of `shape` in which a thread holds `run` consecutive elements along `order[0]`.
+
+    `order`: dimensions, the most contiguous first (default: last dimension first). Lanes follow
+    along that dimension, then the next; then warps. What does not fit repeats (a small tile is held
+    by several threads); what is left over are further registers. Extents need be powers of two
+    times a repeat.
+    """
+    rank = len(shape)
+    order = order or tuple(reversed(range(rank)))
+    repeat = tuple(s // (s & -s) for s in shape)
+    left = [s & -s for s in shape]
+    start = [1] * rank
+    zero = (0,) * rank
+
+    def take(dim: int) -> Vector:
+        vector = tuple(start[d] if d == dim else 0 for d in range(rank))
+        start[dim] *= 2
+        left[dim] //= 2
+        return vector
+
+    def take_any() -> Vector:
+        for dim in order:
+            if left[dim] > 1:
+                return take(dim)
+        return zero
+
+    registers = []
+    while run > 1 and left[order[0]] > 1:
+        registers.append(take(order[0]))
+        run //= 2
+    lanes = [take_any() for _ in range(LANE_BITS)]
+    bases = [take_any() for _ in range((warps - 1).bit_length())]
+    for dim in order:
+        while left[dim] > 1:
+            registers.append(take(dim))
+    return Layout(
+        shape,
+        tuple(registers),
+        tuple(lanes),
+        tuple(bases),
+        repeat if max(repeat, default=1) > 1 else (),
+    )

@@ -1,0 +1,268 @@
+"""`Layout`: which thread holds which element of a tile, in which of its registers.
+
+A layout is a linear map over GF(2) (Linear Layouts, arXiv 2505.23819) from the bits of a hardware
+index - register, lane (5 bits) and warp - to the coordinates of a power-of-two block, times a
+`repeat`: the block is laid side by side an integer number of times along each dimension, and the
+copies are further registers (a tile of 192 rows is 3 × 64). The coordinates of an element are the
+exclusive or of the basis vectors of all set index bits, plus the offset of its copy.
+
+Blocked layouts, the fragments of `mma` and `wgmma`, and layouts with a dimension dropped, added or
+permuted are all values of this one type. A basis vector that is zero means that the bit holds a copy
+of the same element (broadcasting).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A distributed layout of a tile of `shape` (elements a dimension).
+
+    `registers`, `lanes`, `warps`: basis vectors, least significant bit first. `repeat`: copies of
+    the block a dimension; `shape[d] = repeat[d] * block extent`, the extent a power of two.
+    """
+
+    shape: Vector
+    registers: tuple[Vector, ...]
+    lanes: tuple[Vector, ...]
+    warps: tuple[Vector, ...]
+    repeat: Vector = ()
+
+    # ---- size ----
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def repeats(self) -> Vector:
+        """`repeat` with its default (1 everywhere) filled in."""
+        return self.repeat or (1,) * self.rank
+
+    @property
+    def block(self) -> Vector:
+        """Extents of the linear part."""
+        return tuple(s // r for s, r in zip(self.shape, self.repeats, strict=True))
+
+    @property
+    def warp_count(self) -> int:
+        return 1 << len(self.warps)
+
+    @property
+    def registers_per_thread(self) -> int:
+        size = 1 << len(self.registers)
+        for r in self.repeats:
+            size *= r
+        return size
+
+    # ---- coordinates ----
+
+    @cached_property
+    def register_offsets(self) -> tuple[Vector, ...]:
+        """What each register adds to the coordinates of its thread (by exclusive or inside the
+        block; the offset of a copy is a multiple of the block's extent, so it may be or-ed too)."""
+        inside = [
+            _combine(self.registers, index, self.rank) for index in range(1 << len(self.registers))
+        ]
+        copies = product(*(range(r) for r in self.repeats))
+        return tuple(
+            tuple(c * e + v for c, e, v in zip(copy, self.block, vector, strict=True))
+            for copy in copies
+            for vector in inside
+        )
+
+    @cached_property
+    def register_of(self) -> dict[Vector, int]:
+        """The first register with a given offset."""
+        found: dict[Vector, int] = {}
+        for index, offset in enumerate(self.register_offsets):
+            found.setdefault(offset, index)
+        return found
+
+    def coordinates(self, register: int, lane: int, warp: int) -> Vector:
+        """Coordinates of the element in a register of a thread."""
+        thread = self.thread_offset(lane, warp)
+        copy = self.register_offsets[register]
+        return tuple(
+            (c - c % e) + ((c % e) ^ t) for c, t, e in zip(copy, thread, self.block, strict=True)
+        )
+
+    def thread_offset(self, lane: int, warp: int) -> Vector:
+        """What lane and warp contribute to the coordinates."""
+        a = _combine(self.lanes, lane, self.rank)
+        b = _combine(self.warps, warp, self.rank)
+        return tuple(x ^ y for x, y in zip(a, b, strict=True))
+
+    @cached_property
+    def adds_up(self) -> bool:
+        """Whether register and thread contributions have no bit in common, so that their sum (and
+        with it an address) splits into a part of the thread and constants."""
+        return all(
+            not (_mask(self.registers, d) & _mask(self.lanes + self.warps, d))
+            for d in range(self.rank)
+        )
+
+    # ---- copies of one element ----
+
+    def replicated(self, kind: str) -> tuple[int, ...]:
+        """Index bits of `kind` ("registers", "lanes" or "warps") along which elements repeat.
+
+        A bit counts when its vector is in the span of those before it (registers, then lanes, then
+        warps), so holding the counted bits at 0 leaves exactly one copy of each element.
+        """
+        return self._replicated[kind]
+
+    @cached_property
+    def _replicated(self) -> dict[str, tuple[int, ...]]:
+        pivots: dict[int, int] = {}
+        result = {}
+        for kind in ("registers", "lanes", "warps"):
+            redundant = []
+            for bit, vector in enumerate(getattr(self, kind)):
+                if not _insert(pivots, self._flat(vector)):
+                    redundant.append(bit)
+            result[kind] = tuple(redundant)
+        return result
+
+    def _flat(self, vector: Vector) -> int:
+        """Block coordinates as one integer (row-major)."""
+        value = 0
+        for coordinate, extent in zip(vector, self.block, strict=True):
+            value = value * extent + coordinate
+        return value
+
+    @cached_property
+    def covers(self) -> bool:
+        """Whether every element of the tile is somewhere."""
+        pivots: dict[int, int] = {}
+        for vector in (*self.registers, *self.lanes, *self.warps):
+            _insert(pivots, self._flat(vector))
+        size = 1
+        for extent in self.block:
+            size *= extent
+        return 1 << len(pivots) == size
+
+    # ---- other shapes ----
+
+    def drop(self, axis: int) -> Layout:
+        """The layout of a tile without `axis` (of a reduction's result): equal registers join."""
+        return self._map(
+            lambda v: v[:axis] + v[axis + 1 :],
+            self.shape[:axis] + self.shape[axis + 1 :],
+            self.repeats[:axis] + self.repeats[axis + 1 :],
+        )
+
+    def insert(self, axis: int) -> Layout:
+        """The layout with a dimension of extent 1 added at `axis`."""
+        return self._map(
+            lambda v: (*v[:axis], 0, *v[axis:]),
+            (*self.shape[:axis], 1, *self.shape[axis:]),
+            (*self.repeats[:axis], 1, *self.repeats[axis:]),
+        )
+
+    def permute(self, order: Vector) -> Layout:
+        """The layout of a tile with dimensions permuted: new dimension d is old `order[d]`."""
+        return self._map(
+            lambda v: tuple(v[d] for d in order),
+            tuple(self.shape[d] for d in order),
+            tuple(self.repeats[d] for d in order),
+        )
+
+    def flatten_axis(self, axis: int) -> Layout:
+        """The layout with the extent of `axis` made 1 (the source of a broadcast along it)."""
+        return self._map(
+            lambda v: (*v[:axis], 0, *v[axis + 1 :]),
+            (*self.shape[:axis], 1, *self.shape[axis + 1 :]),
+            (*self.repeats[:axis], 1, *self.repeats[axis + 1 :]),
+        )
+
+    def reshape(self, shape: Vector) -> Layout | None:
+        """The same elements under another shape (row-major); None when copies are in the way."""
+        if any(r != 1 for r in self.repeats):
+            return None
+
+        def split(vector: Vector) -> Vector:
+            flat, result = self._flat(vector), []
+            for extent in reversed(shape):
+                result.append(flat % extent)
+                flat //= extent
+            return tuple(reversed(result))
+
+        return self._map(split, shape, (1,) * len(shape))
+
+    def _map(self, change, shape: Vector, repeat: Vector) -> Layout:  # type: ignore[no-untyped-def]
+        registers = tuple(v for v in map(change, self.registers) if any(v))
+        return Layout(
+            shape,
+            registers,
+            tuple(map(change, self.lanes)),
+            tuple(map(change, self.warps)),
+            repeat if any(r != 1 for r in repeat) else (),
+        )
+
+    # ---- text ----
+
+    def __str__(self) -> str:
+        parts = [
+            f"{name}[{' '.join(','.join(map(str, v)) for v in vectors)}]"
+            for name, vectors in (("r", self.registers), ("l", self.lanes), ("w", self.warps))
+        ]
+        if self.repeat:
+            parts.append(f"x[{','.join(map(str, self.repeat))}]")
+        return " ".join(["x".join(map(str, self.shape)), *parts])
+
+
+_TEXT = re.compile(r"([\dx]+) r\[(.*?)\] l\[(.*?)\] w\[(.*?)\](?: x\[(.*?)\])?")
+
+
+@lru_cache(maxsize=4096)
+def parse_layout(text: str) -> Layout:
+    """The layout that `str` wrote. Raises ValueError for other text."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a layout: {text!r}")
+    shape, registers, lanes, warps, repeat = match.groups()
+    return Layout(
+        tuple(map(int, shape.split("x"))),
+        _vectors(registers),
+        _vectors(lanes),
+        _vectors(warps),
+        tuple(map(int, repeat.split(","))) if repeat else (),
+    )
+
+
+def _vectors(text: str) -> tuple[Vector, ...]:
+    return tuple(tuple(map(int, part.split(","))) for part in text.split())
+
+
+def _combine(basis: tuple[Vector, ...], index: int, rank: int) -> Vector:
+    total = [0] * rank
+    for bit, vector in enumerate(basis):
+        if index >> bit & 1:
+            total = [a ^ b for a, b in zip(total, vector, strict=True)]
+    return tuple(total)
+
+
+def _mask(vectors: tuple[Vector, ...], dim: int) -> int:
+    mask = 0
+    for vector in vectors:
+        mask |= vector[dim]
+    return mask
+
+
+def _insert(pivots: dict[int, int], value: int) -> bool:
+    """Add a vector to an echelon basis over GF(2); False when it is in the span already."""
+    while value:
+        top = value.bit_length() - 1
+        if top not in pivots:
+            pivots[top] = value
+            return True
+        value ^= pivots[top]
+    return False

@@ -1,0 +1,1 @@
+"""Passes for GPUs: layouts, shared memory, tensor cores, pipelines."""

@@ -1,0 +1,83 @@
+"""How the threads of a program should share out a load or a store."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import blocked
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.emit import constant_int
+
+WIDEST = 16
+"""Bytes that one thread moves with one instruction."""
+
+View = tile.LoadViewOp | tile.StoreViewOp
+
+
+def accessed(op: Operation) -> SSAValue:
+    """The tile that a load gives or a store takes."""
+    return op.results[0] if op.results else op.value  # type: ignore[attr-defined]
+
+
+def contiguous_dim(op: View) -> int | None:
+    """The dimension along which neighbours are neighbours in memory."""
+    kinds = tile.view_kinds(op)
+    shape = tile.shape_of(accessed(op))
+    found = [
+        d
+        for d, stride in enumerate(op.strides)
+        if kinds[d] in ("strided", "wrapped") and constant_int(stride) == 1 and shape[d] > 1
+    ]
+    return found[-1] if found else None
+
+
+def run_length(op: View, known: Divisibility) -> int:
+    """Elements along the contiguous dimension that one aligned access may take (a power of two)."""
+    dim = contiguous_dim(op)
+    if dim is None:
+        return 1
+    size = tile.element_bytes(tile.element_of(accessed(op)))
+    align = known.of(op.base)
+    kinds = tile.view_kinds(op)
+    shape = tile.shape_of(accessed(op))
+    starts = iter(zip(op.starts, op.sizes, strict=True))
+    for d, (kind, stride) in enumerate(zip(kinds, op.strides, strict=True)):
+        start_size = next(starts) if kind == "wrapped" else None
+        if kind == "indexed":
+            return 1
+        if d != dim and shape[d] > 1:
+            align = min(align, known.of(stride) * size)
+        if start_size is not None:
+            start, extent = start_size
+            if d == dim:
+                align = min(align, known.of(start) * size, known.of(extent) * size)
+            else:
+                align = min(align, known.of(stride) * size)
+    run = min(WIDEST, align) // size
+    return max(1, min(run, shape[dim] & -shape[dim]))
+
+
+def access_layout(op: Operation, known: Divisibility, warps: int) -> Layout:
+    """The layout in which `op` is done with the fewest and widest memory transactions."""
+    shape = tile.shape_of(accessed(op))
+    order = list(reversed(range(len(shape))))
+    run = 1
+    if isinstance(op, View):
+        dim = contiguous_dim(op)
+        if dim is not None:
+            order.remove(dim)
+            order.insert(0, dim)
+            run = run_length(op, known)
+    share = max(1, prod(shape) // (32 * warps))
+    while run > share:
+        run //= 2
+    return blocked(shape, warps, run, tuple(order))
+
+
+def default_layout(shape: tuple[int, ...], warps: int) -> Layout:
+    """For tiles that no access decides on."""
+    return blocked(shape, warps, max(1, min(4, prod(shape) // (32 * warps))))

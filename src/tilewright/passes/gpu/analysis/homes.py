@@ -1,0 +1,212 @@
+"""The home of a tile: the layout in which the operation that makes it works best.
+
+Accesses want neighbouring addresses in neighbouring lanes, tensor cores prescribe fragments, the
+rest follows its operands. Tiles that cost nothing to make anywhere (constants, aranges, masks) have
+no home, nor do changes of shape: they take the layout their user asks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import blocked
+from tilewright.layouts.fragments import INSTRUCTIONS, arrange, batched
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.edit import end_of, position_of
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.gpu.analysis.accesses import access_layout, default_layout
+from tilewright.passes.gpu.select_mma import instruction_of
+
+REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
+"""Operations whose result is the source under other coordinates."""
+_EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
+
+
+def is_free(value: SSAValue) -> bool:
+    """Whether a tile is cheaper to make again than to move: constants, aranges, and integer and
+    pointer arithmetic on such."""
+    op = value.owner
+    if isinstance(op, Block):
+        return False
+    if isinstance(op, tile.ArangeOp | tile.SplatOp):
+        return True
+    if isinstance(op, REMAPS) or (
+        is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
+    ):
+        return all(not tile.is_tile(v) or is_free(v) for v in op.operands)
+    return False
+
+
+class Homes:
+    """Homes of the tiles of one function; `of` gives None for tiles without one."""
+
+    def __init__(self, function: FuncOp, warps: int) -> None:
+        self.warps = warps
+        self.known = Divisibility()
+        self._homes: dict[SSAValue, Layout | None] = {}
+        self._block(function.body.block)
+
+    def of(self, value: SSAValue) -> Layout | None:
+        """The home of a tile, looking through changes of shape where they keep one."""
+        if value in self._homes:
+            return self._homes[value]
+        op = value.owner
+        if isinstance(op, tile.ExpandDimsOp) and (found := self.of(op.source)) is not None:
+            return found.insert(op.axis.value.data)
+        if isinstance(op, tile.TransOp) and (found := self.of(op.source)) is not None:
+            return found.permute(op.permutation)
+        if isinstance(op, tile.ReshapeOp) and (found := self.of(op.source)) is not None:
+            return found.reshape(tile.shape_of(value))
+        if isinstance(op, tile.HintOp):
+            return self.of(op.source)
+        return None
+
+    def default(self, value: SSAValue) -> Layout:
+        """The home, or a layout for tiles that have none."""
+        return self.of(value) or default_layout(tile.shape_of(value), self.warps)
+
+    # ---- the walk ----
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, scf.ForOp):
+                self._for(op)
+            elif isinstance(op, scf.WhileOp):
+                self._while(op)
+            elif isinstance(op, scf.IfOp):
+                self._if(op)
+            else:
+                self._visit(op)
+
+    def _visit(self, op: Operation) -> None:
+        tiles = [r for r in op.results if tile.is_tile(r)]
+        if not tiles or isinstance(op, REMAPS) or all(is_free(r) for r in tiles):
+            return
+        for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
+            self._homes[result] = layout
+
+    def _layouts(self, op: Operation, tiles: list[Any]) -> list[Layout]:
+        if isinstance(op, tile.LoadOp | tile.LoadViewOp):
+            return [access_layout(op, self.known, self.warps)]
+        if isinstance(op, tile.DotOp):
+            return [accumulator_layout(op, self.warps)]
+        if isinstance(op, tile.ReduceOp):
+            return [self.reduced(op).drop(op.axis.value.data)] * len(tiles)
+        if isinstance(op, tile.ScanOp):
+            return [scan_layout(op, self.warps)] * len(tiles)
+        if isinstance(op, tile.JoinOp):
+            return [joined(self.default(op.lhs))]
+        if isinstance(op, tile.SplitOp):
+            return [
+                split_source(self.default(op.source), self.warps).drop(
+                    len(tile.shape_of(op.source)) - 1
+                )
+            ] * 2
+        same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
+        homes = [h for v in same if (h := self.of(v)) is not None]
+        return [homes[0] if homes else default_layout(tile.shape_of(tiles[0]), self.warps)] * len(
+            tiles
+        )
+
+    def reduced(self, op: tile.ReduceOp) -> Layout:
+        """The layout in which the inputs of a reduction are combined."""
+        homes = [h for v in op.inputs if (h := self.of(v)) is not None]
+        return homes[0] if homes else default_layout(tile.shape_of(op.inputs[0]), self.warps)
+
+    # ---- control flow ----
+
+    def _for(self, op: scf.ForOp) -> None:
+        body = op.body.block
+        carried = [
+            (init, arg, result)
+            for init, arg, result in zip(op.iter_args, body.args[1:], op.results, strict=True)
+            if tile.is_tile(arg)
+        ]
+        for init, arg, _ in carried:
+            self._homes[arg] = self.of(init)
+        for _ in range(2):  # what a loop yields may decide what it carries
+            self._block(body)
+            for _, arg, result in carried:
+                yielded = self.of(end_of(body).operands[position_of(result, op.results)])
+                self._homes[arg] = yielded or self._homes[arg]
+        for _, arg, result in carried:
+            self._homes[arg] = self._homes[arg] or default_layout(tile.shape_of(arg), self.warps)
+            self._homes[result] = self._homes[arg]
+        self._block(body)
+
+    def _if(self, op: scf.IfOp) -> None:
+        for region in op.regions:
+            if region.blocks:
+                self._block(region.block)
+        for i, result in enumerate(op.results):
+            if tile.is_tile(result):
+                ends = [self.of(end_of(r.block).operands[i]) for r in op.regions]
+                found = next((e for e in ends if e is not None), None)
+                self._homes[result] = found or default_layout(tile.shape_of(result), self.warps)
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        for init, arg in zip(op.arguments, before.args, strict=True):
+            if tile.is_tile(arg):
+                self._homes[arg] = self.default(init)
+        self._block(before)
+        for i, (arg, result) in enumerate(zip(after.args, op.results, strict=True)):
+            if tile.is_tile(arg):
+                home = self.default(end_of(before).operands[i + 1])
+                self._homes[arg] = self._homes[result] = home
+        self._block(after)
+
+
+# ---- layouts that operations prescribe ------------------------------------------------------------
+
+
+def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
+    """Layouts of A, B and the accumulator of a dot on tensor cores."""
+    instruction = INSTRUCTIONS[instruction_of(op)]
+    *batch, m, k = tile.shape_of(op.lhs)
+    n = tile.shape_of(op.rhs)[-1]
+    where = arrange(instruction, m, n, warps)
+    layouts = (where.left(m, k), where.right(k, n), where.accumulator(m, n))
+    if batch:
+        layouts = tuple(batched(layout, batch[0]) for layout in layouts)  # type: ignore[assignment]
+    return layouts
+
+
+def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
+    """The layout of a dot's result."""
+    if instruction_of(op) != "fma":
+        return dot_layouts(op, warps)[2]
+    shape = tile.shape_of(op.result)
+    total = 1
+    for extent in shape:
+        total *= extent
+    return blocked(shape, warps, max(1, min(4, total // (32 * warps))))
+
+
+def scan_layout(op: tile.ScanOp, warps: int) -> Layout:
+    """Each thread a run along the axis, then lanes, then warps: what a scan combines in order."""
+    shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
+    order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
+    threads = 32 * warps
+    return blocked(shape, warps, max(1, shape[axis] // threads), order)
+
+
+def joined(source: Layout) -> Layout:
+    """Two tiles of `source` side by side along a new last dimension, both in one thread."""
+    wide = source.insert(source.rank)
+    last = (*(0 for _ in source.shape), 1)
+    return Layout((*source.shape, 2), (last, *wide.registers), wide.lanes, wide.warps, wide.repeat)
+
+
+def split_source(source: Layout, warps: int) -> Layout:
+    """A layout in which a thread has both elements along the last dimension (of extent 2)."""
+    last = (*(0 for _ in source.shape[1:]), 1)
+    if last in source.registers:
+        return source
+    return joined(default_layout(source.shape[:-1], warps))

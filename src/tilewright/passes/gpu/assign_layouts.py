@@ -1,0 +1,327 @@
+"""`assign-layouts`: decide which thread holds which element of every tile.
+
+Each operation gets its operands in the layout in which it works best (its home, `analysis/homes`):
+accesses with neighbouring addresses in neighbouring lanes, dots in the fragments of the tensor
+cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert` moves it; tiles
+that cost nothing (aranges, masks, constants) are made again instead.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+          func.return
+        }
+
+Relies on `raise-access` (structured accesses say along which dimension they are contiguous) and
+`select-mma`. Guarantees: every tile type carries a layout, and an operation's operands and results
+are in layouts that its lowering takes as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
+from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import View, access_layout, contiguous_dim
+from tilewright.passes.gpu.analysis.homes import (
+    REMAPS,
+    Homes,
+    accumulator_layout,
+    dot_layouts,
+    is_free,
+    scan_layout,
+    split_source,
+)
+from tilewright.passes.gpu.select_mma import instruction_of
+
+WARPS = "gpu.warps"
+
+
+@dataclass(frozen=True)
+class AssignLayouts(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "assign-layouts"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Assigner(function).run()
+
+
+def warps_of(function: FuncOp) -> int:
+    """Warps of a program (the attribute `gpu.warps`; 4 without it)."""
+    given = function.attributes.get(WARPS)
+    return given.value.data if isinstance(given, IntegerAttr) else 4
+
+
+class _Assigner:
+    def __init__(self, function: FuncOp) -> None:
+        self.function = function
+        self.warps = warps_of(function)
+        self.homes = Homes(function, self.warps)
+        self._made: dict[tuple[SSAValue, Layout, Block], SSAValue] = {}
+
+    def run(self) -> None:
+        self._walk(self.function.body.block)
+        erase_dead(self.function.body.block)
+
+    def _walk(self, block: Block) -> None:
+        for op in list(block.ops):
+            match op:
+                case scf.ForOp():
+                    self._for(op)
+                case scf.IfOp():
+                    self._if(op)
+                case scf.WhileOp():
+                    self._while(op)
+                case _:
+                    self._visit(op)
+
+    # ---- one operation ----
+
+    def _visit(self, op: Operation) -> None:
+        results = [r for r in op.results if tile.is_tile(r)]
+        if results and (isinstance(op, REMAPS) or all(is_free(r) for r in results)):
+            return  # made where it is wanted
+        match op:
+            case tile.StoreViewOp() | tile.StoreOp():
+                self._store(op)
+            case tile.LoadViewOp():
+                self._view_operands(op, self.homes.default(op.result))
+            case tile.DotOp():
+                self._dot(op)
+            case tile.ReduceOp():
+                self._all_operands(op, self.homes.reduced(op))
+            case tile.ScanOp():
+                self._all_operands(op, scan_layout(op, self.warps))
+            case tile.JoinOp():
+                self._all_operands(op, self.homes.default(op.lhs))
+            case tile.SplitOp():
+                self._all_operands(op, split_source(self.homes.default(op.source), self.warps))
+            case tile.CatOp() | tile.GatherOp() | tile.HistogramOp():
+                for i, value in enumerate(op.operands):
+                    self._operand(op, i, self.homes.default(value))
+            case _:
+                self._same_layout(op, results)
+        for result in results:
+            self._set(result, self.homes.default(result))
+
+    def _same_layout(self, op: Operation, results: list[Any]) -> None:
+        """Lane by lane: all tiles of one shape in one layout."""
+        tiles = [*results, *(v for v in op.operands if tile.is_tile(v))]
+        if not tiles:
+            return
+        homes = [self.homes.of(v) for v in tiles]
+        layout = next((h for h in homes if h is not None), None) or self.homes.default(tiles[0])
+        self._all_operands(op, layout)
+
+    def _all_operands(self, op: Operation, layout: Layout) -> None:
+        for i, value in enumerate(op.operands):
+            if tile.is_tile(value) and tile.shape_of(value) == layout.shape:
+                self._operand(op, i, layout)
+
+    def _operand(self, op: Operation, index: int, layout: Layout) -> None:
+        value = op.operands[index]
+        if tile.is_tile(value):
+            op.operands[index] = self.want(value, layout, op)
+
+    def _view_operands(self, op: View, layout: Layout) -> None:
+        indexed = [d for d, kind in enumerate(tile.view_kinds(op)) if kind == "indexed"]
+        lines = {value: d for value, d in zip(op.indices, indexed, strict=True)}
+        for i, value in enumerate(op.operands):
+            if value in lines and tile.shape_of(value) != layout.shape:
+                self._operand(op, i, _line(layout, lines[value]))
+            elif tile.is_tile(value):
+                self._operand(op, i, layout)
+
+    def _store(self, op: tile.StoreViewOp | tile.StoreOp) -> None:
+        if not tile.is_tile(op.value):
+            return
+        best = access_layout(op, self.homes.known, self.warps)
+        home = self.homes.of(op.value)
+        layout = home if home is not None and _as_good(op, home, best) else best
+        if isinstance(op, tile.StoreViewOp):
+            self._view_operands(op, layout)
+        else:
+            self._all_operands(op, layout)
+
+    def _dot(self, op: tile.DotOp) -> None:
+        if instruction_of(op) == "fma":  # operands pass through shared memory, in any layout
+            for i, value in enumerate((op.lhs, op.rhs)):
+                self._operand(op, i, self.homes.default(value))
+            self._operand(op, 2, accumulator_layout(op, self.warps))
+            return
+        for i, layout in enumerate(dot_layouts(op, self.warps)):
+            self._operand(op, i, layout)
+
+    # ---- control flow ----
+
+    def _for(self, op: scf.ForOp) -> None:
+        body = op.body.block
+        for i, arg in enumerate(body.args[1:]):
+            if tile.is_tile(arg):
+                layout = self.homes.default(arg)
+                self._operand(op, i + 3, layout)
+                self._set(arg, layout)
+                self._set(op.results[i], layout)
+        self._walk(body)
+        end = end_of(body)
+        for i, arg in enumerate(body.args[1:]):
+            if tile.is_tile(arg):
+                self._operand(end, i, self.homes.default(arg))
+
+    def _if(self, op: scf.IfOp) -> None:
+        for region in op.regions:
+            if region.blocks:
+                self._walk(region.block)
+                for i, result in enumerate(op.results):
+                    if tile.is_tile(result):
+                        self._operand(end_of(region.block), i, self.homes.default(result))
+        for result in op.results:
+            if tile.is_tile(result):
+                self._set(result, self.homes.default(result))
+
+    def _while(self, op: scf.WhileOp) -> None:
+        before, after = op.before_region.block, op.after_region.block
+        for i, arg in enumerate(before.args):
+            if tile.is_tile(arg):
+                self._operand(op, i, self.homes.default(arg))
+                self._set(arg, self.homes.default(arg))
+        self._walk(before)
+        for i, arg in enumerate(after.args):
+            if tile.is_tile(arg):
+                self._operand(end_of(before), i + 1, self.homes.default(arg))
+                self._set(arg, self.homes.default(arg))
+                self._set(op.results[i], self.homes.default(arg))
+        self._walk(after)
+        for i, arg in enumerate(before.args):
+            if tile.is_tile(arg):
+                self._operand(end_of(after), i, self.homes.default(arg))
+
+    # ---- a tile in a layout ----
+
+    @staticmethod
+    def _set(value: SSAValue, layout: Layout) -> None:
+        value._type = gpu.laid_out(tile.element_of(value), layout)
+
+    def want(self, value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
+        """`value` in `layout`, available before `user`."""
+        if gpu.layout_of(value) == layout:
+            return value
+        key = (value, layout, user.parent)
+        if key not in self._made:
+            self._made[key] = self._make(value, layout, user)  # type: ignore[index]
+        return self._made[key]  # type: ignore[index]
+
+    def _make(self, value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
+        op = value.owner
+        if isinstance(op, Operation) and is_free(value):
+            return self._clone(op, value, [layout] * len(op.operands), layout, user)
+        if isinstance(op, REMAPS) and (source := _source_layout(op, layout)) is not None:
+            return self._clone(op, value, [source], layout, user)
+        if gpu.layout_of(value) is None and isinstance(op, Operation):
+            home = self.homes.default(value)
+            if home != layout:  # a change of shape that no layout of the source gives
+                value = self.want(value, home, user)
+            else:
+                return self._clone(op, value, [self._scattered(op)], layout, user)
+        convert = gpu.ConvertOp.create(
+            operands=[value],
+            result_types=[gpu.laid_out(tile.element_of(value), layout)],
+            location=user.location,
+        )
+        insert_before(convert, user)
+        return convert.result
+
+    def _scattered(self, op: Operation) -> Layout:
+        return self.homes.default(op.operands[0])
+
+    def _clone(
+        self, op: Operation, value: SSAValue, layouts: list[Layout], layout: Layout, user: Operation
+    ) -> SSAValue:
+        if isinstance(op, REMAPS):
+            layouts = [_source_layout(op, layout) or layouts[0]]
+        operands = [
+            self.want(v, wanted, user) if tile.is_tile(v) else v
+            for v, wanted in zip(op.operands, layouts, strict=True)
+        ]
+        copy = type(op).create(
+            operands=operands,
+            result_types=[gpu.laid_out(tile.element_of(value), layout)],
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+            location=op.location,
+        )
+        insert_before(copy, user)
+        copy.results[0].name_hint = value.name_hint
+        return copy.results[0]
+
+
+def _source_layout(op: Operation, layout: Layout) -> Layout | None:
+    """The layout of the source of a change of shape that makes its result be in `layout`."""
+    match op:
+        case tile.HintOp():
+            return layout
+        case tile.ExpandDimsOp():
+            return layout.drop(op.axis.value.data)
+        case tile.BroadcastOp():
+            for d, extent in enumerate(tile.shape_of(op.source)):
+                if extent == 1 and layout.shape[d] != 1:
+                    layout = layout.flatten_axis(d)
+            return layout
+        case tile.TransOp():
+            order = tuple(op.permutation)
+            return layout.permute(tuple(order.index(d) for d in range(len(order))))
+        case tile.ReshapeOp():
+            return layout.reshape(tile.shape_of(op.source))
+    return None
+
+
+def _line(layout: Layout, dim: int) -> Layout:
+    """The layout of the indices along one dimension."""
+    for d in reversed(range(layout.rank)):
+        if d != dim:
+            layout = layout.drop(d)
+    return layout
+
+
+def _as_good(op: Operation, home: Layout, best: Layout) -> bool:
+    """Whether a store from `home` makes about as few transactions as one from `best`."""
+    dim = contiguous_dim(op) if isinstance(op, View) else None
+    if dim is None:
+        return not home.replicated("lanes") or bool(best.replicated("lanes"))
+    size = tile.element_bytes(tile.element_of(op.value))  # type: ignore[attr-defined]
+    run, row = _run(home, dim)
+    best_run, best_row = _run(best, dim)
+    return run * size >= min(best_run * size, 4) and row * size >= min(best_row * size, 64)
+
+
+def _run(layout: Layout, dim: int) -> tuple[int, int]:
+    """Consecutive elements along `dim` that a thread holds, and that a warp does."""
+    vectors = list(layout.registers)
+    length = 1
+
+    def unit(n: int) -> tuple[int, ...]:
+        return tuple(n if d == dim else 0 for d in range(layout.rank))
+
+    while unit(length) in vectors:
+        length *= 2
+    run = length
+    while unit(length) in layout.lanes:
+        length *= 2
+    return run, length
