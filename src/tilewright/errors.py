@@ -74,7 +74,10 @@ def excerpt(location: SourceLocation) -> str:
 
 
 class TilewrightError(Exception):
-    """Base of all errors raised on purpose. `help` is one sentence on what to do, or ""."""
+    """Base of all errors raised on purpose. `help` is one sentence on what to do, or "".
+
+    `context` is a last line on what the error depends on, such as the types compiled for.
+    """
 
     def __init__(
         self, message: str, *, help: str = "", location: SourceLocation | None = None
@@ -82,6 +85,7 @@ class TilewrightError(Exception):
         self.message = message
         self.help = help
         self.location = location
+        self.context = ""
         super().__init__(message)
 
     def __str__(self) -> str:
@@ -100,6 +104,8 @@ class TilewrightError(Exception):
             if text:
                 parts.append(text)
             caller = caller.caller
+        if self.context:
+            parts.append(self.context)
         return "\n".join(parts)
 
 

@@ -217,7 +217,7 @@ class Expressions(WhileLoops):
             found = self.static_call(lambda a, b: a in b, [left, right], {})
             return found if isinstance(op, ast.In) else not found
         function = _COMPARE[type(op)]
-        if is_tensor(left) or is_tensor(right):
+        if isinstance(op, ast.Eq | ast.NotEq) and (is_tensor(left) or is_tensor(right)):
             for side in (left, right):
                 if side is None or isinstance(side, str):
                     return isinstance(op, ast.NotEq)

@@ -14,10 +14,11 @@ from tilewright.ir.location import location_of
 
 
 @contextmanager
-def internal_errors(doing: str) -> Generator[None]:
+def internal_errors(doing: str, *, pass_errors: bool = True) -> Generator[None]:
     """Turn every exception but those that users cause into an `InternalError`.
 
-    `doing` says what is going on ("in pass vectorize"). The operation at fault, and with it the
+    A PassError is the user's fault where a list of passes is put together, and ours where one runs:
+    `pass_errors` says whether to turn it. `doing` says what is going on ("in pass vectorize"). The operation at fault, and with it the
     kernel's line, is the one that the innermost function on the traceback was working on.
     """
     try:
@@ -25,7 +26,9 @@ def internal_errors(doing: str) -> Generator[None]:
     except (InternalError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, TilewrightError) and not isinstance(error, PassError):
+        if isinstance(error, TilewrightError) and not (
+            pass_errors and isinstance(error, PassError)
+        ):
             raise
         op = operation_at_fault(error)
         if op is not None and not isinstance(op, ModuleOp):

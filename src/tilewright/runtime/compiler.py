@@ -20,7 +20,8 @@ from typing import Any
 from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
-from tilewright.errors import InternalError, SourceLocation
+from tilewright.dtypes import constexpr
+from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
@@ -71,17 +72,22 @@ def _compile(
     machine: TargetInfo,
     backend: Any,
 ) -> Artifact:
-    module = _build(kernel, signature, options).module
+    try:
+        module = _build(kernel, signature, options).module
+    except TilewrightError as error:
+        error.context = _types(kernel, signature)
+        raise
     from tilewright.ir.blame import internal_errors
 
     try:
-        with internal_errors("to compile the kernel"):
+        with internal_errors("to compile the kernel", pass_errors=False):
             return backend.compile(module, options, machine)
     except InternalError as error:
         if error.location is None:
             error.location = SourceLocation(
                 kernel.file, kernel.first_line, kernel.column_offset, function=kernel.fn.__name__
             )
+        error.context = _types(kernel, signature)
         off = (*options.disable, *config.current().disabled_passes)
         if off:
             error.help = f"these passes were switched off: {', '.join(off)}. If they must run, " + (
@@ -209,6 +215,12 @@ def _store(cache: DiskCache, key: str, artifact: Artifact) -> None:
     cache.store(key, blobs)
 
 
-def describe(signature: Mapping[str, ArgumentType]) -> str:
-    """A signature on one line, for logs."""
-    return ", ".join(f"{name}: {signature_text(item.type)}" for name, item in signature.items())
+def _types(kernel: Any, signature: Mapping[str, ArgumentType]) -> str:
+    """What a kernel was compiled for, on one line."""
+    parts = [
+        f"{name}={item.type.value!r}"
+        if isinstance(item.type, constexpr)
+        else f"{name}: {signature_text(item.type)}"
+        for name, item in signature.items()
+    ]
+    return f"compiled for {kernel.fn.__name__}({', '.join(parts)})"

@@ -150,11 +150,14 @@ class JITFunction(KernelFunction, KernelInterface):
             elif p.has_default:
                 full[p.name] = ArgumentType(constexpr(p.default))
             else:
-                raise LaunchError(f"compile of {self.fn.__name__}: no type for '{p.name}'")
+                raise LaunchError(
+                    f"no type for '{p.name}'",
+                    help=f"its parameters are {', '.join(self.arg_names)}",
+                )
         unknown = [*given, *values]
         if unknown:
             raise LaunchError(
-                f"compile of {self.fn.__name__}: there is no parameter {', '.join(map(repr, unknown))}",
+                f"there is no parameter {', '.join(map(repr, unknown))}",
                 help=f"its parameters are {', '.join(self.arg_names)}",
             )
         if not isinstance(options, Options):

@@ -151,7 +151,7 @@ class Tuner:
             working.append(config)
             written.update(dict.fromkeys(self._written(compiled)))
             advance()
-        if errors and not working and len({str(error) for error in errors}) == 1:
+        if errors and not working and len({_first_line(error) for error in errors}) == 1:
             raise errors[0]
         return working, list(written)
 
