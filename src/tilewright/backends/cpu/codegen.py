@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import TargetInfo
-from tilewright.backends.cpu.lower import control, memory, output
+from tilewright.backends.cpu.lower import memory, output
+from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.dialects import cpu, tile
@@ -82,6 +83,12 @@ class KernelCodegen:
 
     def set(self, value: SSAValue, result: Value) -> None:
         self.values[value] = result
+
+    def parts(self, value: SSAValue) -> list[Value]:
+        return [self.values[value]]
+
+    def bind(self, value: SSAValue, parts: list[Value]) -> None:
+        (self.values[value],) = parts
 
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)

@@ -1,0 +1,177 @@
+"""`scf` loops and branches as LLVM blocks and phis. Loops are rotated: test, then body and test.
+
+Shared by all targets: a value of the IR stands for a list of LLVM values (one on a CPU, as many as a
+thread has registers of a tile on a GPU), and each of those gets its own phi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from llvmlite import ir
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.backends.llvm.types import Builder, Value
+from tilewright.passes.analysis.edit import end_of
+
+
+class Codegen(Protocol):
+    """What control flow needs of a code generator."""
+
+    builder: Builder
+    function: Any
+
+    def parts(self, value: SSAValue) -> list[Value]:
+        """The LLVM values that an SSA value stands for."""
+        ...
+
+    def bind(self, value: SSAValue, parts: list[Value]) -> None: ...
+
+    def op(self, op: Operation) -> None:
+        """Emit one operation."""
+        ...
+
+
+def _constant(value: Value) -> int | None:
+    return value.constant if isinstance(value, ir.Constant) else None
+
+
+def _continues(b: Builder, index: Value, end: Value, step: Value) -> Value:
+    """Whether a loop runs another iteration at `index`."""
+    known = _constant(step)
+    if known is not None:
+        return b.icmp_signed("<" if known > 0 else ">", index, end)
+    up = b.icmp_signed(">", step, ir.Constant(step.type, 0))
+    return b.select(up, b.icmp_signed("<", index, end), b.icmp_signed(">", index, end))
+
+
+def lower_for(gen: Codegen, op: scf.ForOp) -> None:
+    """`scf.for`; the trip test before the first iteration is left out when it is known."""
+    b = gen.builder
+    start, end, step = _one(gen, op.lb), _one(gen, op.ub), _one(gen, op.step)
+    inits = _flat(gen, op.iter_args)
+    body = gen.function.append_basic_block("loop")
+    done = gen.function.append_basic_block("done")
+    before = b.block
+    lo, hi, by = _constant(start), _constant(end), _constant(step)
+    always = lo is not None and hi is not None and by is not None and by > 0 and lo < hi
+    if always:
+        b.branch(body)
+    else:
+        b.cbranch(_continues(b, start, end, step), body, done)
+    b.position_at_end(body)
+    block = op.body.block
+    index = b.phi(start.type)
+    index.add_incoming(start, before)
+    gen.bind(block.args[0], [index])
+    phis = _phis(gen, inits, before)
+    _bind_all(gen, block.args[1:], phis, op.iter_args)
+    for inner in block.ops:
+        if not isinstance(inner, scf.YieldOp):
+            gen.op(inner)
+    yielded = _flat(gen, end_of(block).operands)
+    following = b.add(index, step)
+    latch = b.block
+    index.add_incoming(following, latch)
+    for phi, value in zip(phis, yielded, strict=True):
+        phi.add_incoming(value, latch)
+    b.cbranch(_continues(b, following, end, step), body, done)
+    b.position_at_end(done)
+    results = yielded
+    if not always:
+        results = _phis(gen, inits, before)
+        for merged, value in zip(results, yielded, strict=True):
+            merged.add_incoming(value, latch)
+    _bind_all(gen, op.results, results, op.iter_args)
+
+
+def lower_if(gen: Codegen, op: scf.IfOp) -> None:
+    """`scf.if` with results as phis."""
+    b = gen.builder
+    yes = gen.function.append_basic_block("then")
+    no = gen.function.append_basic_block("else")
+    done = gen.function.append_basic_block("endif")
+    b.cbranch(_one(gen, op.cond), yes, no)
+    arms: list[tuple[list[Value], Value]] = []
+    like: Sequence[SSAValue] = ()
+    for start, region in ((yes, op.true_region), (no, op.false_region)):
+        b.position_at_end(start)
+        values: list[Value] = []
+        if region.blocks:
+            for inner in region.block.ops:
+                if isinstance(inner, scf.YieldOp):
+                    values, like = _flat(gen, inner.operands), inner.operands
+                else:
+                    gen.op(inner)
+        arms.append((values, b.block))
+        b.branch(done)
+    b.position_at_end(done)
+    merged = _phis(gen, arms[0][0], arms[0][1])
+    for phi, value in zip(merged, arms[1][0], strict=True):
+        phi.add_incoming(value, arms[1][1])
+    _bind_all(gen, op.results, merged, like)
+
+
+def lower_while(gen: Codegen, op: scf.WhileOp) -> None:
+    """`scf.while`: the condition region, then the body, then back."""
+    b = gen.builder
+    head = gen.function.append_basic_block("while")
+    body = gen.function.append_basic_block("do")
+    done = gen.function.append_basic_block("done")
+    inits = _flat(gen, op.arguments)
+    before = b.block
+    b.branch(head)
+    b.position_at_end(head)
+    phis = _phis(gen, inits, before)
+    _bind_all(gen, op.before_region.block.args, phis, op.arguments)
+    passed: list[Value] = []
+    like: Sequence[SSAValue] = ()
+    for inner in op.before_region.block.ops:
+        if isinstance(inner, scf.ConditionOp):
+            like = inner.operands[1:]
+            passed = _flat(gen, like)
+            b.cbranch(_one(gen, inner.operands[0]), body, done)
+        else:
+            gen.op(inner)
+    b.position_at_end(body)
+    _bind_all(gen, op.after_region.block.args, passed, like)
+    for inner in op.after_region.block.ops:
+        if isinstance(inner, scf.YieldOp):
+            for phi, value in zip(phis, _flat(gen, inner.operands), strict=True):
+                phi.add_incoming(value, b.block)
+        else:
+            gen.op(inner)
+    b.branch(head)
+    b.position_at_end(done)
+    _bind_all(gen, op.results, passed, like)
+
+
+def _one(gen: Codegen, value: SSAValue) -> Value:
+    """The LLVM value of a scalar."""
+    return gen.parts(value)[0]
+
+
+def _flat(gen: Codegen, values: Sequence[SSAValue]) -> list[Value]:
+    return [part for value in values for part in gen.parts(value)]
+
+
+def _phis(gen: Codegen, inits: list[Value], before: Value) -> list[Value]:
+    phis = []
+    for init in inits:
+        phi = gen.builder.phi(init.type)
+        phi.add_incoming(init, before)
+        phis.append(phi)
+    return phis
+
+
+def _bind_all(
+    gen: Codegen, values: Sequence[SSAValue], parts: list[Value], like: Sequence[SSAValue]
+) -> None:
+    """Share `parts` out among `values`, each of which has as many as its twin in `like`."""
+    at = 0
+    for value, twin in zip(values, like, strict=True):
+        count = len(gen.parts(twin))
+        gen.bind(value, parts[at : at + count])
+        at += count
