@@ -33,7 +33,10 @@ from tilewright.interpreter import registry
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
+from tilewright.interpreter.numeric_checks import NumericChecks
+from tilewright.interpreter.offsets import offset_arithmetic
 from tilewright.interpreter.tiles import counts, dot
+from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
 
@@ -55,9 +58,10 @@ def run_module(
     memory = Memory(checks)
     run = Executor(function, memory, (extents[0], extents[1], extents[2]))
     kinds = _parameter_types(function)
+    names = _parameter_names(function, len(kinds))
     values = [
-        _argument(memory, f"argument {i}", kind, value)
-        for i, (kind, value) in enumerate(zip(kinds, arguments, strict=True))
+        _argument(memory, name, kind, value)
+        for name, kind, value in zip(names, kinds, arguments, strict=True)
     ]
     with np.errstate(all="ignore"):
         run.launch(values)
@@ -74,11 +78,23 @@ def _parameter_types(function: func.FuncOp) -> list[Any]:
     return [language_type(a.type) for a in function.body.block.args]
 
 
+def _parameter_names(function: func.FuncOp, count: int) -> list[str]:
+    """What the kernel's author calls the parameters; scheduled functions have lost their names."""
+    names = [f"argument {i}" for i in range(count)]
+    if "cpu.scheduled" not in function.attributes and function.arg_attrs is not None:
+        for i, entry in enumerate(function.arg_attrs.data):
+            label = entry.data.get("tile.name")
+            if isinstance(label, StringAttr):
+                names[i] = label.data
+    return names
+
+
 def _argument(memory: Memory, name: str, kind: Any, value: Any) -> Any:
     if kind is None:
         return value
     if kind.is_ptr():
-        return memory.register(name, value)
+        flags = unwritten_flags(value) if memory.checks.unwritten else None
+        return memory.register(name, value, flags)
     held = numpy_dtype(kind)
     if held.kind == "i":
         return np.int64(value).astype(held)
@@ -132,6 +148,8 @@ class Executor:
         self.arguments: list[Any] = []
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
+        self._numeric = NumericChecks(self, memory.checks)
+        self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
 
     @property
@@ -171,7 +189,10 @@ class Executor:
             results = handler(self, op)
         else:
             attributes, kinds = self._known(op)
-            results = registry.call(op.name, self, attributes, kinds, self.operands(op))
+            operands = self.operands(op)
+            results = registry.call(op.name, self, attributes, kinds, operands)
+            if self._numeric.on:
+                self._numeric.look(op.name, operands, kinds, results, op in self._offsets)
         for value, result in zip(op.results, results, strict=True):
             self.values[value] = result
 

@@ -327,6 +327,8 @@ class Reductions(Shapes):
                 f"tl.histogram needs one dimension of integers, got {type_text(x.type)}"
             )
         bins = self.shape_argument(num_bins, "tl.histogram")
+        if x.dtype.primitive_bitwidth < 32:  # the IR is signless: 200 of uint8 is not -56
+            x = self.convert(x, t.int32)
         chosen = unwrap_constexpr(mask)
         if chosen is not None:
             chosen = self.broadcast_shape(self.truth(chosen), x.shape, "tl.histogram: mask")
