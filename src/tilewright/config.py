@@ -27,6 +27,8 @@ class Config:
 
     interpret: bool
     """Run kernels as Python (TILEWRIGHT_INTERPRET, TRITON_INTERPRET)."""
+    interpret_ir: bool
+    """Run kernels' IR in the interpreter (TILEWRIGHT_INTERPRET=ir)."""
     debug: bool
     """Keep `device_assert` in compiled kernels (TILEWRIGHT_DEBUG, TRITON_DEBUG)."""
     cache_dir: Path | None
@@ -52,6 +54,11 @@ class Config:
     num_threads: int | None
     """Threads of the CPU back end (TILEWRIGHT_NUM_THREADS, OMP_NUM_THREADS); None: all cores."""
 
+    @property
+    def interpreted(self) -> bool:
+        """Whether kernels run without machine code."""
+        return self.interpret or self.interpret_ir
+
 
 def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
@@ -64,6 +71,7 @@ def current() -> Config:
     tuning = _text("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")
     return Config(
         interpret=_flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"),
+        interpret_ir=(_text("TILEWRIGHT_INTERPRET") or "").lower() == "ir",
         debug=_flag("TILEWRIGHT_DEBUG", "TRITON_DEBUG"),
         cache_dir=Path(cache_dir) if cache_dir else None,
         cache_limit_bytes=int(_text("TILEWRIGHT_CACHE_LIMIT_MB") or 1024) << 20,

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.debug.context import checks
     from tilewright.debug.eager import run_eager
-    from tilewright.debug.unwritten import forget_unwritten, mark_unwritten
+    from tilewright.interpreter.unwritten import forget_unwritten, mark_unwritten
 
 __all__ = ["checks", "forget_unwritten", "mark_unwritten", "run_eager"]
 
 _HOMES = {
-    "checks": "context", "run_eager": "eager", "mark_unwritten": "unwritten",
-    "forget_unwritten": "unwritten",
+    "checks": "tilewright.debug.context",
+    "run_eager": "tilewright.debug.eager",
+    "mark_unwritten": "tilewright.interpreter.unwritten",
+    "forget_unwritten": "tilewright.interpreter.unwritten",
 }  # fmt: skip
 
 
@@ -22,4 +24,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tilewright.debug' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(f"tilewright.debug.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -13,32 +13,28 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.debug.context import EagerContext
-from tilewright.errors import NumericalFault
 from tilewright.interpreter import registry
 from tilewright.interpreter.arrays import numpy_dtype
-from tilewright.interpreter.memory import PointerValue
-
-_WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
-_EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
+from tilewright.interpreter.memory import Checks
+from tilewright.interpreter.numeric_checks import NumericChecks
 
 
 class EagerBuilder:
     """Handles are NumPy scalars and arrays, and `PointerValue`s.
 
-    `checks` may hold "nonfinite" and "overflow". `run_function` is how a kernel's helpers are
+    Of `checks` it heeds those of numbers. `run_function` is how a kernel's helpers are
     called (`KernelFunction.__call__` asks for it).
     """
 
     def __init__(
         self,
         context: EagerContext,
-        checks: frozenset[str] = frozenset(),
+        checks: Checks | None = None,
         run_function: Callable[..., Any] | None = None,
     ) -> None:
         self.context = context
         self.run_function = run_function
-        self._nonfinite = "nonfinite" in checks
-        self._overflow = "overflow" in checks
+        self._numeric = NumericChecks(context, checks or Checks())
 
     def concrete(self, handle: Any) -> Any:
         """The value itself: NumPy's are what Python can look at."""
@@ -65,8 +61,9 @@ class EagerBuilder:
         given = {key: value for key, value in attributes.items() if value is not None}
         with np.errstate(all="ignore"):
             results = registry.call(name, self.context, given, tuple(kinds), operands)
-        if self._nonfinite or self._overflow:
-            self._look(name, operands, kinds, results)
+        if self._numeric.on:
+            signed = not any(k.is_int() and k.scalar.is_int_unsigned() for k in kinds)
+            self._numeric.look(name, operands, kinds, results, signed)
         return results if several else results[0] if results else None
 
     def region_op(
@@ -97,66 +94,6 @@ class EagerBuilder:
         if attributes.get("reverse"):
             results = [a[::-1] for a in results]
         return tuple(np.moveaxis(a, 0, axis) for a in results)
-
-    # ---- optional checks -----------------------------------------------------------------------
-
-    def _look(self, name: str, operands: Sequence[Any], kinds: Any, results: Any) -> None:
-        for kind, result in zip(kinds, results, strict=True):
-            if isinstance(result, PointerValue):
-                continue
-            if self._nonfinite and kind.is_floating() and not name.startswith("tile.load"):
-                self._look_finite(name, operands, result)
-            signed = kind.is_int() and not kind.scalar.is_int_unsigned()
-            if self._overflow and signed and name in _WRAPPING:
-                self._look_wrapped(name, operands, kind, result)
-
-    def _look_finite(self, name: str, operands: Sequence[Any], result: Any) -> None:
-        wide = np.asarray(result).astype(np.float64)
-        bad = ~np.isfinite(wide)
-        if not bad.any():
-            return
-        inputs = [np.asarray(v) for v in operands if v is not None and not _is_pointer(v)]
-        floats = [v.astype(np.float64) for v in inputs if v.dtype.kind not in "iub"]
-        if not floats or not all(np.isfinite(v).all() for v in floats):
-            return
-        at = tuple(int(i) for i in np.argwhere(bad)[0])
-        given = [_shown(v, at) for v in inputs]
-        raise NumericalFault(
-            f"the first {'NaN' if np.isnan(wide[at]) else 'infinity'}: {name} of"
-            f" {', '.join(given)} in program {self.context.program}"
-            + (f", lane {list(at)} ({int(bad.sum())} lanes in all)" if at else ""),
-            help="the operands are finite; look for 0/0, log of 0, or values too large for the type",
-            location=self.context.location,
-        )
-
-    def _look_wrapped(self, name: str, operands: Sequence[Any], kind: Any, result: Any) -> None:
-        symbol = _WRAPPING[name]
-        a, b = (np.asarray(v) for v in operands)
-        function = {"+": np.add, "-": np.subtract, "*": np.multiply}[symbol]
-        near = function(a.astype(np.float64), b.astype(np.float64))
-        limit = 2.0 ** (kind.scalar.primitive_bitwidth - 1)
-        suspects = np.argwhere(np.abs(near) >= limit * (1 - 1e-9))
-        for row in suspects:
-            at = tuple(int(i) for i in row)
-            x, y = (int(np.broadcast_to(v, near.shape)[at]) for v in (a, b))
-            exact = _EXACT[symbol](x, y)
-            if -limit <= exact < limit:
-                continue
-            where = f", lane {list(at)}" if at else ""
-            raise NumericalFault(
-                f"{x} {symbol} {y} = {exact} does not fit {kind.scalar} and wrapped to"
-                f" {int(np.asarray(result)[at])} in program {self.context.program}{where}",
-                help="compute offsets in int64: convert one operand with .to(tl.int64)",
-                location=self.context.location,
-            )
-
-
-def _is_pointer(value: Any) -> bool:
-    return isinstance(value, PointerValue)
-
-
-def _shown(array: np.ndarray, at: tuple[int, ...]) -> str:
-    return str(array[at] if array.ndim == len(at) else array[()] if not array.ndim else "…")
 
 
 def reduce_axis(arrays: list[np.ndarray], combine: Callable[..., Any]) -> list[np.ndarray]:

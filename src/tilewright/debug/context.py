@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.errors import LaunchError, SourceLocation
-from tilewright.interpreter.memory import Memory
+from tilewright.interpreter.memory import Checks, Memory
 
 CHECKS = ("masked", "unwritten", "races", "views", "nonfinite", "overflow")
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
@@ -56,9 +56,10 @@ def check_names(names: Any) -> frozenset[str]:
     return frozenset(chosen)
 
 
-def active_checks() -> frozenset[str]:
+def active_checks() -> Checks:
     """The checks of the surrounding `with checks(...)` and of TILEWRIGHT_DEBUG_CHECKS."""
-    return _chosen.get() | check_names(config.current().debug_checks)
+    names = _chosen.get() | check_names(config.current().debug_checks)
+    return Checks(**{name: name in names for name in CHECKS})
 
 
 class EagerContext:

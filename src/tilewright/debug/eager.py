@@ -17,10 +17,10 @@ from tilewright.debug.builder import EagerBuilder
 from tilewright.debug.context import EagerContext, active_checks
 from tilewright.debug.python_names import constant, python_names
 from tilewright.debug.rewrite import HELPERS, kernel_code
-from tilewright.debug.unwritten import unwritten_flags
 from tilewright.dtypes import constexpr
 from tilewright.errors import KernelTypeError, TilewrightError
-from tilewright.interpreter.memory import Checks, Memory
+from tilewright.interpreter.memory import Memory
+from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import Semantics
@@ -32,13 +32,11 @@ class EagerRun:
 
     def __init__(self, kernel: KernelFunction, grid: Sequence[int]) -> None:
         x, y, z = (*map(int, grid), 1, 1, 1)[:3]
-        names = active_checks()
+        checks = active_checks()
         self.kernel = kernel
-        self.memory = Memory(
-            Checks(**{n: n in names for n in ("masked", "unwritten", "races", "views")})
-        )
+        self.memory = Memory(checks)
         self.context = EagerContext((x, y, z), self.memory)
-        self.builder = EagerBuilder(self.context, names, self.call)
+        self.builder = EagerBuilder(self.context, checks, self.call)
         self.semantics = Semantics(self.builder, debug=True)
         self._functions: dict[KernelFunction, FunctionType] = {}
         self._names = {**python_names(), **HELPERS}

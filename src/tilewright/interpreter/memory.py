@@ -54,6 +54,10 @@ class Checks:
     """Programs may share an address only through atomics or as readers."""
     views: bool = False
     """An array that is a view may be accessed only within its own extent."""
+    nonfinite: bool = False
+    """The first NaN or infinity made of finite numbers is a fault."""
+    overflow: bool = False
+    """Signed integers (in IR: those that offsets are made of) must not wrap."""
 
 
 class _Access(NamedTuple):

@@ -203,7 +203,7 @@ class Autotuner(KernelInterface):
         if len(self.configs) == 1:
             self._reject_conflicts(self.configs, kwargs)
             return self.configs[0], self.configs[0].all_kwargs()
-        if settings.current().interpret:  # nothing to measure in kernels that run as Python
+        if settings.current().interpreted:  # nothing to measure in kernels that run as Python
             configs = self.prune_configs(kwargs)
             self._reject_conflicts(configs, kwargs)
             return configs[0], configs[0].all_kwargs()

@@ -72,11 +72,7 @@ def _compile(
     machine: TargetInfo,
     backend: Any,
 ) -> Artifact:
-    try:
-        module = _build(kernel, signature, options).module
-    except TilewrightError as error:
-        error.context = _types(kernel, signature)
-        raise
+    module = build_ir(kernel, signature, options)
     from tilewright.ir.blame import internal_errors
 
     try:
@@ -93,6 +89,15 @@ def _compile(
             error.help = f"these passes were switched off: {', '.join(off)}. If they must run, " + (
                 error.help
             )
+        raise
+
+
+def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
+    """The tile IR of a kernel; errors say what types it was compiled for."""
+    try:
+        return _build(kernel, signature, options).module
+    except TilewrightError as error:
+        error.context = _types(kernel, signature)
         raise
 
 

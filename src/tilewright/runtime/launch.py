@@ -16,6 +16,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright import config
@@ -182,6 +183,8 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         self.refresh()
         types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
         chosen = launch_options.parse(options, self.kernel, settings)
+        if settings.interpret_ir and not warmup:
+            return self._interpret_ir(types, values, grid, chosen)
         compiled = self._compiled(types, chosen, settings)
         if warmup:
             return compiled
@@ -321,6 +324,19 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             for p, v in zip(self.params, values, strict=True)
         }
         run_eager(self.kernel, self._grid(grid, *values), arguments)
+
+    def _interpret_ir(
+        self, types: Sequence[ArgumentType], values: tuple[Any, ...], grid: Any, options: Options
+    ) -> None:
+        from tilewright.debug.context import active_checks
+        from tilewright.interpreter.executor import run_module
+        from tilewright.runtime.compiler import build_ir
+
+        signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
+        module = build_ir(self.kernel, signature, replace(options, debug=True))
+        slots = [slot for t, v in zip(types, values, strict=True) for slot in flatten(t, v)]
+        arguments = [value for kind, value in slots if kind != "skip"]
+        run_module(module, arguments, self._grid(grid, *values), checks=active_checks())
 
     # ---- errors --------------------------------------------------------------------------------------
 

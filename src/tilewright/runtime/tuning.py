@@ -234,7 +234,7 @@ class Tuner:
         task, now = self.task, settings.current()
         kernel = innermost(task.kernel)
         own_measure = task.bench is not None or task.pre_hook is not None
-        if not now.cache_autotuning or now.interpret or own_measure:
+        if not now.cache_autotuning or now.interpreted or own_measure:
             return None
         source = getattr(kernel, "cache_key", None)
         if not source:
