@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
 
@@ -92,6 +92,7 @@ class TargetInfo:
     """Width of the vector registers used."""
     vector_registers: int = 16
     cores: int = 1
+    """Threads that launches use; code is the same for any number."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
 
@@ -100,8 +101,9 @@ class TargetInfo:
 
     @property
     def key(self) -> str:
-        """Text for cache keys."""
-        return f"{self.name}:{self.triple}:{self.cpu}:{','.join(self.features)}:{self.vector_bits}"
+        """Text for cache keys: all that passes may read. `cores` is for launches only."""
+        facts = [getattr(self, item.name) for item in fields(self) if item.name != "cores"]
+        return ":".join(",".join(f) if isinstance(f, tuple) else str(f) for f in facts)
 
 
 class Backend(Protocol):

@@ -15,15 +15,18 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from tilewright import config
+from tilewright.runtime.locks import file_lock
 
 _FORMAT = b"tilewright-cache-1"
 _SUFFIX = ".entry"
 #: look at the folder's size about once in this many stores
 _EVICT_EVERY = 16
+#: how long to wait for another process to compile a kernel before doing it as well
+_PATIENCE_SECONDS = 60.0
 
 
 def default_directory() -> Path:
@@ -112,12 +115,20 @@ class DiskCache:
 
     def evict(self) -> int:
         """Delete the entries used longest ago until the folder fits its limit; how many went."""
-        from filelock import FileLock, Timeout
+        with file_lock(self.directory / ".lock", 0) as held:
+            return self._evict() if held else 0
 
-        lock = FileLock(self.directory / ".lock", timeout=0)
-        with contextlib.suppress(OSError, Timeout), lock:
-            return self._evict()
-        return 0
+    @contextlib.contextmanager
+    def making(self, key: str) -> Generator[None]:
+        """Inside the `with`, no other process makes what belongs under `key` (see `file_lock`).
+
+        Keys share 256 lock files, which stay behind.
+        """
+        folder = self.directory / key[:2]
+        with contextlib.suppress(OSError):
+            self._prepare(folder)
+        with file_lock(folder / ".lock", _PATIENCE_SECONDS):
+            yield
 
     def _evict(self) -> int:
         entries, total, now = [], 0, time.time()

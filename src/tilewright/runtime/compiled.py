@@ -173,7 +173,7 @@ class CompiledKernel:
                 kinds.append("address")
                 plain.append(array_address(value)[0] if is_array(value) else value)
             else:
-                floats = {"fp64": "fp64", "f64": "fp64"}.get(argument.type, "fp32")
+                floats = "fp64" if argument.type == "fp64" else "fp32"
                 kinds.append(floats if argument.kind == "float" else argument.kind)
                 plain.append(value)
         result = self.launcher(kinds)(tuple(grid), *plain)

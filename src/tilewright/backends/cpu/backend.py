@@ -26,6 +26,7 @@ from tilewright.backends.cpu.target import current_target, machine
 from tilewright.dialects import tile
 from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import print_ir
+from tilewright.ir.types import language_type
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 
@@ -119,10 +120,10 @@ def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
         label = name.data if isinstance(name, StringAttr) else f"arg{i}"
         kind = arg.type
         if isinstance(kind, tile.PtrType):
-            result.append(Argument(label, "pointer", f"*{kind.pointee}", i in written))
+            result.append(Argument(label, "pointer", language_type(kind).short_name, i in written))
         else:
             word = "int" if str(kind).startswith("i") else "float"
-            result.append(Argument(label, word, str(kind), False))
+            result.append(Argument(label, word, language_type(kind).short_name, False))
     return tuple(result)
 
 
