@@ -1,5 +1,6 @@
 """Autotuning and heuristics over kernels that are plain Python, so that times are known."""
 
+import itertools
 import json
 import math
 import time
@@ -320,6 +321,38 @@ def test_hooks_of_autotuner_and_configuration():
     assert events.count("pre") == events.count("post") == timed
     assert events[:3] == ["pre", 4, "post"] and events[-1] == 4
     assert events.count(4) + events.count(8) == timed + 1
+
+
+def test_how_long_to_measure():
+    x, out = arrays()
+    runs = {}
+    for warmup, rep in ((0, 1), (0, 30), (30, 1)):
+        kernel = FakeKernel(cost=lambda block: 1, key=f"{warmup} {rep}")
+        tuned(kernel, blocks(4, 8), warmup=warmup, rep=rep, key=["n"])[(1,)](x, out, 8)
+        runs[warmup, rep] = len(kernel.runs)
+    assert runs[0, 30] >= runs[0, 1] + 20
+    assert runs[30, 1] >= runs[0, 1] + 20
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_results_are_kept_whatever_cache_results_says(flag):
+    x, out = arrays()
+    for count in (2, 0):
+        kernel = FakeKernel()
+        tuned(kernel, blocks(4, 8), cache_results=flag)[(1,)](x, out, 8)
+        assert len(kernel.compiled) == count
+        assert kernel.runs[-1][0] == 4
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_progress_bar_on_terminals(terminal, monkeypatch, capfd):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    clock = itertools.count()
+    monkeypatch.setattr("tilewright.runtime.tuning.time.perf_counter", lambda: next(clock))
+    x, out = arrays()
+    tuned(FakeKernel(), blocks(4, 8))[(1,)](x, out, 8)
+    assert ("autotuning" in capfd.readouterr().err) == terminal
 
 
 def test_single_configuration_is_used_as_it_is():
