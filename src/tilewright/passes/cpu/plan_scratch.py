@@ -65,6 +65,7 @@ class _Planner:
     def run(self) -> None:
         coalesce(self.entry, self.table)
         self._block(self.entry)
+        _drop_dead(self.entry)  # again: the ends of loops and branches yield no tiles any more
         self.function.attributes["cpu.scratch_bytes"] = IntegerAttr(self.offset, i64)
 
     # ---- buffers ----
@@ -107,15 +108,7 @@ class _Planner:
                 self._if(op)
             elif isinstance(op, scf.WhileOp):
                 self._while(op)
-        for op in reversed(list(block.ops)):
-            if (
-                op.results
-                and tile.is_tile(op.results[0])
-                and is_virtual(op)
-                and not any(r.uses for r in op.results)
-            ):
-                op.detach()
-                op.erase()
+        _drop_dead(block)
 
     def _group(self, op: cpu.GroupOp) -> None:
         body = op.body.block
@@ -392,3 +385,15 @@ class _Planner:
             old.replace_all_uses_with(result)
         op.detach()
         op.drop_all_references()
+
+
+def _drop_dead(block: Block) -> None:
+    """Remove virtual tiles that nobody uses any more (all groups and copies have their own)."""
+    for op in reversed(list(block.ops)):
+        for region in op.regions:
+            for inner in region.blocks:
+                _drop_dead(inner)
+        virtual = op.results and tile.is_tile(op.results[0]) and is_virtual(op)
+        if virtual and not any(r.uses for r in op.results):
+            op.detach()
+            op.erase()
