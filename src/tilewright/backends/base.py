@@ -41,6 +41,12 @@ class LaunchPlan:
     asserts: tuple[AssertSite, ...] = ()
     prints: bool = False
     """Whether the kernel calls back to print."""
+    threads: int = 0
+    """Threads of a program (0 on a CPU, where a program is one thread's work)."""
+    shared_bytes: int = 0
+    """Dynamic shared memory of a program."""
+    cluster: int = 1
+    """Programs of a cluster."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -95,6 +101,10 @@ class TargetInfo:
     """Threads that launches use; code is the same for any number."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    shared_bytes: int = 0
+    """Most shared memory that a program may ask for."""
+    max_registers: int = 0
+    """Most 32-bit registers of a thread."""
 
     def has(self, *features: str) -> bool:
         return all(f in self.features for f in features)

@@ -10,7 +10,7 @@ from tilewright.backends.base import Artifact, Backend, Options, TargetInfo
 from tilewright.errors import UnsupportedTarget
 
 #: target family → package below `tilewright.backends`
-_PACKAGES = {"cpu": "tilewright.backends.cpu"}
+_PACKAGES = {"cpu": "tilewright.backends.cpu", "nvidia": "tilewright.backends.nvidia"}
 _registered: dict[str, Backend] = {}
 
 

@@ -144,7 +144,7 @@ def _passes(target: TargetInfo) -> tuple[Pass, ...]:
 
 
 def _launch_facts(module: Any) -> tuple[tuple[Argument, ...], float]:
-    from tilewright.backends.cpu.backend import launch_arguments
+    from tilewright.backends.arguments import launch_arguments
     from tilewright.backends.cpu.cost import program_cost
 
     return launch_arguments(module), program_cost(module)

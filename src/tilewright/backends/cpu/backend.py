@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding
-from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 
 from tilewright import config
+from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import (
     Argument,
     Artifact,
@@ -26,7 +26,6 @@ from tilewright.backends.cpu.target import current_target, machine
 from tilewright.dialects import tile
 from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import print_ir
-from tilewright.ir.types import language_type
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 
@@ -107,63 +106,6 @@ class CpuBackend:
             prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
         )
         return Artifact(entry, object_code, plan, {"llvm": text})
-
-
-def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
-    """The runtime arguments of a kernel, with which pointers it may write through."""
-    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
-    written = _written_arguments(function)
-    result = []
-    for i, arg in enumerate(function.body.block.args):
-        attrs = function.arg_attrs.data[i].data if function.arg_attrs else {}
-        name = attrs.get("tile.name")
-        label = name.data if isinstance(name, StringAttr) else f"arg{i}"
-        kind = arg.type
-        if isinstance(kind, tile.PtrType):
-            result.append(Argument(label, "pointer", language_type(kind).short_name, i in written))
-        else:
-            word = "int" if str(kind).startswith("i") else "float"
-            result.append(Argument(label, word, language_type(kind).short_name, False))
-    return tuple(result)
-
-
-def _written_arguments(function: func.FuncOp) -> set[int]:
-    """Indices of arguments that a stored-through or atomic pointer can come from."""
-    written: set[int] = set()
-    seen: set[SSAValue] = set()
-    stores = (tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
-    pending = [op.pointer for op in function.walk() if isinstance(op, stores)]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if isinstance(value, BlockArgument) and value.owner is function.body.block:
-            written.add(value.index)
-            continue
-        sources = _sources(value)
-        pointers = [v for v in sources if isinstance(tile.element_of(v), tile.PtrType)]
-        # offsets do not matter; a pointer made of an integer may come from anywhere in it
-        pending += pointers or sources
-    return written
-
-
-def _sources(value: SSAValue) -> list[SSAValue]:
-    """Values that `value` is made of, or that control flow may give it."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        parent, at = owner.parent_op(), value.index - 1  # type: ignore[attr-defined]
-        if parent is None or (isinstance(parent, scf.ForOp) and at < 0):
-            return []
-    else:
-        parent, at = owner, value.index  # type: ignore[attr-defined]
-    ends = [r.block.last_op for r in parent.regions if r.blocks]
-    given = [list(op.operands) for op in ends if op is not None]
-    if isinstance(parent, scf.ForOp):
-        return [parent.iter_args[at], *(operands[at] for operands in given)]
-    if isinstance(parent, scf.IfOp):
-        return [operands[at] for operands in given]
-    return [*parent.operands, *(v for operands in given for v in operands)]
 
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:

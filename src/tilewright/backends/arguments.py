@@ -1,0 +1,68 @@
+"""The runtime arguments of a kernel as its host sees them, for every target."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from tilewright.backends.base import Argument
+from tilewright.dialects import tile
+from tilewright.ir.types import language_type
+
+
+def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
+    """The runtime arguments of a kernel, with which pointers it may write through."""
+    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    written = _written_arguments(function)
+    result = []
+    for i, arg in enumerate(function.body.block.args):
+        attrs = function.arg_attrs.data[i].data if function.arg_attrs else {}
+        name = attrs.get("tile.name")
+        label = name.data if isinstance(name, StringAttr) else f"arg{i}"
+        kind = arg.type
+        if isinstance(kind, tile.PtrType):
+            result.append(Argument(label, "pointer", language_type(kind).short_name, i in written))
+        else:
+            word = "int" if str(kind).startswith("i") else "float"
+            result.append(Argument(label, word, language_type(kind).short_name, False))
+    return tuple(result)
+
+
+def _written_arguments(function: func.FuncOp) -> set[int]:
+    """Indices of arguments that a stored-through or atomic pointer can come from."""
+    written: set[int] = set()
+    seen: set[SSAValue] = set()
+    stores = (tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+    pending = [op.pointer for op in function.walk() if isinstance(op, stores)]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, BlockArgument) and value.owner is function.body.block:
+            written.add(value.index)
+            continue
+        sources = _sources(value)
+        pointers = [v for v in sources if isinstance(tile.element_of(v), tile.PtrType)]
+        # offsets do not matter; a pointer made of an integer may come from anywhere in it
+        pending += pointers or sources
+    return written
+
+
+def _sources(value: SSAValue) -> list[SSAValue]:
+    """Values that `value` is made of, or that control flow may give it."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent, at = owner.parent_op(), value.index - 1  # type: ignore[attr-defined]
+        if parent is None or (isinstance(parent, scf.ForOp) and at < 0):
+            return []
+    else:
+        parent, at = owner, value.index  # type: ignore[attr-defined]
+    ends = [r.block.last_op for r in parent.regions if r.blocks]
+    given = [list(op.operands) for op in ends if op is not None]
+    if isinstance(parent, scf.ForOp):
+        return [parent.iter_args[at], *(operands[at] for operands in given)]
+    if isinstance(parent, scf.IfOp):
+        return [operands[at] for operands in given]
+    return [*parent.operands, *(v for operands in given for v in operands)]

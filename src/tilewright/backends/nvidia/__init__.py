@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: tiles in registers and shared memory, LLVM NVPTX, PTX, cubin."""

@@ -1,0 +1,263 @@
+"""One walk over tiles with layouts that emits LLVM IR for one thread of an NVIDIA GPU.
+
+A tile stands for the registers that a thread has of it, in the order of its layout; element-wise
+operations are done register by register. What crosses threads - reductions, conversions between
+layouts, operands of dots - goes through lane shuffles and shared memory (`lower/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.backends.base import AssertSite, TargetInfo
+from tilewright.backends.llvm import control
+from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.types import Builder, Value, llvm_type
+from tilewright.backends.nvidia.lower import (
+    atomics,
+    dot,
+    exchange,
+    memory,
+    output,
+    reductions,
+    shapes,
+)
+from tilewright.backends.nvidia.threads import Threads
+from tilewright.dialects import gpu, tile
+from tilewright.errors import PassError
+from tilewright.layouts import Layout
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.gpu.assign_layouts import warps_of
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR, SHARED = ir.PointerType(), ir.PointerType(None, 3)
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+
+
+class KernelCodegen:
+    """State of emitting one kernel: the builder, the registers so far, shared memory used."""
+
+    def __init__(self, module: ir.Module, function: func.FuncOp, target: TargetInfo, fuse: bool):
+        self.module = module
+        self.source = function
+        self.target = target
+        self.math = MathContext(target=target, module=module, fp_fusion=fuse)
+        self.warps = warps_of(function)
+        self.known = Divisibility()
+        self.values: dict[SSAValue, list[Value]] = {}
+        self.scratch_bytes = 0
+        self.asserts: list[AssertSite] = []
+        self.prints = False
+        self.function = self._declare()
+        self.threads = Threads(self.function.append_basic_block("entry"), module)
+        self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
+        self._shared: Value | None = None
+
+    def _declare(self) -> Any:
+        """The entry: one parameter an argument, then the fault record if there are asserts."""
+        args = self.source.body.block.args
+        kinds = [llvm_type(a.type) for a in args]
+        kinds = [I8 if isinstance(k, ir.IntType) and k.width == 1 else k for k in kinds]
+        self.has_asserts = any(isinstance(op, tile.AssertOp) for op in self.source.walk())
+        if self.has_asserts:
+            kinds.append(PTR)
+        kind = ir.FunctionType(ir.VoidType(), kinds)
+        function = ir.Function(self.module, kind, self.source.sym_name.data)
+        function.calling_convention = "ptx_kernel"
+        return function
+
+    def run(self) -> None:
+        block = self.source.body.block
+        start = self.builder.block
+        for arg, value in zip(block.args, self.function.args, strict=False):
+            self._argument(arg, value)
+        if self.has_asserts:
+            self.fault = self.function.args[-1]
+        for op in block.ops:
+            self.op(op)
+        self.threads.finish(start)
+
+    def _argument(self, arg: SSAValue, value: Value) -> None:
+        wanted = llvm_type(arg.type)
+        if value.type != wanted:
+            value = self.builder.trunc(value, wanted)
+        self.bind(arg, [value])
+
+    # ---- values ----
+
+    def parts(self, value: SSAValue) -> list[Value]:
+        """The registers of a tile, or the one of a scalar."""
+        return self.values[value]
+
+    def bind(self, value: SSAValue, parts: list[Value]) -> None:
+        self.values[value] = parts
+
+    def scalar(self, value: SSAValue) -> Value:
+        return self.values[value][0]
+
+    def layout(self, value: SSAValue) -> Layout:
+        """The layout of a tile. Raises PassError where `assign-layouts` has not been."""
+        found = gpu.layout_of(value)
+        if found is None:
+            raise PassError(f"a tile without layout: {value.type}")
+        return found
+
+    # ---- operations ----
+
+    def op(self, op: Operation) -> None:
+        handler = HANDLERS.get(type(op))
+        if handler is not None:
+            handler(self, op)
+            return
+        if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
+            raise PassError(f"the NVIDIA code generator does not know {op.name}")
+        self._elementwise(op)
+
+    def _elementwise(self, op: Operation) -> None:
+        """Register by register; scalars operands are the same for all."""
+        operands = [self.parts(v) for v in op.operands]
+        count = max((len(p) for p in operands), default=1)
+        results: list[list[Value]] = [[] for _ in op.results]
+        result_types = [tile.element_of(r) for r in op.results]
+        operand_types = [tile.element_of(v) for v in op.operands]
+        for i in range(count):
+            values = [p[i] if len(p) > 1 else p[0] for p in operands]
+            made = lower_elementwise(
+                self.builder, op.name, values, op.properties, result_types, operand_types, self.math
+            )
+            for parts, value in zip(results, made, strict=True):
+                parts.append(value)
+        for result, parts in zip(op.results, results, strict=True):
+            self.bind(result, parts)
+
+    def region(self, block: Block, arguments: list[Value]) -> list[Value]:
+        """Emit a combine region for scalars; the values it yields."""
+        for arg, value in zip(block.args, arguments, strict=True):
+            self.bind(arg, [value])
+        yielded: list[Value] = []
+        for op in block.ops:
+            if isinstance(op, tile.YieldOp):
+                yielded = [self.scalar(v) for v in op.values]
+            else:
+                self.op(op)
+        return yielded
+
+    # ---- shared memory and barriers ----
+
+    def barrier(self) -> None:
+        """All threads of the program meet; shared and global memory before is seen after."""
+        kind = ir.FunctionType(ir.VoidType(), [I32])
+        fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
+        self.builder.call(fn, [ir.Constant(I32, 0)])
+
+    def scratch(self, bytes_needed: int) -> Value:
+        """Shared memory for one exchange, from its start; what was there before is given up.
+
+        Raises PassError when the target has not that much.
+        """
+        limit = self.target.shared_bytes or 48 << 10
+        if bytes_needed > limit:
+            raise PassError(
+                f"an exchange between threads needs {bytes_needed} bytes of shared memory; "
+                f"{self.target.name} has {limit}"
+            )
+        if self._shared is None:
+            space = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "tw_shared", addrspace=3)
+            space.linkage = "external"
+            space.align = 16
+            space.type = SHARED  # llvmlite makes a typed pointer of it
+            self._shared = space
+        self.scratch_bytes = max(self.scratch_bytes, bytes_needed)
+        self.barrier()
+        return self._shared
+
+    def declare(self, name: str, kind: ir.FunctionType) -> Any:
+        """A function of that name, declared once."""
+        found = self.module.globals.get(name)
+        return found if found is not None else ir.Function(self.module, kind, name)
+
+    def assembly(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
+        """Inline PTX with effects, done by every thread that gets there."""
+        function = ir.FunctionType(kind, [v.type for v in operands])
+        return self.builder.asm(function, text, constraints, operands, side_effect=True)
+
+
+# ---- small operations -------------------------------------------------------------------------------
+
+
+def _return(gen: KernelCodegen, op: Operation) -> None:
+    gen.builder.ret_void()
+
+
+def _program_id(gen: KernelCodegen, op: tile.ProgramIdOp) -> None:
+    gen.bind(op.result, [gen.threads.special(f"ctaid.{'xyz'[op.axis.value.data]}")])
+
+
+def _num_programs(gen: KernelCodegen, op: tile.NumProgramsOp) -> None:
+    gen.bind(op.result, [gen.threads.special(f"nctaid.{'xyz'[op.axis.value.data]}")])
+
+
+def _barrier(gen: KernelCodegen, op: Operation) -> None:
+    gen.barrier()
+
+
+def _nothing(gen: KernelCodegen, op: Operation) -> None:
+    pass
+
+
+Handler = Callable[[KernelCodegen, Any], None]
+
+HANDLERS: dict[type[Operation], Handler] = {
+    func.ReturnOp: _return,
+    scf.ForOp: control.lower_for,
+    scf.IfOp: control.lower_if,
+    scf.WhileOp: control.lower_while,
+    tile.ProgramIdOp: _program_id,
+    tile.NumProgramsOp: _num_programs,
+    tile.BarrierOp: _barrier,
+    gpu.BarrierOp: _barrier,
+    tile.AssumeOp: _nothing,
+    tile.SplatOp: shapes.lower_splat,
+    tile.ArangeOp: shapes.lower_arange,
+    tile.BroadcastOp: shapes.lower_broadcast,
+    tile.ExpandDimsOp: shapes.lower_remap,
+    tile.TransOp: shapes.lower_trans,
+    tile.ReshapeOp: shapes.lower_reshape,
+    tile.JoinOp: shapes.lower_join,
+    tile.SplitOp: shapes.lower_split,
+    gpu.ConvertOp: exchange.lower_convert,
+    tile.CatOp: exchange.lower_cat,
+    tile.GatherOp: exchange.lower_gather,
+    tile.HistogramOp: exchange.lower_histogram,
+    tile.LoadViewOp: memory.lower_load_view,
+    tile.StoreViewOp: memory.lower_store_view,
+    tile.LoadOp: memory.lower_load,
+    tile.StoreOp: memory.lower_store,
+    tile.AtomicRMWOp: atomics.lower_atomic_rmw,
+    tile.AtomicCASOp: atomics.lower_atomic_cas,
+    tile.ReduceOp: reductions.lower_reduce,
+    tile.ScanOp: reductions.lower_scan,
+    tile.DotOp: dot.lower_dot,
+    tile.AssertOp: output.lower_assert,
+    tile.PrintOp: output.lower_print,
+}
+
+
+def emit_module(
+    module: ModuleOp, target: TargetInfo, fuse: bool = True
+) -> tuple[KernelCodegen, ir.Module]:
+    """The LLVM module of a laid-out tile module, and what its launch needs to know."""
+    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    llvm_module = ir.Module(name=function.sym_name.data)
+    llvm_module.triple = TRIPLE
+    llvm_module.data_layout = DATA_LAYOUT
+    gen = KernelCodegen(llvm_module, function, target, fuse)
+    gen.run()
+    return gen, llvm_module

@@ -1,0 +1,252 @@
+"""Atomic operations on global memory (PTX ISA, `atom`), done once for each element of a tile."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile
+from tilewright.backends.nvidia.lower.memory import owner, register, storage
+from tilewright.dialects import tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_SEM = {"acquire": "acquire", "release": "release", "acq_rel": "acq_rel", "relaxed": "relaxed"}
+_SCOPE = {"gpu": "gpu", "cta": "cta", "sys": "sys"}
+_INTEGER = {
+    "add": ("add", "u"), "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"),
+    "xchg": ("exch", "b"), "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"),
+    "umin": ("min", "u"),
+}  # fmt: skip
+
+
+def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
+    order = f"{_SEM[op.sem.data]}.{_SCOPE[op.scope.data]}"
+    element = tile.element_of(op.value)
+
+    def act(pointer: Value, value: Value) -> Value:
+        return _rmw(gen, op.kind.data, order, pointer, value, element)
+
+    _each(gen, op.result, [op.pointer, op.value], op.mask, act)
+
+
+def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
+    order = f"{_SEM[op.sem.data]}.{_SCOPE[op.scope.data]}"
+    element = tile.element_of(op.value)
+
+    def act(pointer: Value, compare: Value, value: Value) -> Value:
+        old, new = (storage(gen, v, element) for v in (compare, value))
+        return register(gen, _cas(gen, order, pointer, old, new), element)
+
+    _each(gen, op.result, [op.pointer, op.compare, op.value], None, act)
+
+
+def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None, act) -> None:  # type: ignore[no-untyped-def]
+    """Do `act` once for every element, in the thread that owns it; all its holders get the result."""
+    b = gen.builder
+    element = tile.element_of(result)
+    if tile.is_tile(result):
+        layout = gen.layout(result)
+        first, registers = owner(gen, layout), sorted(set(layout.register_of.values()))
+        count = layout.registers_per_thread
+    else:
+        layout, count, registers = None, 1, [0]
+        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+    masks = gen.parts(mask) if mask is not None else None
+    values = [gen.parts(v) for v in operands]
+    parts: list[Value] = [None] * count
+    for r in registers:
+        live = first
+        if masks is not None:
+            m = masks[r] if len(masks) > 1 else masks[0]
+            live = m if live is None else b.and_(live, m)
+        inputs = [v[r] if len(v) > 1 else v[0] for v in values]
+        parts[r] = _guarded(gen, live, lambda inputs=inputs: act(*inputs))
+    if layout is None:
+        if result.uses:
+            parts = [_from_first(gen, parts[0], element)]
+    else:
+        parts = [parts[layout.register_of[o]] for o in layout.register_offsets]
+        if result.uses and first is not None:
+            parts = _to_copies(gen, result, parts, first)
+    gen.bind(result, parts)
+
+
+def _guarded(gen: KernelCodegen, live: Value | None, act) -> Value:  # type: ignore[no-untyped-def]
+    """The result of `act` where `live`, anything elsewhere."""
+    if live is None:
+        return act()
+    b = gen.builder
+    before = b.block
+    inside, after = (gen.function.append_basic_block(n) for n in ("atomic", "after"))
+    b.cbranch(live, inside, after)
+    b.position_at_end(inside)
+    value = act()
+    end = b.block
+    b.branch(after)
+    b.position_at_end(after)
+    phi = b.phi(value.type)
+    phi.add_incoming(value, end)
+    phi.add_incoming(ir.Constant(value.type, ir.Undefined), before)
+    return phi
+
+
+def _from_first(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
+    """The value of thread 0 in all threads."""
+    b = gen.builder
+    pointer = gen.scratch(16)
+    bits = storage(gen, value, element)
+    with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+        b.store(bits, pointer, align=8)
+    gen.barrier()
+    return register(gen, b.load(pointer, typ=bits.type, align=8), element)
+
+
+def _to_copies(
+    gen: KernelCodegen, result: SSAValue, parts: list[Value], first: Value
+) -> list[Value]:
+    """Results of the owning threads in all threads that hold a copy."""
+    layout, element = gen.layout(result), tile.element_of(result)
+    where = SharedTile(None, element, layout.shape)
+    where = SharedTile(gen.scratch(where.bytes), element, layout.shape)
+    access = SharedAccess(gen, where, layout)
+    with gen.builder.if_then(first):
+        access.write(parts)
+    gen.barrier()
+    return SharedAccess(gen, where, layout).read()
+
+
+# ---- instructions ----------------------------------------------------------------------------------------
+
+
+def _rmw(
+    gen: KernelCodegen, kind: str, order: str, pointer: Value, value: Value, element: Attribute
+) -> Value:
+    text, bits = str(element), 8 * tile.element_bytes(element)
+    address = gen.builder.ptrtoint(pointer, I64)
+    if kind in _INTEGER and bits >= 32:
+        name, letter = _INTEGER[kind]
+        raw = storage(gen, value, element)
+        made = _atom(gen, f"atom.{order}.global.{name}.{letter}{bits}", address, [raw], raw.type)
+        return register(gen, made, element)
+    if kind == "fadd" and text in ("f32", "f64"):
+        return _atom(gen, f"atom.{order}.global.add.{text}", address, [value], value.type)
+    if kind == "fadd" and text in ("f16", "bf16"):
+        raw = storage(gen, value, element)
+        if text == "f16" or "90" in gen.target.name:
+            suffix = f"add.noftz.{text}"
+            made = _atom(gen, f"atom.{order}.global.{suffix}", address, [raw], I16)
+            return register(gen, made, element)
+    return _by_cas(gen, kind, order, pointer, value, element)
+
+
+def _atom(
+    gen: KernelCodegen, text: str, address: Value, values: list[Value], kind: ir.Type
+) -> Value:
+    letters = [_letter(v.type) for v in values]
+    names = ", ".join(f"${i + 2}" for i in range(len(values)))
+    constraints = ",".join([f"={_letter(kind)}", "l", *letters, "~{memory}"])
+    return gen.assembly(f"{text} $0, [$1], {names};", constraints, kind, [address, *values])
+
+
+def _letter(kind: ir.Type) -> str:
+    if isinstance(kind, ir.IntType):
+        return {16: "h", 32: "r", 64: "l"}[kind.width]
+    return "d" if isinstance(kind, ir.DoubleType) else "f"
+
+
+def _cas(gen: KernelCodegen, order: str, pointer: Value, old: Value, new: Value) -> Value:
+    """Compare and swap of 16, 32 or 64 bits; 8 bits inside their 32-bit word."""
+    width = old.type.width
+    address = gen.builder.ptrtoint(pointer, I64)
+    if width >= 16:
+        text = f"atom.{order}.global.cas.b{width}"
+        return _atom(gen, text, address, [old, new], old.type)
+    return _cas_byte(gen, order, address, old, new)
+
+
+def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: Value) -> Value:
+    """Retry on the word as long as only its other bytes change."""
+    b = gen.builder
+    word_address = b.and_(address, ir.Constant(I64, -4))
+    shift = b.trunc(b.shl(b.and_(address, ir.Constant(I64, 3)), ir.Constant(I64, 3)), I32)
+    hole = b.not_(b.shl(ir.Constant(I32, 255), shift))
+    wanted, put = (b.shl(b.zext(v, I32), shift) for v in (old, new))
+    first = gen.assembly(
+        "ld.relaxed.gpu.global.b32 $0, [$1];", "=r,l,~{memory}", I32, [word_address]
+    )
+    loop, done = (gen.function.append_basic_block(n) for n in ("byte", "byte_done"))
+    before = b.block
+    b.branch(loop)
+    b.position_at_end(loop)
+    seen = b.phi(I32)
+    seen.add_incoming(first, before)
+    rest = b.and_(seen, hole)
+    found = _atom(
+        gen,
+        f"atom.{order}.global.cas.b32",
+        word_address,
+        [b.or_(rest, wanted), b.or_(rest, put)],
+        I32,
+    )
+    byte_differs = b.icmp_unsigned("!=", b.and_(found, b.not_(hole)), wanted)
+    succeeded = b.icmp_unsigned("==", found, b.or_(rest, wanted))
+    seen.add_incoming(found, b.block)
+    b.cbranch(b.or_(byte_differs, succeeded), done, loop)
+    b.position_at_end(done)
+    return b.trunc(b.lshr(found, shift), old.type)
+
+
+def _by_cas(
+    gen: KernelCodegen, kind: str, order: str, pointer: Value, value: Value, element: Attribute
+) -> Value:
+    """Any read-modify-write as a loop of compare and swap."""
+    b = gen.builder
+    bits = ir.IntType(8 * tile.element_bytes(element))
+    address = b.ptrtoint(pointer, I64)
+    start = _peek(gen, address, bits)
+    loop, done = (gen.function.append_basic_block(n) for n in ("retry", "retry_done"))
+    before = b.block
+    b.branch(loop)
+    b.position_at_end(loop)
+    seen = b.phi(bits)
+    seen.add_incoming(start, before)
+    old = register(gen, seen, element)
+    new = storage(gen, _combined(gen, kind, old, value, element), element)
+    found = _cas(gen, order, pointer, seen, new)
+    seen.add_incoming(found, b.block)
+    b.cbranch(b.icmp_unsigned("==", found, seen), done, loop)
+    b.position_at_end(done)
+    return register(gen, found, element)
+
+
+def _peek(gen: KernelCodegen, address: Value, bits: ir.IntType) -> Value:
+    kind = {8: ("b8", "h"), 16: ("b16", "h"), 32: ("b32", "r"), 64: ("b64", "l")}[bits.width]
+    word = ir.IntType(max(16, bits.width))
+    text = f"ld.volatile.global.{kind[0]} $0, [$1];"
+    made = gen.assembly(text, f"={kind[1]},l,~{{memory}}", word, [address])
+    return gen.builder.trunc(made, bits) if word.width != bits.width else made
+
+
+def _combined(gen: KernelCodegen, kind: str, old: Value, value: Value, element: Attribute) -> Value:
+    b = gen.builder
+    if kind.startswith("f"):
+        x, y = old, value
+        if casts.is_narrow(element):
+            x, y = (casts.to_f32(b, v, element) for v in (old, value))
+        result = b.fadd(x, y) if kind == "fadd" else gen.math.intrinsic(
+            b, "maxnum" if kind == "fmax" else "minnum", x, y
+        )  # fmt: skip
+        return casts.from_f32(b, result, element, gen.math) if casts.is_narrow(element) else result
+    if kind == "xchg":
+        return value
+    if kind in ("add", "and", "or", "xor"):
+        return getattr(b, kind if kind in ("add", "xor") else f"{kind}_")(old, value)
+    compare = b.icmp_unsigned if kind.startswith("u") else b.icmp_signed
+    return b.select(compare(">" if kind.endswith("max") else "<", old, value), old, value)

@@ -1,0 +1,245 @@
+"""`tile.dot` on tensor cores (`mma.sync`), or multiply-add by multiply-add from shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects.builtin import f16
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.backends.nvidia.lower.exchange import SharedTile, bytes_for, element_pointer, put
+from tilewright.backends.nvidia.lower.memory import register, storage
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.layouts.fragments import INSTRUCTIONS, Instruction
+from tilewright.layouts.layout import Vector
+from tilewright.passes.gpu.select_mma import instruction_of
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I16, I32, I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
+
+
+def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
+    name = instruction_of(op)
+    if name == "fma":
+        _lower_fma(gen, op)
+    else:
+        _lower_mma(gen, op, INSTRUCTIONS[name])
+
+
+# ---- tensor cores -------------------------------------------------------------------------------------
+
+
+def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: Instruction) -> None:
+    left = _Fragments(gen, op.lhs, instruction)
+    right = _Fragments(gen, op.rhs, instruction)
+    layout = gen.layout(op.result)
+    parts = list(gen.parts(op.acc))
+    k_extent = tile.shape_of(op.lhs)[-1]
+    half = str(tile.element_of(op.acc)) == "f16"
+    for offset in layout.register_offsets:
+        *batch, m, n = offset
+        if n & 1 or (instruction.m == 16 and m & 8):
+            continue
+        corner = [(0, 0), (0, 1)] + [(8, 0), (8, 1)] * (instruction.m == 16)
+        registers = [layout.register_of[*batch, m + i, n + j] for i, j in corner]
+        sums = [parts[r] for r in registers]
+        for k in range(0, k_extent, instruction.k):
+            a = left.at(batch, m, k, rows=True)
+            b = right.at(batch, n, k, rows=False)
+            sums = _multiply(gen, instruction, a, b, sums, half)
+        for r, value in zip(registers, sums, strict=True):
+            parts[r] = value
+    gen.bind(op.result, parts)
+
+
+class _Fragments:
+    """The packed registers of one operand, by place."""
+
+    def __init__(self, gen: KernelCodegen, value: SSAValue, instruction: Instruction) -> None:
+        self.gen, self.instruction = gen, instruction
+        self.layout, self.parts = gen.layout(value), gen.parts(value)
+        self.element = tile.element_of(value)
+        self._packed: dict[tuple[Vector, ...], Value] = {}
+
+    def at(self, batch: list[int], line: int, k: int, rows: bool) -> list[Value]:
+        """Registers of the block of A (`rows`) at row `line`, or of B at column `line`."""
+        i = self.instruction
+        steps = range(0, i.k, 4 * i.pack)
+        if rows:
+            starts = [(line + r, k + s) for s in steps for r in ((0, 8) if i.m == 16 else (0,))]
+            groups = [[(*batch, m, c + j) for j in range(i.pack)] for m, c in starts]
+        else:
+            groups = [[(*batch, k + s + j, line) for j in range(i.pack)] for s in steps]
+        return [self._pack(tuple(g)) for g in groups]
+
+    def _pack(self, places: tuple[Vector, ...]) -> Value:
+        if places not in self._packed:
+            values = [self.parts[self.layout.register_of[p]] for p in places]
+            self._packed[places] = self._join(values)
+        return self._packed[places]
+
+    def _join(self, values: list[Value]) -> Value:
+        gen, b = self.gen, self.gen.builder
+        if str(self.element) == "f64":
+            return values[0]
+        if self.instruction.name.endswith("tf32"):
+            return gen.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, values)
+        return _joined(gen, [storage(gen, v, self.element) for v in values], b)
+
+
+def _joined(gen: KernelCodegen, bits: list[Value], b: Value) -> Value:
+    """Integers side by side in one 32-bit register, the first lowest."""
+    vector: Value = ir.Constant(ir.VectorType(bits[0].type, len(bits)), ir.Undefined)
+    for i, value in enumerate(bits):
+        vector = b.insert_element(vector, value, ir.Constant(I32, i))
+    return b.bitcast(vector, I32)
+
+
+def _multiply(
+    gen: KernelCodegen,
+    instruction: Instruction,
+    a: list[Value],
+    b: list[Value],
+    sums: list[Value],
+    half: bool,
+) -> list[Value]:
+    """One `mma.sync`: sums + a @ b."""
+    shape, kind = instruction.name.split(".")
+    if kind == "f64":
+        text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
+        return _emit(gen, text, a, b, sums, ("d", "d"))
+    if half:
+        packed = [_joined(gen, [storage(gen, v, f16) for v in sums[i : i + 2]], gen.builder)
+                  for i in (0, 2)]  # fmt: skip
+        text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
+        made = _emit(gen, text, a, b, packed, ("r", "r"))
+        return [v for word in made for v in _halves(gen, word)]
+    acc = "s32" if kind in ("s8", "u8") else "f32"
+    text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{kind}.{acc}"
+    return _emit(gen, text, a, b, sums, ("r", "r" if acc == "s32" else "f"))
+
+
+def _emit(
+    gen: KernelCodegen,
+    text: str,
+    a: list[Value],
+    b: list[Value],
+    c: list[Value],
+    letters: tuple[str, str],
+) -> list[Value]:
+    counts = [len(c), len(a), len(b), len(c)]
+    names, at = [], 0
+    for count in counts:
+        names.append("{" + ", ".join(f"${at + i}" for i in range(count)) + "}")
+        at += count
+    inputs = [letters[0]] * (len(a) + len(b)) + [str(i) for i in range(len(c))]
+    constraints = ",".join([f"={letters[1]}"] * len(c) + inputs)
+    text = f"{text} {names[0]}, {names[1]}, {names[2]}, {names[0]};"
+    kind = ir.LiteralStructType([v.type for v in c])
+    function = ir.FunctionType(kind, [v.type for v in (*a, *b, *c)])
+    made = gen.builder.asm(function, text, constraints, [*a, *b, *c], side_effect=True)
+    return [gen.builder.extract_value(made, i) for i in range(len(c))]
+
+
+def _halves(gen: KernelCodegen, word: Value) -> list[Value]:
+    b = gen.builder
+    vector = b.bitcast(word, ir.VectorType(I16, 2))
+    return [register(gen, b.extract_element(vector, ir.Constant(I32, i)), f16) for i in range(2)]
+
+
+# ---- without tensor cores -----------------------------------------------------------------------------------
+
+
+def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
+    """Both operands in shared memory; a loop over k in which each thread updates its sums."""
+    element = tile.element_of(op.lhs)
+    start = -(-bytes_for(element, tile.shape_of(op.lhs)) // 16) * 16
+    other = tile.element_of(op.rhs)
+    pointer = gen.scratch(start + bytes_for(other, tile.shape_of(op.rhs)))
+    a, b_tile = put(gen, op.lhs, 0, pointer), put(gen, op.rhs, start, pointer)
+    gen.barrier()
+    b = gen.builder
+    layout, acc = gen.layout(op.result), tile.element_of(op.acc)
+    sums = [_widened(gen, v, acc, acc) for v in gen.parts(op.acc)]
+    before, body = b.block, gen.function.append_basic_block("k")
+    done = gen.function.append_basic_block("k_done")
+    b.branch(body)
+    b.position_at_end(body)
+    k = b.phi(I32)
+    k.add_incoming(ir.Constant(I32, 0), before)
+    phis = []
+    for value in sums:
+        phi = b.phi(value.type)
+        phi.add_incoming(value, before)
+        phis.append(phi)
+    results = _step(gen, layout, (a, b_tile), acc, k, phis)
+    following = b.add(k, ir.Constant(I32, 1))
+    k.add_incoming(following, b.block)
+    for phi, value in zip(phis, results, strict=True):
+        phi.add_incoming(value, b.block)
+    more = b.icmp_unsigned("<", following, ir.Constant(I32, a.shape[-1]))
+    b.cbranch(more, body, done)
+    b.position_at_end(done)
+    gen.bind(op.result, [_narrowed(gen, v, acc) for v in results])
+
+
+def _step(
+    gen: KernelCodegen,
+    layout: Layout,
+    tiles: tuple[SharedTile, SharedTile],
+    acc: Attribute,
+    k: Value,
+    sums: list[Value],
+) -> list[Value]:
+    """Add the products at one k."""
+    b = gen.builder
+    loaded: dict[tuple[int, Vector], Value] = {}
+
+    def operand(which: int, place: Vector, at: list[Value]) -> Value:
+        key = (which, place)
+        if key not in loaded:
+            where = tiles[which]
+            pointer = element_pointer(gen, where, at)
+            bits = b.load(pointer, typ=ir.IntType(8 * where.size), align=where.size)
+            loaded[key] = _widened(gen, register(gen, bits, where.element), where.element, acc)
+        return loaded[key]
+
+    result = []
+    for r, offset in enumerate(layout.register_offsets):
+        *batch, m, n = [gen.threads.element(b, layout, r, d) for d in range(layout.rank)]
+        outer = offset[:-2]
+        x = operand(0, (*outer, offset[-2]), [*batch, m, k])
+        y = operand(1, (*outer, offset[-1]), [*batch, k, n])
+        if isinstance(sums[r].type, ir.IntType):
+            result.append(b.add(sums[r], b.mul(x, y)))
+        else:
+            result.append(gen.math.intrinsic(b, "fma", x, y, sums[r]))
+    return result
+
+
+def _widened(gen: KernelCodegen, value: Value, element: Attribute, acc: Attribute) -> Value:
+    """An operand as wide as the sums (at least single precision, 32-bit for integers)."""
+    b, text = gen.builder, str(acc)
+    if text == "f64":
+        if str(element) == "f64":
+            return value
+        wide = value if str(element) == "f32" else casts.to_f32(b, value, element)
+        return b.fpext(wide, ir.DoubleType())
+    if text.startswith(("f", "bf")):
+        if str(element) == "f64":
+            return b.fptrunc(value, ir.FloatType())
+        return value if str(element) == "f32" else casts.to_f32(b, value, element)
+    kind = llvm_type(acc)
+    return b.sext(value, kind) if value.type.width < kind.width else value
+
+
+def _narrowed(gen: KernelCodegen, value: Value, acc: Attribute) -> Value:
+    if casts.is_narrow(acc):
+        return casts.from_f32(gen.builder, value, acc, gen.math)
+    return value

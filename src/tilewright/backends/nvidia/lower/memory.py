@@ -1,0 +1,482 @@
+"""Global loads and stores: up to 16 bytes a thread, predicated instead of branched.
+
+A structured access computes its thread's address once; registers differ by constants or by
+multiples of a stride. Where a bound may fall inside a vector, the vector is taken when it is whole
+and its elements one by one otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from xdsl.ir import Attribute, SSAValue
+
+from tilewright.backends.llvm.types import Value, constant, llvm_type
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.layouts.layout import Vector
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.gpu.analysis.accesses import View, accessed, contiguous_dim, run_length
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+# ---- where -----------------------------------------------------------------------------------------
+
+
+class _ViewAddress:
+    """Addresses and bounds of a structured access, register by register."""
+
+    def __init__(self, gen: KernelCodegen, op: View) -> None:
+        self.gen, self.op = gen, op
+        value = accessed(op)
+        self.layout = gen.layout(value)
+        self.element = tile.element_of(value)
+        self.size = tile.element_bytes(self.element)
+        self.kinds = tile.view_kinds(op)
+        self.limits = tile.view_limits(op)
+        self._starts = iter(zip(op.starts, op.sizes, strict=True))
+        self._indices = iter(op.indices)
+        self._terms: dict[tuple[int, int], Value] = {}
+        self._live: dict[tuple[int, int], Value] = {}
+        self._wraps = {d: next(self._starts) for d, k in enumerate(self.kinds) if k == "wrapped"}
+        self._lines = {d: next(self._indices) for d, k in enumerate(self.kinds) if k == "indexed"}
+        self.base = gen.builder.ptrtoint(gen.scalar(op.base), I64)
+        if self.layout.adds_up:
+            for d, kind in enumerate(self.kinds):
+                if kind == "strided":
+                    self.base = self._plus(self.base, self._thread_term(d))
+
+    def _plus(self, a: Value, b: Value) -> Value:
+        if isinstance(b, ir.Constant) and b.constant == 0:
+            return a
+        return self.gen.builder.add(a, b)
+
+    def _times(self, index: Value, stride: SSAValue) -> Value:
+        """An index times a stride, in bytes, i64."""
+        b, known = self.gen.builder, constant_int(stride)
+        if isinstance(index, ir.Constant) and known is not None:
+            return ir.Constant(I64, index.constant * known * self.size)
+        wide = ir.Constant(I64, index.constant) if isinstance(index, ir.Constant) else (
+            b.zext(index, I64) if index.type != I64 else index
+        )  # fmt: skip
+        if known is not None:
+            return b.mul(wide, ir.Constant(I64, known * self.size))
+        product = b.mul(wide, self.gen.scalar(stride))
+        return b.mul(product, ir.Constant(I64, self.size))
+
+    def _thread_term(self, dim: int) -> Value:
+        return self._times(self.gen.threads.coordinate(self.layout, dim), self.op.strides[dim])
+
+    def _term(self, dim: int, offset: int) -> Value:
+        """What coordinate `offset` (of a register) along `dim` adds to the address."""
+        key = (dim, offset)
+        if key not in self._terms:
+            self._terms[key] = self._make_term(dim, offset)
+        return self._terms[key]
+
+    def _make_term(self, dim: int, offset: int) -> Value:
+        gen, b, kind = self.gen, self.gen.builder, self.kinds[dim]
+        stride = self.op.strides[dim]
+        if kind == "strided" and self.layout.adds_up:
+            return self._times(ir.Constant(I64, offset), stride)
+        if kind == "indexed":
+            line = self._lines[dim]
+            register = gen.layout(line).register_of[(offset,)]
+            return b.mul(gen.parts(line)[register], ir.Constant(I64, self.size))
+        index = self._coordinate(dim, offset)
+        if kind == "strided":
+            return self._times(index, stride)
+        start, size = (gen.scalar(v) for v in self._wraps[dim])
+        at = b.add(b.trunc(start, I32), index)
+        return self._times(b.urem(at, b.trunc(size, I32)), stride)
+
+    def _coordinate(self, dim: int, offset: int) -> Value:
+        thread = self.gen.threads.coordinate(self.layout, dim)
+        vector = tuple(offset if d == dim else 0 for d in range(self.layout.rank))
+        return self.gen.threads.with_offset(self.gen.builder, self.layout, thread, vector, dim)
+
+    def address(self, offset: Vector) -> Value:
+        """The address of a register's element, an i64."""
+        value = self.base
+        for d, c in enumerate(offset):
+            value = self._plus(value, self._term(d, c))
+        return value
+
+    def alive(self, offset: Vector, run: int = 1, dim: int | None = None) -> Value | None:
+        """i1: `run` elements along `dim` from `offset` on are within all limits; None: always."""
+        result: Value | None = None
+        for d in self.limits:
+            last = offset[d] + (run - 1 if d == dim else 0)
+            result = _both(self.gen, result, self._within(d, last))
+        return result
+
+    def _within(self, dim: int, offset: int) -> Value:
+        key = (dim, offset)
+        if key not in self._live:
+            b, limit = self.gen.builder, self.gen.scalar(self.limits[dim])
+            if self.layout.adds_up:
+                thread = self.gen.threads.coordinate(self.layout, dim)
+                room = self._room(dim, thread, limit)
+                self._live[key] = b.icmp_signed(">", room, ir.Constant(I64, offset))
+            else:
+                index = b.zext(self._coordinate(dim, offset), I64)
+                self._live[key] = b.icmp_signed("<", index, limit)
+        return self._live[key]
+
+    def _room(self, dim: int, thread: Value, limit: Value) -> Value:
+        """Elements from this thread's place to the limit."""
+        key = (dim, -1)
+        if key not in self._live:
+            b = self.gen.builder
+            wide = b.zext(thread, I64) if not isinstance(thread, ir.Constant) else ir.Constant(
+                I64, thread.constant
+            )  # fmt: skip
+            self._live[key] = b.sub(limit, wide)
+        return self._live[key]
+
+
+def _both(gen: KernelCodegen, a: Value | None, b: Value | None) -> Value | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return gen.builder.and_(a, b)
+
+
+# ---- vectors ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Registers that hold neighbours in memory, and the offset of the first."""
+
+    registers: tuple[int, ...]
+    offset: Vector
+
+
+def _runs(layout: Layout, dim: int | None, length: int) -> list[_Run]:
+    """All registers in runs of up to `length` along `dim`."""
+    while length > 1 and not _has_units(layout, dim, length):
+        length //= 2
+    result = []
+    seen: set[Vector] = set()
+    for register, offset in enumerate(layout.register_offsets):
+        if offset in seen:
+            continue
+        if dim is None or length == 1:
+            seen.add(offset)
+            result.append(_Run((register,), offset))
+            continue
+        start = tuple(c - c % length if d == dim else c for d, c in enumerate(offset))
+        members = [
+            tuple(c + i if d == dim else c for d, c in enumerate(start)) for i in range(length)
+        ]
+        seen.update(members)
+        result.append(_Run(tuple(layout.register_of[m] for m in members), start))
+    return result
+
+
+def _has_units(layout: Layout, dim: int | None, length: int) -> bool:
+    """Whether registers hold `length` consecutive elements along `dim`, aligned."""
+    if dim is None:
+        return False
+    unit = 1
+    while unit < length:
+        if tuple(unit if d == dim else 0 for d in range(layout.rank)) not in layout.registers:
+            return False
+        unit *= 2
+    return True
+
+
+_ONE = {1: ("b8", "h"), 2: ("b16", "h"), 4: ("b32", "r"), 8: ("b64", "l")}
+
+
+def _words(size: int, wide: bool = False) -> tuple[int, int]:
+    """Number and bytes of the PTX registers that an access of `size` bytes uses (`wide`: of 8-byte
+    elements)."""
+    if size <= 4:
+        return 1, size
+    return (size // 8, 8) if wide or size == 8 else (size // 4, 4)
+
+
+def _word_type(size: int) -> ir.IntType:
+    return ir.IntType(max(16, 8 * size))
+
+
+def _suffix(op: Any) -> str:
+    """Cache and eviction hints of an access as PTX qualifiers."""
+    cache = op.cache.data if op.cache is not None else ""
+    eviction = op.eviction.data if op.eviction is not None else ""
+    text = cache if cache in (".cg", ".ca", ".cs", ".cv", ".wb", ".wt") else ""
+    if not text and eviction in ("evict_first", "evict_last"):
+        text = f".L1::{eviction}"
+    return text
+
+
+def _load(
+    gen: KernelCodegen,
+    address: Value,
+    element: Attribute,
+    number: int,
+    live: Value | None,
+    old: list[Value],
+    hints: str,
+) -> list[Value]:
+    """Words of `number` elements read at `address` where `live`, else `old`."""
+    bytes_ = tile.element_bytes(element) * number
+    wide = tile.element_bytes(element) == 8
+    count, size = _words(bytes_, wide)
+    kind, letter = _ONE[size]
+    word = _word_type(size)
+    names = ", ".join(f"${i}" for i in range(count))
+    data = f"{{{names}}}" if count > 1 else names
+    vector = f".v{count}" if count > 1 else ""
+    outputs = ",".join([f"={letter}"] * count)
+    result = word if count == 1 else ir.LiteralStructType([word] * count)
+    if live is None:
+        text = f"ld.global{hints}{vector}.{kind} {data}, [${count}];"
+        made = gen.assembly(text, f"{outputs},l,~{{memory}}", result, [address])
+    else:
+        ties = ",".join(str(i) for i in range(count))
+        text = f"@${2 * count + 1} ld.global{hints}{vector}.{kind} {data}, [${2 * count}];"
+        made = gen.assembly(
+            text, f"{outputs},{ties},l,b,~{{memory}}", result, [*old, address, live]
+        )
+    return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
+
+
+def _store(
+    gen: KernelCodegen,
+    address: Value,
+    values: list[Value],
+    element: Attribute,
+    live: Value | None,
+    hints: str,
+) -> None:
+    """Write neighbours at `address` where `live`."""
+    words = pack(gen, values, element)
+    size = tile.element_bytes(element)
+    count, size = _words(size * len(values), size == 8)
+    kind, letter = _ONE[size]
+    names = ", ".join(f"${i + 1}" for i in range(count))
+    data = f"{{{names}}}" if count > 1 else names
+    vector = f".v{count}" if count > 1 else ""
+    inputs = ",".join(["l", *[letter] * count, *(["b"] if live is not None else [])])
+    guard = f"@${count + 1} " if live is not None else ""
+    text = f"{guard}st.global{hints}{vector}.{kind} [$0], {data};"
+    operands = [address, *words, *([live] if live is not None else [])]
+    gen.assembly(text, f"{inputs},~{{memory}}", ir.VoidType(), operands)
+
+
+def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Value]:
+    """Registers of neighbours as the words of one access."""
+    b = gen.builder
+    stored = [storage(gen, v, element) for v in values]
+    size = stored[0].type.width // 8
+    count, word_size = _words(size * len(values), size == 8)
+    each = len(values) // count
+    words = []
+    for i in range(count):
+        part = stored[i * each : (i + 1) * each]
+        if each == 1:
+            value = part[0]
+        else:
+            vector: Value = ir.Constant(ir.VectorType(part[0].type, each), ir.Undefined)
+            for j, v in enumerate(part):
+                vector = b.insert_element(vector, v, ir.Constant(I32, j))
+            value = b.bitcast(vector, ir.IntType(8 * word_size))
+        words.append(b.zext(value, _word_type(word_size)) if word_size == 1 else value)
+    return words
+
+
+def unpack(gen: KernelCodegen, words: list[Value], count: int, element: Attribute) -> list[Value]:
+    """The words of one access as registers of neighbours."""
+    b = gen.builder
+    size = tile.element_bytes(element)
+    each = count // len(words)
+    values: list[Value] = []
+    for word in words:
+        if each == 1:
+            narrow = word if word.type.width == 8 * size else b.trunc(word, ir.IntType(8 * size))
+            values.append(register(gen, narrow, element))
+            continue
+        vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), each))
+        values += [
+            register(gen, b.extract_element(vector, ir.Constant(I32, j)), element)
+            for j in range(each)
+        ]
+    return values
+
+
+def storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
+    """A register value as the integer of its bits in memory."""
+    b, size = gen.builder, tile.element_bytes(element)
+    kind = ir.IntType(8 * size)
+    if isinstance(value.type, ir.PointerType):
+        return b.ptrtoint(value, kind)
+    if isinstance(value.type, ir.IntType):
+        return b.zext(value, kind) if value.type.width < kind.width else value
+    return b.bitcast(value, kind)
+
+
+def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
+    """The register value of bits from memory."""
+    b, kind = gen.builder, llvm_type(element)
+    if isinstance(kind, ir.PointerType):
+        return b.inttoptr(bits, kind)
+    if isinstance(kind, ir.IntType):
+        if kind.width == 1:
+            return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+        return bits
+    return b.bitcast(bits, kind)
+
+
+# ---- structured accesses ------------------------------------------------------------------------------
+
+
+def _masks(gen: KernelCodegen, mask: SSAValue | None) -> list[Value] | None:
+    return gen.parts(mask) if mask is not None else None
+
+
+def _other(gen: KernelCodegen, other: SSAValue | None, element: Attribute, register_: int) -> Value:
+    if other is None:
+        kind = llvm_type(element)
+        return ir.Constant(kind, None) if isinstance(kind, ir.PointerType) else constant(kind, 0)
+    parts = gen.parts(other)
+    return parts[register_] if len(parts) > 1 else parts[0]
+
+
+def _splits(gen: KernelCodegen, op: View, dim: int | None, run: int) -> bool:
+    """Whether a limit may fall inside a run."""
+    limit = tile.view_limits(op).get(dim) if dim is not None else None
+    return limit is not None and gen.known.of(limit) % run != 0
+
+
+def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
+    place = _ViewAddress(gen, op)
+    layout, element = place.layout, place.element
+    dim = contiguous_dim(op)
+    masks, hints = _masks(gen, op.mask), _suffix(op)
+    length = 1 if masks is not None else run_length(op, gen.known)
+    parts: list[Any] = [None] * layout.registers_per_thread
+    for run in _runs(layout, dim, length):
+        count = len(run.registers)
+        others = [_other(gen, op.other, element, r) for r in run.registers]
+        address = place.address(run.offset)
+        live = place.alive(run.offset, count, dim)
+        if masks is not None:
+            live = _both(gen, live, masks[run.registers[0]])
+        old = pack(gen, others, element) if live is not None else []
+        words = _load(gen, address, element, count, live, old, hints)
+        values = unpack(gen, words, count, element)
+        if count > 1 and live is not None and _splits(gen, op, dim, count):
+            values = _load_rest(gen, place, run, live, values, hints)
+        for r, value in zip(run.registers, values, strict=True):
+            parts[r] = value
+    _fill_copies(layout, parts)
+    gen.bind(op.result, parts)
+
+
+def _load_rest(
+    gen: KernelCodegen,
+    place: _ViewAddress,
+    run: _Run,
+    whole: Value,
+    values: list[Value],
+    hints: str,
+) -> list[Value]:
+    """Elements of a run that a limit cuts, one by one."""
+    b, dim = gen.builder, contiguous_dim(place.op)
+    cut = b.not_(whole)
+    result = []
+    for i, value in enumerate(values):
+        offset = tuple(c + i if d == dim else c for d, c in enumerate(run.offset))
+        live = _both(gen, place.alive(offset), cut)
+        old = pack(gen, [value], place.element)
+        words = _load(gen, place.address(offset), place.element, 1, live, old, hints)
+        result += unpack(gen, words, 1, place.element)
+    return result
+
+
+def _fill_copies(layout: Layout, parts: list[Any]) -> None:
+    """Registers that repeat an element get the value of the first."""
+    for r, offset in enumerate(layout.register_offsets):
+        if parts[r] is None:
+            parts[r] = parts[layout.register_of[offset]]
+
+
+def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
+    """i1: this thread is the first that holds its elements; None: no element is held twice."""
+    return gen.threads.bits_are_zero(layout.replicated("lanes"), layout.replicated("warps"))
+
+
+def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
+    place = _ViewAddress(gen, op)
+    dim = contiguous_dim(op)
+    masks, hints = _masks(gen, op.mask), _suffix(op)
+    first = owner(gen, place.layout)
+    length = 1 if masks is not None else run_length(op, gen.known)
+    values = gen.parts(op.value)
+    for run in _runs(place.layout, dim, length):
+        count = len(run.registers)
+        live = _both(gen, first, place.alive(run.offset, count, dim))
+        if masks is not None:
+            live = _both(gen, live, masks[run.registers[0]])
+        data = [values[r] for r in run.registers]
+        _store(gen, place.address(run.offset), data, place.element, live, hints)
+        if count > 1 and live is not None and _splits(gen, op, dim, count):
+            _store_rest(gen, place, run, data, _both(gen, first, gen.builder.not_(live)), hints)
+
+
+def _store_rest(
+    gen: KernelCodegen,
+    place: _ViewAddress,
+    run: _Run,
+    data: list[Value],
+    cut: Value | None,
+    hints: str,
+) -> None:
+    dim = contiguous_dim(place.op)
+    for i, value in enumerate(data):
+        offset = tuple(c + i if d == dim else c for d, c in enumerate(run.offset))
+        live = _both(gen, place.alive(offset), cut)
+        _store(gen, place.address(offset), [value], place.element, live, hints)
+
+
+# ---- through tiles of pointers, and scalars ---------------------------------------------------------------
+
+
+def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
+    element, hints = tile.element_of(op.result), _suffix(op)
+    if op.volatile is not None and bool(op.volatile.value.data):
+        hints = ".cv"
+    masks = _masks(gen, op.mask)
+    parts = []
+    for r, pointer in enumerate(gen.parts(op.pointer)):
+        live = masks[r] if masks is not None else None
+        old = pack(gen, [_other(gen, op.other, element, r)], element) if live is not None else []
+        address = gen.builder.ptrtoint(pointer, I64)
+        words = _load(gen, address, element, 1, live, old, hints)
+        parts += unpack(gen, words, 1, element)
+    gen.bind(op.result, parts)
+
+
+def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
+    element, hints = tile.element_of(op.value), _suffix(op)
+    if tile.is_tile(op.value):
+        layout = gen.layout(op.value)
+        first = owner(gen, layout)
+        registers = sorted(set(layout.register_of.values()))
+    else:
+        b = gen.builder
+        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+        registers = [0]
+    pointers, values, masks = gen.parts(op.pointer), gen.parts(op.value), _masks(gen, op.mask)
+    for r in registers:
+        live = _both(gen, first, masks[r] if masks is not None else None)
+        address = gen.builder.ptrtoint(pointers[r], I64)
+        _store(gen, address, [values[r]], element, live, hints)

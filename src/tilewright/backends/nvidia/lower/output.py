@@ -1,0 +1,125 @@
+"""Assertions (a record in host memory) and prints (the driver's `vprintf`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute
+
+from tilewright.backends.base import AssertSite
+from tilewright.backends.llvm import casts
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.memory import owner
+from tilewright.dialects import tile
+from tilewright.ir.location import source_location
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+PTR = ir.PointerType()
+
+
+def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
+    """The first failing thread claims the record `{i64 state, i64 program, i64 site}`; all go on."""
+    b = gen.builder
+    site = len(gen.asserts)
+    where = source_location(op.location)
+    at = (where.file, where.line, where.column + 1) if where is not None else ("", 0, 0)
+    gen.asserts.append(AssertSite(_text(op.message), *at))
+    good: Value = ir.Constant(I1, 1)
+    for part in gen.parts(op.condition):
+        good = b.and_(good, part)
+    with b.if_then(b.not_(good), likely=False):
+        state = b.ptrtoint(gen.fault, I64)
+        text = "atom.relaxed.sys.global.cas.b64 $0, [$1], $2, $3;"
+        zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+        found = gen.assembly(text, "=l,l,l,l,~{memory}", I64, [state, zero, one])
+        with b.if_then(b.icmp_unsigned("==", found, zero)):
+            for offset, value in ((1, _program(gen)), (2, ir.Constant(I64, site))):
+                slot = b.gep(gen.fault, [ir.Constant(I64, offset)], source_etype=I64)
+                b.store(value, slot, align=8)
+
+
+def _text(attribute: Attribute) -> str:
+    return attribute.data if isinstance(attribute, StringAttr) else str(attribute)
+
+
+def _program(gen: KernelCodegen) -> Value:
+    """Linear index of the program, x fastest."""
+    b = gen.builder
+    x, y, z = (b.zext(gen.threads.special(f"ctaid.{d}"), I64) for d in "xyz")
+    nx, ny = (b.zext(gen.threads.special(f"nctaid.{d}"), I64) for d in "xy")
+    return b.add(x, b.mul(nx, b.add(y, b.mul(ny, z))))
+
+
+def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
+    """One line an element: program ids, coordinates, prefix, values."""
+    gen.prints = True
+    b = gen.builder
+    tiles = [v for v in op.arguments if tile.is_tile(v)]
+    layout = gen.layout(tiles[0]) if tiles else None
+    count = layout.registers_per_thread if layout is not None else 1
+    first = (
+        owner(gen, layout)
+        if layout is not None
+        else b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+    )
+    for r in range(count):
+        if layout is not None and layout.register_of[layout.register_offsets[r]] != r:
+            continue
+        if first is None:
+            _print_register(gen, op, r, layout)
+        else:
+            with b.if_then(first):
+                _print_register(gen, op, r, layout)
+
+
+def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout) -> None:  # type: ignore[no-untyped-def]
+    b = gen.builder
+    values: list[Value] = [gen.threads.special(f"ctaid.{d}") for d in "xyz"]
+    text = "pid (%d, %d, %d) "
+    if layout is not None:
+        values += [gen.threads.element(b, layout, r, d) for d in range(layout.rank)]
+        text += f"idx ({', '.join(['%d'] * layout.rank)}) "
+    text += _text(op.prefix).replace("%", "%%")
+    for argument in op.arguments:
+        parts = gen.parts(argument)
+        value, code = _printable(gen, parts[r] if len(parts) > 1 else parts[0], argument.type)
+        values.append(value)
+        text += f" {code}"
+    _printf(gen, text + "\n", values)
+
+
+def _printable(gen: KernelCodegen, value: Value, kind: Attribute) -> tuple[Value, str]:
+    b, element = gen.builder, tile.element_of(kind)
+    if isinstance(value.type, ir.PointerType):
+        return b.ptrtoint(value, I64), "0x%llx"
+    if str(element).startswith(("f", "bf")):
+        if casts.is_narrow(element):
+            value = casts.to_f32(b, value, element)
+        return (value if str(element) == "f64" else b.fpext(value, ir.DoubleType())), "%f"
+    if value.type.width == 1:
+        return b.zext(value, I32), "%d"
+    if value.type.width == 64:
+        return value, "%lld"
+    return (b.sext(value, I32) if value.type.width < 32 else value), "%d"
+
+
+def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
+    b = gen.builder
+    data = bytearray(text.encode() + b"\0")
+    kind = ir.ArrayType(I8, len(data))
+    string = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
+    string.global_constant, string.linkage = True, "internal"
+    string.initializer = ir.Constant(kind, data)
+    record = ir.LiteralStructType([v.type for v in values])
+    with b.goto_entry_block():
+        space = b.alloca(record)
+    for i, value in enumerate(values):
+        slot = b.gep(space, [ir.Constant(I32, 0), ir.Constant(I32, i)], source_etype=record)
+        b.store(value, slot)
+    fn = gen.declare("vprintf", ir.FunctionType(I32, [PTR, PTR]))
+    b.call(fn, [string, space])

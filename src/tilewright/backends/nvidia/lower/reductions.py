@@ -1,0 +1,375 @@
+"""Reductions and scans: in a thread, then across its lanes, then across warps.
+
+Lanes exchange by shuffles (PTX ISA, `shfl.sync`), warps through shared memory. Any combine region
+works; the order of combination of a reduction is not fixed, that of a scan is.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Attribute, Block
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.memory import register, storage
+from tilewright.dialects import tile
+from tilewright.layouts import Layout
+from tilewright.layouts.layout import Vector
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+Group = list[Value]
+"""One value of each operand of a reduction."""
+
+
+def shuffle(gen: KernelCodegen, value: Value, element: Attribute, mode: str, lane: Value) -> Value:
+    """A register of another lane: `mode` "bfly" (lane xor), "up" (lane minus) or "idx"."""
+    b = gen.builder
+    bits = storage(gen, value, element)
+    width = bits.type.width
+    if width == 64:
+        halves = b.bitcast(bits, ir.VectorType(I32, 2))
+        result: Value = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
+        for i in range(2):
+            part = b.extract_element(halves, ir.Constant(I32, i))
+            result = b.insert_element(result, _shuffle(gen, part, mode, lane), ir.Constant(I32, i))
+        return register(gen, b.bitcast(result, ir.IntType(64)), element)
+    moved = _shuffle(gen, b.zext(bits, I32) if width < 32 else bits, mode, lane)
+    return register(gen, b.trunc(moved, bits.type) if width < 32 else moved, element)
+
+
+def _shuffle(gen: KernelCodegen, word: Value, mode: str, lane: Value) -> Value:
+    kind = ir.FunctionType(I32, [I32] * 4)
+    fn = gen.declare(f"llvm.nvvm.shfl.sync.{mode}.i32", kind)
+    clamp = ir.Constant(I32, 0 if mode == "up" else 31)
+    return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, clamp])
+
+
+def _along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:
+    """Index bits that move along `axis`."""
+    return tuple(bit for bit, vector in enumerate(vectors) if vector[axis])
+
+
+# ---- reductions ----------------------------------------------------------------------------------------
+
+
+def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
+    axis = op.axis.value.data
+    layout = gen.layout(op.inputs[0])
+    elements = [tile.element_of(v) for v in op.inputs]
+    groups = _in_thread(gen, op, layout, axis)
+    groups = [
+        _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
+    ]
+    offsets = _result_offsets(layout, axis)
+    if _along(layout.warps, axis):
+        groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
+    found = dict(zip(offsets, groups, strict=True))
+    for i, result in enumerate(op.results):
+        if tile.is_tile(result):
+            target = gen.layout(result)
+            gen.bind(result, [found[o][i] for o in target.register_offsets])
+        else:
+            gen.bind(result, [groups[0][i]])
+
+
+def _result_offsets(layout: Layout, axis: int) -> list[Vector]:
+    """Register offsets of the result, in order of first appearance."""
+    return list(dict.fromkeys(o[:axis] + o[axis + 1 :] for o in layout.register_offsets))
+
+
+def _in_thread(
+    gen: KernelCodegen, op: tile.ReduceOp, layout: Layout, axis: int
+) -> dict[Vector, Group]:
+    """Combine the registers of a thread that go to one element of the result, as a tree."""
+    inputs = [gen.parts(v) for v in op.inputs]
+    members: dict[Vector, list[Group]] = {}
+    for r in sorted(set(layout.register_of.values())):
+        offset = layout.register_offsets[r]
+        members.setdefault(offset[:axis] + offset[axis + 1 :], []).append([p[r] for p in inputs])
+    return {where: _tree(gen, op.combine.block, groups) for where, groups in members.items()}
+
+
+def _tree(gen: KernelCodegen, block: Block, groups: list[Group]) -> Group:
+    while len(groups) > 1:
+        paired = [
+            gen.region(block, groups[i] + groups[i + 1]) for i in range(0, len(groups) - 1, 2)
+        ]
+        groups = paired + groups[len(groups) // 2 * 2 :]
+    return groups[0]
+
+
+def _across_lanes(
+    gen: KernelCodegen,
+    block: Block,
+    group: Group,
+    elements: list[Attribute],
+    layout: Layout,
+    axis: int,
+) -> Group:
+    for bit in reversed(_along(layout.lanes, axis)):
+        lane = ir.Constant(I32, 1 << bit)
+        others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
+        group = gen.region(block, group + others)
+    return group
+
+
+def _across_warps(
+    gen: KernelCodegen,
+    block: Block,
+    groups: list[Group],
+    elements: list[Attribute],
+    layout: Layout,
+    axis: int,
+    offsets: list[Vector],
+) -> list[Group]:
+    """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
+    bits = _along(layout.warps, axis)
+    parts = 1 << len(bits)
+    target = layout.drop(axis)
+    shape = (parts, max(1, prod(target.shape)))
+    starts, total = [], 0
+    for element in elements:
+        starts.append(total)
+        total += -(-bytes_for(element, shape) // 16) * 16
+    pointer = gen.scratch(total)
+    part = _compact(gen, bits)
+    places = [_flat_place(gen, target, offset) for offset in offsets]
+    tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
+    for place, group in zip(places, groups, strict=True):
+        for where, value in zip(tiles, group, strict=True):
+            _poke(gen, where, part, place, value)
+    gen.barrier()
+    result = []
+    for place in places:
+        several = [
+            [_peek(gen, where, ir.Constant(I32, p), place) for where in tiles] for p in range(parts)
+        ]
+        result.append(_tree(gen, block, several))
+    return result
+
+
+def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
+    """The given bits of the warp index as a number."""
+    b = gen.builder
+    total: Value = ir.Constant(I32, 0)
+    for i, bit in enumerate(bits):
+        one = b.and_(b.lshr(gen.threads.index, ir.Constant(I32, 5 + bit)), ir.Constant(I32, 1))
+        total = b.or_(total, b.shl(one, ir.Constant(I32, i)))
+    return total
+
+
+def _flat_place(gen: KernelCodegen, target: Layout, offset: Vector) -> Value:
+    """Row-major index of a result's element, an i32."""
+    b = gen.builder
+    flat: Value = ir.Constant(I32, 0)
+    for d, extent in enumerate(target.shape):
+        thread = gen.threads.coordinate(target, d)
+        at = gen.threads.with_offset(b, target, thread, offset, d)
+        flat = b.add(b.mul(flat, ir.Constant(I32, extent)), at)
+    return flat
+
+
+def _slot(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
+    b = gen.builder
+    flat = b.add(b.mul(row, ir.Constant(I32, where.pitch)), column)
+    byte = b.add(b.mul(flat, ir.Constant(I32, where.size)), ir.Constant(I32, where.start))
+    return b.gep(where.pointer, [byte], source_etype=ir.IntType(8))
+
+
+def _poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
+    bits = storage(gen, value, where.element)
+    gen.builder.store(bits, _slot(gen, where, row, column), align=where.size)
+
+
+def _peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:
+    kind = ir.IntType(8 * where.size)
+    bits = gen.builder.load(_slot(gen, where, row, column), typ=kind, align=where.size)
+    return register(gen, bits, where.element)
+
+
+# ---- scans -----------------------------------------------------------------------------------------------
+
+
+def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
+    """In `scan_layout` a thread has a run along the axis, lanes follow, then warps."""
+    axis, reverse = op.axis.value.data, bool(op.reverse.value.data)
+    layout = gen.layout(op.inputs[0])
+    elements = [tile.element_of(v) for v in op.inputs]
+    block = op.combine.block
+    results = [list(gen.parts(v)) for v in op.inputs]
+    rows: dict[Vector, list[int]] = {}
+    for r in sorted(set(layout.register_of.values())):
+        offset = layout.register_offsets[r]
+        rows.setdefault(offset[:axis] + offset[axis + 1 :], []).append(r)
+    lines = []
+    for registers in rows.values():
+        registers.sort(key=lambda r: layout.register_offsets[r][axis], reverse=reverse)
+        line = [[p[r] for p in results] for r in registers]
+        for i in range(1, len(line)):
+            line[i] = gen.region(block, line[i - 1] + line[i])
+        lines.append(line)
+    before = _lane_prefixes(
+        gen, block, [line[-1] for line in lines], elements, layout, axis, reverse
+    )
+    lines = [
+        _prepend(gen, block, line, prefix, valid)
+        for line, (prefix, valid) in zip(lines, before, strict=True)
+    ]
+    if _along(layout.warps, axis):
+        lines = _across_warps_scan(gen, block, lines, elements, layout, axis, reverse, list(rows))
+    for registers, line in zip(rows.values(), lines, strict=True):
+        for r, group in zip(registers, line, strict=True):
+            for parts, value in zip(results, group, strict=True):
+                parts[r] = value
+    for i, result in enumerate(op.results):
+        found = layout.register_of
+        gen.bind(result, [results[i][found[o]] for o in layout.register_offsets])
+
+
+def _prepend(
+    gen: KernelCodegen, block: Block, line: list[Group], prefix: Group | None, valid: Value | None
+) -> list[Group]:
+    """Combine what comes before a thread's run into each of its elements, where there is any."""
+    if prefix is None:
+        return line
+    result = []
+    for group in line:
+        combined = gen.region(block, prefix + group)
+        if valid is not None:
+            combined = [
+                gen.builder.select(valid, c, v) for c, v in zip(combined, group, strict=True)
+            ]
+        result.append(combined)
+    return result
+
+
+def _lane_prefixes(
+    gen: KernelCodegen,
+    block: Block,
+    totals: list[Group],
+    elements: list[Attribute],
+    layout: Layout,
+    axis: int,
+    reverse: bool,
+) -> list[tuple[Group | None, Value | None]]:
+    """For each line, the combination of the runs of earlier lanes, and whether there are any."""
+    bits = _along(layout.lanes, axis)
+    if not bits:
+        return [(None, None)] * len(totals)
+    b = gen.builder
+    place, count = _lane_place(gen, bits), 1 << len(bits)
+    if reverse:
+        place = b.sub(ir.Constant(I32, count - 1), place)
+    result: list[tuple[Group | None, Value | None]] = []
+    for total in totals:
+        running = total
+        step = 1
+        while step < count:
+            other = _from_earlier(gen, running, elements, bits, step, reverse)
+            combined = gen.region(block, other + running)
+            use = b.icmp_unsigned(">=", place, ir.Constant(I32, step))
+            running = [b.select(use, c, v) for c, v in zip(combined, running, strict=True)]
+            step *= 2
+        prefix = _from_earlier(gen, running, elements, bits, 1, reverse)
+        result.append((prefix, b.icmp_unsigned(">", place, ir.Constant(I32, 0))))
+    return result
+
+
+def _lane_place(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
+    """Position of the lane among those along the axis (their bits are consecutive)."""
+    b = gen.builder
+    shifted = b.lshr(gen.threads.lane, ir.Constant(I32, bits[0]))
+    return b.and_(shifted, ir.Constant(I32, (1 << len(bits)) - 1))
+
+
+def _from_earlier(
+    gen: KernelCodegen,
+    group: Group,
+    elements: list[Attribute],
+    bits: tuple[int, ...],
+    step: int,
+    reverse: bool,
+) -> Group:
+    """The values of the lane `step` places earlier along the axis (anything where there is none)."""
+    b = gen.builder
+    distance = ir.Constant(I32, step << bits[0])
+    lane = (b.add if reverse else b.sub)(gen.threads.lane, distance)
+    lane = b.and_(lane, ir.Constant(I32, 31))
+    return [shuffle(gen, v, e, "idx", lane) for v, e in zip(group, elements, strict=True)]
+
+
+def _across_warps_scan(
+    gen: KernelCodegen,
+    block: Block,
+    lines: list[list[Group]],
+    elements: list[Attribute],
+    layout: Layout,
+    axis: int,
+    reverse: bool,
+    offsets: list[Vector],
+) -> list[list[Group]]:
+    """Warps leave their totals in shared memory; each combines those of earlier warps into its own."""
+    b = gen.builder
+    bits = _along(layout.warps, axis)
+    parts = 1 << len(bits)
+    target = layout.drop(axis)
+    shape = (parts, max(1, prod(target.shape)))
+    starts, size = [], 0
+    for element in elements:
+        starts.append(size)
+        size += -(-bytes_for(element, shape) // 16) * 16
+    pointer = gen.scratch(size)
+    tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
+    part = _compact(gen, bits)
+    if reverse:
+        part = b.sub(ir.Constant(I32, parts - 1), part)
+    places = [_flat_place(gen, target, offset) for offset in offsets]
+    lane_bits = _along(layout.lanes, axis)
+    last = _is_last_lane(gen, lane_bits, reverse)
+    for place, line in zip(places, lines, strict=True):
+        for where, value in zip(tiles, line[-1], strict=True):
+            _poke_if(gen, where, part, place, value, last)
+    gen.barrier()
+    result = []
+    for place, line in zip(places, lines, strict=True):
+        prefix = [_peek(gen, where, ir.Constant(I32, 0), place) for where in tiles]
+        for p in range(1, parts - 1):
+            more = [_peek(gen, where, ir.Constant(I32, p), place) for where in tiles]
+            combined = gen.region(block, prefix + more)
+            use = b.icmp_unsigned(">", part, ir.Constant(I32, p))
+            prefix = [b.select(use, c, v) for c, v in zip(combined, prefix, strict=True)]
+        valid = b.icmp_unsigned(">", part, ir.Constant(I32, 0))
+        result.append(_prepend(gen, block, line, prefix, valid))
+    return result
+
+
+def _is_last_lane(gen: KernelCodegen, bits: tuple[int, ...], reverse: bool) -> Value | None:
+    if not bits:
+        return None
+    place = _lane_place(gen, bits)
+    last = 0 if reverse else (1 << len(bits)) - 1
+    return gen.builder.icmp_unsigned("==", place, ir.Constant(I32, last))
+
+
+def _poke_if(
+    gen: KernelCodegen,
+    where: SharedTile,
+    row: Value,
+    column: Value,
+    value: Value,
+    condition: Value | None,
+) -> None:
+    if condition is None:
+        _poke(gen, where, row, column, value)
+        return
+    with gen.builder.if_then(condition):
+        _poke(gen, where, row, column, value)
+
+
+__all__ = ["SharedAccess", "lower_reduce", "lower_scan", "shuffle"]

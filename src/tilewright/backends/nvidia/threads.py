@@ -1,0 +1,102 @@
+"""Which thread this is, and where its elements of a tile are."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.types import Builder, Value
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import LANE_BITS
+from tilewright.layouts.layout import Vector
+
+I32 = ir.IntType(32)
+
+
+class Threads:
+    """Thread index and coordinates of layouts, made once in the entry block of a kernel."""
+
+    def __init__(self, entry: Value, module: ir.Module) -> None:
+        self._module = module
+        self._start = ir.IRBuilder(entry)
+        self._made: dict[object, Value] = {}
+        self.index = self.special("tid.x")
+        self.lane = self.at_start("lane", lambda b: b.and_(self.index, ir.Constant(I32, 31)))
+
+    def special(self, name: str) -> Value:
+        """A special register of PTX ("tid.x", "ctaid.y")."""
+        fn_name = f"llvm.nvvm.read.ptx.sreg.{name}"
+        fn = self._module.globals.get(fn_name)
+        if fn is None:
+            fn = ir.Function(self._module, ir.FunctionType(I32, []), fn_name)
+        return self.at_start(name, lambda b: b.call(fn, []))
+
+    def finish(self, body: Value) -> None:
+        """End the entry block: go on at `body`."""
+        self._start.branch(body)
+
+    def at_start(self, key: object, make) -> Value:  # type: ignore[no-untyped-def]
+        """A value that the whole kernel may use: emitted in the entry block."""
+        if key not in self._made:
+            self._made[key] = make(self._start)
+        return self._made[key]
+
+    def coordinate(self, layout: Layout, dim: int) -> Value:
+        """What the thread contributes to the coordinate along `dim`, an i32."""
+        vectors = (*layout.lanes, *layout.warps)
+        bits = tuple((i, v[dim]) for i, v in enumerate(vectors) if v[dim])
+        return self.at_start(("coordinate", bits), lambda b: self._combine(b, bits))
+
+    def _combine(self, b: Builder, bits: tuple[tuple[int, int], ...]) -> Value:
+        """Exclusive or of the values of the set bits of the thread index; runs of bits at once."""
+        total: Value = ir.Constant(I32, 0)
+        pending = list(bits)
+        while pending:
+            first, value = pending.pop(0)
+            length = 1
+            if value & (value - 1) == 0:
+                while pending and pending[0] == (first + length, value << length):
+                    pending.pop(0)
+                    length += 1
+                part = self._field(b, first, length, value.bit_length() - 1)
+            else:
+                bit = self._field(b, first, 1, 0)
+                part = b.mul(bit, ir.Constant(I32, value))
+            is_zero = isinstance(total, ir.Constant)
+            total = part if is_zero else b.xor(total, part)
+        return total
+
+    def _field(self, b: Builder, first: int, length: int, to: int) -> Value:
+        """Bits `first … first + length` of the thread index, moved to bit `to`."""
+        value = self.index
+        if first > to:
+            value = b.lshr(value, ir.Constant(I32, first - to))
+        elif to > first:
+            value = b.shl(value, ir.Constant(I32, to - first))
+        return b.and_(value, ir.Constant(I32, ((1 << length) - 1) << to))
+
+    def bits_are_zero(self, lanes: tuple[int, ...], warps: tuple[int, ...]) -> Value | None:
+        """i1: the given bits of lane and warp index are 0; None when no bit is given."""
+        mask = sum(1 << b for b in lanes) | sum(1 << (LANE_BITS + b) for b in warps)
+        if not mask:
+            return None
+
+        def make(b: Builder) -> Value:
+            masked = b.and_(self.index, ir.Constant(I32, mask))
+            return b.icmp_unsigned("==", masked, ir.Constant(I32, 0))
+
+        return self.at_start(("zero", mask), make)
+
+    def element(self, b: Builder, layout: Layout, register: int, dim: int) -> Value:
+        """The coordinate of a register's element along `dim`, an i32."""
+        thread = self.coordinate(layout, dim)
+        return self.with_offset(b, layout, thread, layout.register_offsets[register], dim)
+
+    @staticmethod
+    def with_offset(b: Builder, layout: Layout, thread: Value, offset: Vector, dim: int) -> Value:
+        """A thread's contribution and a register's, as one coordinate."""
+        if offset[dim] == 0:
+            return thread
+        constant = ir.Constant(I32, offset[dim])
+        if isinstance(thread, ir.Constant):
+            return ir.Constant(I32, thread.constant ^ offset[dim])
+        return b.add(thread, constant) if layout.adds_up else b.xor(thread, constant)
