@@ -29,14 +29,19 @@ _EVICT_EVERY = 16
 _PATIENCE_SECONDS = 60.0
 
 
-def default_directory() -> Path:
-    """Where compiled kernels are kept: the cache folder of the settings, or the user's."""
+def cache_root() -> Path:
+    """The cache folder of the settings, or the user's."""
     root = config.current().cache_dir
     if root is None:
         import platformdirs
 
         root = Path(platformdirs.user_cache_dir("tilewright"))
-    return root / "kernels"
+    return root
+
+
+def default_directory() -> Path:
+    """Where compiled kernels are kept."""
+    return cache_root() / "kernels"
 
 
 class DiskCache:

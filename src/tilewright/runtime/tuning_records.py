@@ -16,19 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright import config
+from tilewright.runtime.cache import cache_root
+from tilewright.runtime.locks import file_lock
 
 _FORMAT = 1
 
 
 def records_directory() -> Path:
     """Where tuning results are kept: `tuning` in the cache folder."""
-    root = config.current().cache_dir
-    if root is None:
-        import platformdirs
-
-        root = Path(platformdirs.user_cache_dir("tilewright"))
-    return root / "tuning"
+    return cache_root() / "tuning"
 
 
 class TuningRecord:
@@ -62,9 +58,7 @@ class TuningRecord:
         """Merge `timings` into the file. A folder that cannot be written is no error."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            from filelock import FileLock, Timeout
-
-            with contextlib.suppress(Timeout), FileLock(f"{self.path}.lock", timeout=5):
+            with file_lock(Path(f"{self.path}.lock"), 5):
                 self._write({**self.load(), **timings})
 
     def _write(self, timings: Mapping[str, Any]) -> None:
