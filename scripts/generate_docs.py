@@ -1,4 +1,4 @@
-"""Write the pages that are made from the source: `docs/passes.md` and `docs/commands.md`.
+"""Write the pages that are made from the source: passes, operations, commands.
 
 python scripts/generate_docs.py            # write them
 python scripts/generate_docs.py --check    # exit status 1 if one is out of date
@@ -102,9 +102,81 @@ def _describe(command: Any, path: str, parts: list[str]) -> None:
         parts.append("")
 
 
+#: operations that never reach code generation: what becomes of them on the way to a CPU
+_LOWERED = {
+    "program_id num_programs": "`schedule-programs`: loop counters and launch arguments",
+    "arange splat broadcast expand_dims reshape trans join split cat gather hint":
+        "`vectorize`: coordinates of the chunk, or lanes picked",
+    "load_view store_view": "`vectorize`: `cpu.vector_load`, `cpu.gather` and their stores",
+    "reduce scan yield": "`vectorize`: lane by lane, then across the lanes",
+    "dot": "`lower-dot`, `plan-scratch`, `vectorize`: packing and a micro-kernel, `cpu.dot_call`",
+    "histogram": "`plan-scratch`: `cpu.histogram_buffers`",
+    "assert": "`schedule-programs`: `cpu.fault_if`",
+    "assume": "`schedule-programs`: dropped",
+    "barrier": "`schedule-programs`: dropped; a program runs on one thread, in order",
+    "group group_end read write scratch": "`vectorize`: loops over chunks, addresses",
+    "dot_buffers": "`vectorize`: `cpu.dot_call`",
+    "histogram_buffers": "`vectorize`: a loop over lanes",
+}  # fmt: skip
+_WAYS = {name: text for names, text in _LOWERED.items() for name in names.split()}
+
+
+def operations_page() -> str:
+    """Every operation with where it means something; an operation without a way is an error."""
+    from tilewright.backends.cpu import codegen
+    from tilewright.backends.llvm.elementwise import rule_names
+    from tilewright.dialects import cpu, tile
+    from tilewright.interpreter import executor, registry
+
+    interpreted = {*registry.names(), *executor.handled_names()}
+    generated = {*rule_names(), *(kind.name for kind in codegen.HANDLERS)}
+    parts = [
+        _NOTE,
+        "# Operations\n",
+        "What the IR consists of, what gives each operation its meaning (the interpreter runs it), "
+        "and how it gets to machine code on a CPU: by a rule of code generation, or by the pass that "
+        "makes other operations of it. Upstream operations are those of MLIR's `arith`, `math` and "
+        "`scf`.\n",
+    ]
+    for title, dialect in (("The tile dialect", tile.Tile), ("The cpu dialect", cpu.Cpu)):
+        parts += [f"## {title}\n", "| operation | | interpreter | CPU |", "|---|---|---|---|"]
+        for kind in dialect.operations:
+            text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+            text = text.replace("|", "\\|").split(". ")[0].rstrip(".")
+            run = "runs it" if kind.name in interpreted else _missing(kind.name)
+            way = "code generation" if kind.name in generated else _way(kind.name)
+            parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
+        parts.append("")
+    parts += ["## Upstream operations\n", "| operation | interpreter | CPU |", "|---|---|---|"]
+    upstream = {n for n in interpreted | generated if n.startswith(("arith.", "math.", "scf."))}
+    for name in sorted(upstream):
+        run = "runs it" if name in interpreted else _missing(name)
+        parts.append(f"| `{name}` | {run} | {_upstream_way(name, generated)} |")
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _upstream_way(name: str, generated: set[str]) -> str:
+    if name in generated:
+        return "code generation"
+    if name in ("scf.yield", "scf.condition"):
+        return "with its loop or branch"
+    if name.startswith("math."):
+        return "as `tile.libm`: a call a lane"
+    return _missing(name)
+
+
+def _way(name: str) -> str:
+    return _WAYS.get(name.partition(".")[2]) or _missing(name)
+
+
+def _missing(name: str) -> str:
+    raise SystemExit(f"docs/operations.md: nothing says what becomes of {name}")
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/passes.md": passes_page,
     "docs/commands.md": commands_page,
+    "docs/operations.md": operations_page,
 }
 
 

@@ -463,3 +463,8 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.ArgumentOp: _argument_slot,
     tile.PrintOp: _print,
 }
+
+
+def handled_names() -> tuple[str, ...]:
+    """The operations that have their meaning here; `registry.names()` are the others."""
+    return tuple(kind.name for kind in (*_HANDLERS, *_TERMINATORS))

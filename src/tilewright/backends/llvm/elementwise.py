@@ -71,6 +71,11 @@ def lower_elementwise(
     return list(result) if isinstance(result, tuple) else [result]
 
 
+def rule_names() -> tuple[str, ...]:
+    """The operations that have a rule."""
+    return tuple(_RULES)
+
+
 # ---- constants and integers -------------------------------------------------------------------------
 
 
