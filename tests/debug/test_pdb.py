@@ -34,10 +34,12 @@ print("result", o)
 
 @pytest.fixture
 def debugged(tmp_path):
-    def run(commands, stop="", arguments=()):
+    def run(commands, stop="", arguments=(), variable="TILEWRIGHT_INTERPRET"):
         file = tmp_path / "program.py"
         file.write_text(PROGRAM.format(stop=stop))
-        environment = {**os.environ, "TILEWRIGHT_INTERPRET": "1", "PYTHONBREAKPOINT": ""}
+        environment = {**os.environ, variable: "1", "PYTHONBREAKPOINT": ""}
+        if variable != "TILEWRIGHT_INTERPRET":
+            environment.pop("TILEWRIGHT_INTERPRET", None)
         result = subprocess.run(
             [sys.executable, *arguments, str(file)],
             input=textwrap.dedent(commands), env=environment, capture_output=True, text=True,
@@ -48,8 +50,10 @@ def debugged(tmp_path):
     return run
 
 
-def test_breakpoint_in_a_kernel(debugged):
-    output = debugged("p x\np BLOCK, n\np tl.sum(x)\np offsets + 1\nc\n", "\n    breakpoint()")
+@pytest.mark.parametrize("variable", ["TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"])
+def test_breakpoint_in_a_kernel(debugged, variable):
+    commands = "p x\np BLOCK, n\np tl.sum(x)\np offsets + 1\nc\n"
+    output = debugged(commands, "\n    breakpoint()", variable=variable)
     assert re.search(r"program\.py\(1[56]\)kernel\(\)", output)  # from 3.13 on at the call itself
     assert "<fp32[4] [0. 1. 2. 3.]>" in output
     assert "(4, <i32 4>)" in output
