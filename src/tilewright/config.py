@@ -51,6 +51,8 @@ class Config:
     """CPU features to pretend are missing, comma separated, e.g. "amx-tile,avx512f" (TILEWRIGHT_CPU_FEATURES_OFF)."""
     debug_checks: tuple[str, ...]
     """Extra checks of kernels that run as Python, comma separated, or "all" (TILEWRIGHT_DEBUG_CHECKS)."""
+    cuda_home: str | None
+    """A CUDA toolkit to find ptxas and libdevice in (CUDA_HOME, CUDA_PATH); none is needed to run."""
     num_threads: int | None
     """Threads of the CPU back end (TILEWRIGHT_NUM_THREADS, OMP_NUM_THREADS); None: all cores."""
 
@@ -83,6 +85,7 @@ def current() -> Config:
         disabled_passes=_split(_text("TILEWRIGHT_DISABLE")),
         cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
         debug_checks=_split(_text("TILEWRIGHT_DEBUG_CHECKS")),
+        cuda_home=_text("CUDA_HOME", "CUDA_PATH"),
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
     )
 

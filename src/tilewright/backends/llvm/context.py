@@ -20,6 +20,11 @@ class MathContext:
     fp_fusion: bool = True
 
     @property
+    def on_nvidia(self) -> bool:
+        """Whether the code is for an NVIDIA GPU."""
+        return self.target.triple.startswith("nvptx")
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Fast-math flags of additions and products."""
         return ("contract",) if self.fp_fusion else ()

@@ -10,6 +10,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
     from tilewright.passes.cse import Cse
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
+    from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.licm import Licm
 
@@ -19,4 +20,5 @@ def nvidia_passes() -> tuple[Pass, ...]:
         AssignLayouts(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
+        InsertBarriers(),
     )

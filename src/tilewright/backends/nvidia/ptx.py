@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
 
+from tilewright import config
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.backends.nvidia.target import TRIPLE
 from tilewright.errors import PassError
@@ -36,6 +41,8 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int) -> str
         try:
             module = binding.parse_assembly(text)
             module.verify()
+            if "@__nv_" in text or '@"__nv_' in text:
+                _link_libdevice(module)
         except RuntimeError as error:
             raise PassError(f"LLVM rejects the kernel: {error}") from None
         tuning = binding.create_pipeline_tuning_options(speed_level=3)
@@ -45,6 +52,47 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int) -> str
         builder = binding.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)
+
+
+def _link_libdevice(module: Any) -> None:
+    """Add NVIDIA's math functions (LLVM bitcode), and let those that are not used go."""
+    library = binding.parse_bitcode(_libdevice())
+    library.triple, library.data_layout = module.triple, module.data_layout
+    own = {function.name for function in module.functions if not function.is_declaration}
+    module.link_in(library)
+    for function in module.functions:
+        if not function.is_declaration and function.name not in own:
+            function.linkage = "internal"
+
+
+@functools.cache
+def _libdevice() -> bytes:
+    """The bitcode of libdevice. Raises PassError where it is not installed."""
+    for path in _libdevice_places():
+        if path.is_file():
+            return path.read_bytes()
+    raise PassError(
+        "this kernel needs NVIDIA's math library libdevice, which is not installed",
+        help="pip install nvidia-nvvm, or set CUDA_HOME to a CUDA toolkit",
+    )
+
+
+def _libdevice_places() -> Iterator[Path]:
+    name = "libdevice.10.bc"
+    home = config.current().cuda_home
+    if home:
+        yield Path(home) / "nvvm" / "libdevice" / name
+    for package, inside in (
+        ("nvidia", "cu13/nvvm/libdevice"),
+        ("nvidia", "cuda_nvcc/nvvm/libdevice"),
+        ("nvidia", "nvvm/libdevice"),
+        ("triton", "backends/nvidia/lib"),
+    ):
+        spec = importlib.util.find_spec(package)
+        for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+            yield Path(place) / inside / name
+    for root in (Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*"))):
+        yield root / "nvvm" / "libdevice" / name
 
 
 def _with_bounds(text: str, options: Options, threads: int) -> str:

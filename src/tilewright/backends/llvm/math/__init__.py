@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import exponential, library, rational, trigonometric
+from tilewright.backends.llvm.math import exponential, library, ptx, rational, trigonometric
 from tilewright.backends.llvm.types import Builder, lanes
 
 PREDICATES = ("isnan", "isinf", "isfinite")
@@ -31,9 +31,11 @@ _ANY = {"rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isin
 def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     """`name` (its C name without suffix) of fp32 or fp64 scalars or vectors."""
     kind = values[0].type
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    if ctx.on_nvidia and isinstance(element, ir.FloatType) and name in ptx.SINGLE:
+        return ptx.SINGLE[name](b, ctx, *values)
     if name in _ANY:
         return _ANY[name](b, ctx, *values)
-    element = kind.element if isinstance(kind, ir.VectorType) else kind
     if isinstance(element, ir.FloatType) and name in _SINGLE:
         return _SINGLE[name](b, ctx, *values)
     return library.call(b, ctx, name, values, lanes(kind))

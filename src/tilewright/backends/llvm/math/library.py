@@ -1,4 +1,5 @@
-"""Lane-by-lane calls of C's math library (`expf`, `atan2`, …), found in the running process."""
+"""Lane-by-lane calls of C's math library (`expf`, `atan2`, …): on a CPU that of the running process, on
+NVIDIA GPUs libdevice."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder
 
 _I32 = ir.IntType(32)
@@ -17,6 +19,8 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any], lanes: int)
     kind = values[0].type
     element = kind.element if lanes > 1 else kind
     symbol = name + ("f" if isinstance(element, ir.FloatType) else "")
+    if ctx.on_nvidia:
+        symbol = ptx.device_name(symbol)
     fn = ctx.declare(symbol, element, [element] * len(values))
     if lanes == 1:
         return b.call(fn, values)

@@ -7,10 +7,10 @@ their byte ranges. `relation` answers what is known before the program runs.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.addresses import constant_of, same_addresses, same_scalar
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 
 SAME, GUARD, UNKNOWN = "same", "guard", "unknown"
@@ -42,40 +42,7 @@ def relation(first: Operation, second: Operation, nested: bool) -> str:
     return SAME if same_addresses(first, second) else GUARD
 
 
-def same_addresses(first: Operation, second: Operation) -> bool:
-    """Whether lane i of both accesses is the same address, by the operands alone."""
-    views = (tile.LoadViewOp, tile.StoreViewOp)
-    if not (isinstance(first, views) and isinstance(second, views)):
-        return False
-    if len(first.strides) != len(second.strides):
-        return False
-    return same_scalar(first.base, second.base) and all(
-        same_scalar(a, b) for a, b in zip(first.strides, second.strides, strict=True)
-    )
-
-
-def same_scalar(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two scalars are equal because they are one value, or equal constants, or the same
-    operation on equal scalars."""
-    if a is b:
-        return True
-    x, y = a.owner, b.owner
-    if not (isinstance(x, Operation) and isinstance(y, Operation)):
-        return False
-    if x.name != y.name or x.regions or len(x.operands) != len(y.operands) or a.type != b.type:
-        return False
-    if isinstance(x, (*LOADS, *WRITES)) or len(x.results) != 1:
-        return False
-    if x.properties != y.properties or x.attributes != y.attributes:
-        return False
-    return all(same_scalar(p, q) for p, q in zip(x.operands, y.operands, strict=True))
-
-
-def constant_of(value: SSAValue) -> int | None:
-    """The integer a scalar is known to be, or None."""
-    op = value.owner
-    if isinstance(op, Operation) and op.name == "arith.constant":
-        attr = op.properties["value"]
-        if isinstance(attr, IntegerAttr):
-            return attr.value.data
-    return None
+__all__ = [
+    "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "is_bounded", "relation",
+    "same_addresses", "same_scalar", "writes_memory",
+]  # fmt: skip

@@ -1,0 +1,44 @@
+"""Functions of floats on NVIDIA GPUs: approximations in hardware, the rest from libdevice.
+
+The instructions are those of the PTX ISA, "Floating point instructions", with the errors it states.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.types import Builder, constant
+
+_LOG2_E = 1 / math.log(2)
+
+
+def _instruction(b: Builder, text: str, x: Any) -> Any:
+    kind = ir.FunctionType(x.type, [x.type])
+    return b.asm(kind, f"{text} $0, $1;", "=f,f", [x], side_effect=False)
+
+
+def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """`ex2.approx` of `x log2(e)`; relative error below 2^-22 (1 + |x| / 2)."""
+    return exp2(b, ctx, b.fmul(x, constant(x.type, _LOG2_E)))
+
+
+def exp2(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """`ex2.approx.f32`: 2 ulp."""
+    return _instruction(b, "ex2.approx.f32", x)
+
+
+def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """`rsqrt.approx.f32`: relative error below 2^-22.9."""
+    return _instruction(b, "rsqrt.approx.f32", x)
+
+
+SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt}
+
+
+def device_name(symbol: str) -> str:
+    """The name of a function of C's math library in libdevice."""
+    return f"__nv_{symbol}"

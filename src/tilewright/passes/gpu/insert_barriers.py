@@ -1,0 +1,112 @@
+"""`insert-barriers`: accesses of one program that may meet in memory are kept in their order.
+
+The threads of a program run on their own; an element that one thread writes and another reads needs a
+barrier in between. This pass follows the accesses of a program in order and puts a `gpu.barrier`
+before one that may conflict with an earlier one: same kernel argument (or an unknown one), one of the
+two a write, and not lane by lane the same address in the same layout.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) {
+          %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) {
+          %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          gpu.barrier
+          "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          func.return
+        }
+
+Two arguments are taken to be apart, or lane by lane the same: a kernel whose arguments overlap in
+other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.addresses import root_of, same_addresses
+from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import accessed
+
+_READS = (tile.LoadOp, tile.LoadViewOp)
+_WRITES = (tile.StoreOp, tile.StoreViewOp)
+_ATOMICS = (tile.AtomicRMWOp, tile.AtomicCASOp)
+
+
+@dataclass(frozen=True)
+class InsertBarriers(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "insert-barriers"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _walk(function.body.block, [])
+
+
+@dataclass(frozen=True)
+class _Access:
+    op: Operation
+    here: bool
+    """Whether its operands still have the values they had (no loop has gone round since)."""
+
+
+def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
+    """Insert barriers in `block`; `open_`: accesses since the last barrier. Returns those at its end."""
+    for op in list(block.ops):
+        if isinstance(op, scf.ForOp | scf.WhileOp):
+            for _ in range(2):  # the second time, what the end of an iteration leaves to the next
+                open_ = [_Access(a.op, False) for a in open_]
+                for region in op.regions:
+                    open_ = _walk(region.block, open_)
+        elif isinstance(op, scf.IfOp):
+            ends = [_walk(r.block, list(open_)) for r in op.regions if r.blocks]
+            merged = [o for end in ends for o in end]
+            open_ = list(dict.fromkeys(merged if len(ends) == 2 else [*open_, *merged]))
+        elif isinstance(op, gpu.BarrierOp | tile.BarrierOp):
+            open_ = []
+        elif isinstance(op, (*_READS, *_WRITES, *_ATOMICS)):
+            if any(_conflict(earlier.op, op, earlier.here) for earlier in open_):
+                insert_before(gpu.BarrierOp.create(location=op.location), op)
+                open_ = []
+            open_ = [*open_, _Access(op, True)]
+    return open_
+
+
+def _conflict(first: Operation, second: Operation, here: bool) -> bool:
+    """Whether two accesses may touch one address from different threads, in a way that matters."""
+    if isinstance(first, _READS) and isinstance(second, _READS):
+        return False
+    if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS):
+        return False
+    roots = root_of(_pointer(first)), root_of(_pointer(second))
+    if None not in roots and roots[0] is not roots[1]:
+        return False
+    return not (here and _same_threads(first, second))
+
+
+def _pointer(op: Operation) -> SSAValue:
+    return op.base if isinstance(op, tile.LoadViewOp | tile.StoreViewOp) else op.pointer  # type: ignore[attr-defined]
+
+
+def _same_threads(first: Operation, second: Operation) -> bool:
+    """Whether each thread meets only its own elements: same addresses in the same layout."""
+    if not same_addresses(first, second):
+        return False
+    if first.parent is not second.parent:
+        return False
+    return gpu.layout_of(accessed(first)) == gpu.layout_of(accessed(second))
