@@ -47,6 +47,10 @@ class LaunchPlan:
     """Dynamic shared memory of a program."""
     cluster: int = 1
     """Programs of a cluster."""
+    registers: int = 0
+    """Registers of a thread, where an assembler has said so (0: unknown)."""
+    spills: int = 0
+    """32-bit registers that are kept in memory for want of registers."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:

@@ -29,6 +29,16 @@ class LazyBackend:
     def target(self) -> TargetInfo:
         return importlib.import_module(f"{self.package}.target").current_target()
 
+    def named(self, name: str) -> TargetInfo:
+        """A target of this family by name. Raises UnsupportedTarget if there is none."""
+        info = getattr(importlib.import_module(f"{self.package}.target"), "target_info", None)
+        return self.target() if info is None else info(name)
+
+    def toolchain(self) -> str:
+        """What outside this package makes machine code: part of cache keys."""
+        found = getattr(importlib.import_module(f"{self.package}.target"), "toolchain", None)
+        return "" if found is None else found()
+
     def compile(self, module: Any, options: Options, target: TargetInfo, **more: Any) -> Artifact:
         return self.backend.compile(module, options, target, **more)
 
@@ -53,12 +63,27 @@ def names() -> list[str]:
     return sorted({*_PACKAGES, *_registered})
 
 
+def _family(name: str) -> str:
+    return "nvidia" if name.startswith("sm_") or name == "cuda" else name
+
+
+def machine(name: str) -> TargetInfo:
+    """The target called `name`: one of a family ("sm_90a"), or the machine at hand ("cpu", "nvidia").
+
+    Raises UnsupportedTarget if there is none.
+    """
+    backend, family = get(name), _family(name)
+    if name == family or name == "cuda" or not hasattr(backend, "named"):
+        return backend.target()
+    return backend.named(name)
+
+
 def get(name: str) -> Any:
     """The back end of a target family ("cpu") or of one target of it ("sm_90a").
 
     Raises UnsupportedTarget if there is none.
     """
-    family = "nvidia" if name.startswith("sm_") else name
+    family = _family(name)
     if family in _registered:
         return _registered[family]
     if family not in _PACKAGES:
