@@ -55,12 +55,9 @@ class Config:
     """A CUDA toolkit to find ptxas and libdevice in (CUDA_HOME, CUDA_PATH); none is needed to run."""
     num_threads: int | None
     """Threads of the CPU back end (TILEWRIGHT_NUM_THREADS, OMP_NUM_THREADS); None: all cores."""
-
     ptxas: Path | None
     """NVIDIA's assembler to use instead of the one found (TILEWRIGHT_PTXAS, TRITON_PTXAS_PATH);
     "none": the driver assembles."""
-    cuda_home: Path | None
-    """A CUDA toolkit's folder (CUDA_HOME, CUDA_PATH)."""
 
     @property
     def interpreted(self) -> bool:
@@ -93,7 +90,6 @@ def current() -> Config:
         debug_checks=_split(_text("TILEWRIGHT_DEBUG_CHECKS")),
         cuda_home=_text("CUDA_HOME", "CUDA_PATH"),
         ptxas=Path(ptxas) if (ptxas := _text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")) else None,
-        cuda_home=Path(home) if (home := _text("CUDA_HOME", "CUDA_PATH")) else None,
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
     )
 

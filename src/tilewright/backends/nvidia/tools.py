@@ -28,16 +28,16 @@ def find(tool: str) -> Path | None:
 
 
 @functools.cache
-def _find(tool: str, cuda_home: Path | None) -> Path | None:
+def _find(tool: str, cuda_home: str | None) -> Path | None:
     on_path = shutil.which(tool)
     if on_path is not None:
         return Path(on_path)
     return next((path for path in _places(tool, cuda_home) if path.is_file()), None)
 
 
-def _places(tool: str, cuda_home: Path | None) -> Iterator[Path]:
+def _places(tool: str, cuda_home: str | None) -> Iterator[Path]:
     if cuda_home is not None:
-        yield cuda_home / "bin" / tool
+        yield Path(cuda_home) / "bin" / tool
     for package, folder in _WHEELS:
         spec = importlib.util.find_spec(package)
         for root in (spec.submodule_search_locations or ()) if spec is not None else ():
