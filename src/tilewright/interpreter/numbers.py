@@ -281,7 +281,9 @@ def _cast_rounding(
         return [near]
     near = np.asarray(near)
     with np.errstate(all="ignore"):
-        grew = np.abs(wide(near).astype(np.float64)) > np.abs(wide(value).astype(np.float64))
+        back, size = (np.abs(wide(v).astype(np.float64)) for v in (near, value))
+        # a format without infinities overflows to NaN, whose code is one above the largest number
+        grew = (back > size) | (np.isnan(back) & (size < np.inf))
     bits = near.view(np.dtype(f"int{near.dtype.itemsize * 8}"))
     return [(bits - grew.astype(bits.dtype)).view(near.dtype)[()]]
 

@@ -158,9 +158,12 @@ def float_cast_towards_zero(
     back = float_cast(b, near, result, source, ctx)
     wide = back if not is_narrow(source) else to_f32(b, back, source)
     original = value if not is_narrow(source) else to_f32(b, value, source)
-    exceeds = b.fcmp_ordered(
-        ">", ctx.intrinsic(b, "fabs", wide), ctx.intrinsic(b, "fabs", original)
-    )
+    size = ctx.intrinsic(b, "fabs", original)
+    exceeds = b.fcmp_ordered(">", ctx.intrinsic(b, "fabs", wide), size)
+    if isinstance(scalar_kind(result), Float8E4M3FNType):
+        # it overflows to NaN, whose code is one above the largest number
+        finite = b.fcmp_ordered("<", size, constant(size.type, float("inf")))
+        exceeds = b.or_(exceeds, b.and_(finite, b.fcmp_unordered("uno", wide, wide)))
     register = near.type
     width = {"half": 16, "float": 32}.get(str(llvm_type(scalar_kind(result))), 0)
     bits_type = like(register, ir.IntType(width)) if width else register

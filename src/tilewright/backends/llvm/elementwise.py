@@ -122,7 +122,8 @@ def _is_safe_divisor(value: Any) -> bool:
     if not isinstance(value, ir.Constant):
         return False
     parts = value.constant if isinstance(value.constant, (list, tuple)) else [value.constant]
-    return all(isinstance(p, int) and p not in (0, -1) for p in parts)
+    ones = (1 << getattr(value.type, "element", value.type).width) - 1
+    return all(isinstance(p, int) and p & ones not in (0, ones) for p in parts)
 
 
 def _divide(op: _Op) -> Any:
