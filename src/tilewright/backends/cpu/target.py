@@ -22,6 +22,17 @@ _MODELS = (
 )
 
 
+#: each feature of x86-64 here needs the ones before it
+_CHAIN = ("sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "avx512f")
+#: feature → beginnings of the names of others that need it
+_BUILDS_ON = {
+    "avx": ("avx", "fma", "f16c", "vaes", "vpclmulqdq"),
+    "avx2": ("avx512", "avxvnni", "vaes", "vpclmulqdq"),
+    "avx512f": ("avx512",),
+    "amx-tile": ("amx",),
+}
+#: what every x86-64 has: LLVM ends the process when some of it is switched off
+_BASELINE = ("64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87")
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
@@ -64,9 +75,7 @@ def _cache_bytes(level: int, default: int) -> int:
 @functools.cache
 def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) -> TargetInfo:
     """This machine, with some features masked off."""
-    features = tuple(f for f in _host_features() if f not in features_off)
-    if any(f.startswith("avx512f") for f in features_off):
-        features = tuple(f for f in features if not f.startswith("avx512"))
+    features = _without(_host_features(), features_off)
     if "amx-tile" in features and not request_amx():
         features = tuple(f for f in features if not f.startswith("amx"))
     triple = binding.get_process_triple()
@@ -101,11 +110,26 @@ def current_target() -> TargetInfo:
 
 
 def feature_string(target: TargetInfo) -> str:
-    """LLVM's feature string: everything the target has, and the host's other features off."""
-    on = [f"+{f}" for f in target.features]
+    """LLVM's feature string: the host's other features off, then everything the target has on.
+
+    The order matters: `-sse4.1` after `+avx` would take away avx, and LLVM then ends the process.
+    """
+    off: list[str] = []
     if target.triple.split("-")[0] == binding.get_process_triple().split("-")[0]:
-        on += [f"-{f}" for f in _host_features() if f not in target.features]
-    return ",".join(on)
+        kept = (*target.features, *_BASELINE)
+        off = [f"-{f}" for f in _host_features() if f not in kept]
+    return ",".join([*off, *(f"+{f}" for f in target.features)])
+
+
+def _without(features: tuple[str, ...], off: tuple[str, ...]) -> tuple[str, ...]:
+    """`features` less those in `off` and those that build on them."""
+    gone = set(off)
+    first = next((i for i, name in enumerate(_CHAIN) if name in gone), len(_CHAIN))
+    gone.update(_CHAIN[first:])
+    for base, starts in _BUILDS_ON.items():
+        if base in gone:
+            gone.update(f for f in features if f.startswith(starts))
+    return tuple(f for f in features if f not in gone)
 
 
 def machine(target: TargetInfo) -> binding.TargetMachine:
