@@ -19,11 +19,14 @@ import numpy as np
 _FLOATS = ("float32", "float32", "float16", "bfloat16", "float64")
 _EXTENTS = (1, 2, 4, 8, 16, 32)
 _SPACE = 4096
+_SLOT = 3072
+"""What one store of all programs takes at most: programs never write what others read or write."""
+_OUTPUT = 4 * _SLOT + 2048
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel's source and how to launch it. Arrays hold `_SPACE` elements each."""
+    """A kernel's source and how to launch it. Arrays hold `_SPACE` elements each, outputs `_OUTPUT`."""
 
     source: str
     arguments: dict[str, Any]
@@ -229,9 +232,9 @@ class _Writer:
         self.values.append(value)
 
     def store(self, value: _Value) -> None:
-        target, start = ("z", 0) if value.kind != "int32" else ("w", 0)
+        target = "z" if value.kind != "int32" else "w"
         size = int(np.prod(value.shape))
-        start = self.stores * 300 % (_SPACE - 1400)
+        start = self.stores * _SLOT
         self.stores += 1
         if len(value.shape) == 1:
             place = f"tl.arange(0, {size})"
@@ -246,7 +249,7 @@ class _Writer:
         size = self.rng.choice((16, 64, 200))
         extent = 1 << (size - 1).bit_length()
         shift = self.rng.choice((0, 1, 5, -1, 64))
-        self.emit(f"o = 3000 + pid * 400 + tl.arange(0, {extent})")
+        self.emit(f"o = {4 * _SLOT + 100} + pid * 400 + tl.arange(0, {extent})")
         self.emit(f"p = tl.load(z + o, mask=tl.arange(0, {extent}) < {size}, other=1)")
         self.emit(f"tl.store(z + o + {shift}, p * 0.5 + 1, mask=tl.arange(0, {extent}) < {size})")
 
@@ -271,10 +274,13 @@ def generate(rng: random.Random) -> Program:
     numbers = np.random.default_rng(rng.randrange(1 << 30))
     kind = _numpy(writer.float)
     arrays = {
-        name: numbers.uniform(-2, 2, _SPACE).astype(np.float32).astype(kind)
-        for name in ("x", "y", "z")
+        name: numbers.uniform(-2, 2, size).astype(np.float32).astype(kind)
+        for name, size in (("x", _SPACE), ("y", _SPACE), ("z", _OUTPUT))
     }
-    integers = {name: numbers.integers(-1000, 1000, _SPACE).astype(np.int32) for name in ("k", "w")}
+    integers = {
+        name: numbers.integers(-1000, 1000, size).astype(np.int32)
+        for name, size in (("k", _SPACE), ("w", _OUTPUT))
+    }
     sizes = {
         "n": rng.choice((1, 77, 128, 1000)),
         "m": rng.randrange(1, 9),
