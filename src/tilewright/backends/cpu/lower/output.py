@@ -118,7 +118,8 @@ def _printable(
     if isinstance(kind, IntegerType):
         wide = value
         if kind.width.data < 64:
-            wide = b.sext(value, I64) if signed and kind.width.data > 1 else b.zext(value, I64)
+            extends = signed and not hexadecimal and kind.width.data > 1
+            wide = b.sext(value, I64) if extends else b.zext(value, I64)
         if hexadecimal:
             return f"0x%0{max(1, kind.width.data // 4)}llx", wide
         return ("%lld" if signed else "%llu"), wide
