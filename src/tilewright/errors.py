@@ -11,6 +11,7 @@
     │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
     │   ├── RaceError             programs touch one address without atomics (same)
     │   ├── UnwrittenMemoryError  memory that nobody wrote was read (same)
+    │   ├── UndefinedValueError   lanes that a load's mask turned off were used (same)
     │   ├── DeadlockError         a program waits for one that cannot run (same)
     │   └── NumericalFault        the first NaN or infinity, or an offset that wrapped (same)
     ├── PassError                 a wrong list of passes, or text that is no IR
@@ -147,6 +148,10 @@ class RaceError(KernelFault):
 
 class UnwrittenMemoryError(KernelFault):
     """A read of memory that nothing has written."""
+
+
+class UndefinedValueError(KernelFault):
+    """A use of lanes that a load without `other=` left undefined."""
 
 
 class DeadlockError(KernelFault):

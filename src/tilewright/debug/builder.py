@@ -17,6 +17,7 @@ from tilewright.interpreter import registry
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import Checks
 from tilewright.interpreter.numeric_checks import NumericChecks
+from tilewright.interpreter.undefined import UndefinedLanes
 
 
 class EagerBuilder:
@@ -35,10 +36,16 @@ class EagerBuilder:
         self.context = context
         self.run_function = run_function
         self._numeric = NumericChecks(context, checks or Checks())
+        self.undefined = UndefinedLanes(context) if checks and checks.undefined else None
 
     def concrete(self, handle: Any) -> Any:
         """The value itself: NumPy's are what Python can look at."""
         return handle
+
+    def decides(self, handle: Any) -> None:
+        """Python is about to branch on a value."""
+        if self.undefined is not None:
+            self.undefined.need(handle, "a branch")
 
     def constant(self, value: Any, result_type: dtypes.dtype) -> Any:
         """A scalar; integers wrap to the type's width, floats round to nearest even."""
@@ -61,6 +68,8 @@ class EagerBuilder:
         given = {key: value for key, value in attributes.items() if value is not None}
         with np.errstate(all="ignore"):
             results = registry.call(name, self.context, given, tuple(kinds), operands)
+        if self.undefined is not None:
+            self.undefined.look(name, given, kinds, operands, results)
         if self._numeric.on:
             signed = not any(k.is_int() and k.scalar.is_int_unsigned() for k in kinds)
             self._numeric.look(name, operands, kinds, results, signed)
@@ -80,6 +89,21 @@ class EagerBuilder:
         The scalars it is given then hold arrays; if it looks at one (`if a > b:`), it runs lane by
         lane instead.
         """
+        results = self._region_op(name, operands, combine, attributes)
+        if self.undefined is not None:
+            reverse = bool(attributes.get("reverse"))
+            self.undefined.look_along(
+                operands, results, attributes["axis"], name == "tile.scan", reverse
+            )
+        return results
+
+    def _region_op(
+        self,
+        name: str,
+        operands: Sequence[Any],
+        combine: Callable[..., Sequence[Any]],
+        attributes: dict[str, Any],
+    ) -> tuple[Any, ...]:
         axis = attributes["axis"]
         arrays = [np.moveaxis(np.asarray(v), axis, 0) for v in operands]
         step = reduce_axis if name == "tile.reduce" else scan_axis

@@ -15,7 +15,7 @@ from tilewright import config
 from tilewright.errors import LaunchError, SourceLocation
 from tilewright.interpreter.memory import Checks, Memory
 
-CHECKS = ("masked", "unwritten", "races", "views", "nonfinite", "overflow")
+CHECKS = ("masked", "unwritten", "undefined", "races", "views", "nonfinite", "overflow")
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 _chosen: ContextVar[frozenset[str]] = ContextVar("tilewright_debug_checks", default=frozenset())
@@ -27,7 +27,8 @@ def checks(*names: str) -> Generator[None]:
 
     Args:
         names: of "masked" (lanes masked off must be inside their array too), "unwritten" (see
-            `mark_unwritten`), "races" (programs that meet at an address), "views" (a view may be
+            `mark_unwritten`), "undefined" (uses of lanes that the mask of a load without `other=`
+            turned off), "races" (programs that meet at an address), "views" (a view may be
             used only within its own extent), "nonfinite" (the first NaN or infinity made of finite
             numbers), "overflow" (signed integer arithmetic that wraps); none: all but "views".
 

@@ -36,6 +36,7 @@ from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.numeric_checks import NumericChecks
 from tilewright.interpreter.offsets import offset_arithmetic
 from tilewright.interpreter.tiles import counts, dot
+from tilewright.interpreter.undefined import UndefinedLanes
 from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.ir.location import location_of
 from tilewright.ir.types import language_type
@@ -150,6 +151,7 @@ class Executor:
         self._current: Operation | None = None
         self._numeric = NumericChecks(self, memory.checks)
         self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
+        self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
 
     @property
@@ -171,6 +173,8 @@ class Executor:
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             self.program = (x, y, z)
             self.buffers.clear()
+            if self._undefined is not None:
+                self._undefined.new_program()
             self.values = dict(zip(block.args, arguments, strict=True))
             self.block(block)
 
@@ -187,10 +191,17 @@ class Executor:
         handler = _HANDLERS.get(type(op))
         if handler is not None:
             results = handler(self, op)
+            if self._undefined is not None and isinstance(op, (tile.ReduceOp, tile.ScanOp)):
+                scan = isinstance(op, tile.ScanOp)
+                operands = [self.values[v] for v in op.inputs]
+                reverse = isinstance(op, tile.ScanOp) and plain(op.reverse)
+                self._undefined.look_along(operands, results, plain(op.axis), scan, reverse)
         else:
             attributes, kinds = self._known(op)
             operands = self.operands(op)
             results = registry.call(op.name, self, attributes, kinds, operands)
+            if self._undefined is not None:
+                self._undefined.look(op.name, attributes, kinds, operands, results)
             if self._numeric.on:
                 self._numeric.look(op.name, operands, kinds, results, op in self._offsets)
         for value, result in zip(op.results, results, strict=True):
@@ -220,6 +231,12 @@ class Executor:
     def value(self, value: SSAValue) -> Any:
         return self.values[value]
 
+    def decides(self, value: Any) -> Any:
+        """`value`, which control flow depends on."""
+        if self._undefined is not None:
+            self._undefined.need(value, "a branch")
+        return value
+
 
 # ---- control flow -----------------------------------------------------------------------------------
 
@@ -229,7 +246,7 @@ _TERMINATORS = (
 
 
 def _for(run: Executor, op: scf.ForOp) -> list[Any]:
-    start, end, step = (int(run.value(v)) for v in (op.lb, op.ub, op.step))
+    start, end, step = (int(run.decides(run.value(v))) for v in (op.lb, op.ub, op.step))
     carried = [run.value(v) for v in op.iter_args]
     block = op.body.block
     kind = np.asarray(run.value(op.lb)).dtype.type
@@ -241,7 +258,7 @@ def _for(run: Executor, op: scf.ForOp) -> list[Any]:
 
 
 def _if(run: Executor, op: scf.IfOp) -> list[Any]:
-    region = op.true_region if run.value(op.cond) else op.false_region
+    region = op.true_region if run.decides(run.value(op.cond)) else op.false_region
     return run.block(region.block) if region.blocks else []
 
 
@@ -251,7 +268,7 @@ def _while(run: Executor, op: scf.WhileOp) -> list[Any]:
     while True:
         run.values.update(zip(before.args, carried, strict=True))
         condition, *passed = run.block(before)
-        if not condition:
+        if not run.decides(condition):
             return passed
         run.values.update(zip(after.args, passed, strict=True))
         carried = run.block(after)

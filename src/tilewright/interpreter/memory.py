@@ -54,6 +54,8 @@ class Checks:
     """Programs may share an address only through atomics or as readers."""
     views: bool = False
     """An array that is a view may be accessed only within its own extent."""
+    undefined: bool = False
+    """Lanes that a load's mask turned off, and that have no `other=`, must not be used."""
     nonfinite: bool = False
     """The first NaN or infinity made of finite numbers is a fault."""
     overflow: bool = False

@@ -132,6 +132,9 @@ class TensorValue:
                 f"{what} needs a scalar, but this is {type_text(self.type)}",
                 help="reduce it first, e.g. tl.max(x)",
             )
+        decides = getattr(self.semantics.builder, "decides", None)
+        if decides is not None:
+            decides(self.handle)
         return self._with_sign(concrete(self.handle))
 
     def __bool__(self) -> bool:

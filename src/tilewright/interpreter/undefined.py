@@ -1,0 +1,202 @@
+"""Lanes that mean nothing: what a load without `other=` gives where its mask is false.
+
+They read 0 here, and may read anything elsewhere. Beside each value that holds such lanes goes an
+array of its shape that says which load a lane comes from (0: the lane means something). It is found
+by the identity of the value, so that control flow, which only passes values on, needs no care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import dtypes
+from tilewright.errors import SourceLocation, UndefinedValueError
+from tilewright.interpreter import registry
+from tilewright.interpreter.memory import AccessContext
+from tilewright.interpreter.pointers import PointerValue
+
+_MOVES = frozenset(
+    f"tile.{name}"
+    for name in ("splat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat")
+)
+_WRITES = {"tile.store": "writes", "tile.atomic_rmw": "updates", "tile.atomic_cas": "updates"}
+_HELP = "give that load an other=, or keep its lanes out with tl.where or a mask"
+
+
+class UndefinedLanes:
+    """Follows such lanes through one launch; see `look`."""
+
+    def __init__(self, context: AccessContext) -> None:
+        self.context = context
+        self._loads: list[SourceLocation | None] = [None]
+        self._sites: dict[SourceLocation | None, int] = {}
+        self._known: dict[int, tuple[Any, np.ndarray]] = {}
+
+    def new_program(self) -> None:
+        """Forget the values of the program before."""
+        self._known.clear()
+
+    def of(self, value: Any) -> np.ndarray | None:
+        """Where the lanes of `value` come from, if any of them is undefined."""
+        found = self._known.get(id(value))
+        return found[1] if found is not None else None
+
+    def mark(self, value: Any, sites: np.ndarray | None) -> None:
+        """Say what lanes of `value` are undefined."""
+        if sites is not None and sites.any():
+            self._known[id(value)] = (
+                value,
+                sites,
+            )  # the value itself, so that its id stays its own
+
+    def look(
+        self,
+        name: str,
+        attributes: Mapping[str, Any],
+        kinds: Sequence[Any],
+        operands: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
+        """Follow one operation. Raises UndefinedValueError where such a lane is used."""
+        sites = [self.of(v) for v in operands]
+        if name == "tile.load":
+            self._load(operands, sites, results[0])
+        elif name in _WRITES:
+            self._write(name, attributes, operands, sites)
+        elif any(s is not None for s in sites):
+            for result, found in zip(results, _followed(name, attributes, kinds, operands, sites),
+                                     strict=False):  # fmt: skip
+                self.mark(result, found)
+
+    def look_along(
+        self, operands: Sequence[Any], results: Sequence[Any], axis: int, scan: bool, reverse: bool
+    ) -> None:
+        """Follow a reduction or scan along `axis`: what depends on such a lane is one."""
+        for sites in map(self.of, operands):
+            if sites is None:
+                continue
+            if scan:
+                ordered = np.flip(sites, axis) if reverse else sites
+                found = np.maximum.accumulate(ordered, axis)
+                found = np.flip(found, axis) if reverse else found
+            else:
+                found = sites.max(axis)
+            for result in results:
+                self.mark(result, found)
+
+    def need(self, value: Any, what: str) -> None:
+        """`value` decides something that all lanes share (`what`: "the condition of `if`")."""
+        sites = self.of(value)
+        if sites is not None:
+            self._report(sites, f"{what} depends on")
+
+    # ---- uses ----------------------------------------------------------------------------------
+
+    def _load(self, operands: Sequence[Any], sites: list[Any], result: Any) -> None:
+        pointer, mask, other = operands
+        enabled = _enabled(pointer, mask)
+        self._addresses(sites[0], enabled, sites[1], "tl.load reads through")
+        if mask is None or enabled.all():
+            return
+        if other is not None:
+            if sites[2] is not None:
+                self.mark(result, np.where(enabled, 0, sites[2]))
+            return
+        place = self.context.location
+        site = self._sites.setdefault(place, len(self._loads))
+        if site == len(self._loads):
+            self._loads.append(place)
+        self.mark(result, np.where(enabled, 0, site).astype(np.int32))
+
+    def _write(
+        self, name: str, attributes: Mapping[str, Any], operands: Sequence[Any], sites: list[Any]
+    ) -> None:
+        pointer, *values = operands
+        mask = None if name == "tile.atomic_cas" else operands[2]
+        enabled = _enabled(pointer, mask)
+        kind = str(attributes.get("kind", ""))
+        kind = kind if kind in ("and", "or", "xor", "xchg") else kind[-3:]  # "fadd", "umin"
+        what = f"tl.{name.removeprefix('tile.').replace('rmw', kind)}"
+        self._addresses(
+            sites[0], enabled, sites[2] if mask is not None else None, f"{what} goes through"
+        )
+        for value_sites in sites[1 : 2 if name != "tile.atomic_cas" else len(values) + 1]:
+            if value_sites is not None:
+                self._report(np.where(enabled, value_sites, 0), f"{what} {_WRITES[name]}")
+
+    def _addresses(self, sites: Any, enabled: np.ndarray, mask_sites: Any, what: str) -> None:
+        if mask_sites is not None:
+            self._report(mask_sites, f"{what.partition(' ')[0]} is masked by")
+        if sites is not None:
+            self._report(np.where(enabled, sites, 0), what)
+
+    def _report(self, sites: np.ndarray, what: str) -> None:
+        lanes = np.argwhere(sites)
+        if not len(lanes):
+            return
+        at = tuple(int(i) for i in lanes[0])
+        place = self._loads[int(np.asarray(sites)[at])]
+        where = f", lane {list(at)} ({len(lanes)} lanes in all)" if at else ""
+        origin = f" at {place}" if place else ""
+        raise UndefinedValueError(
+            f"{what} a value that means nothing in program {self.context.program}{where}: it comes"
+            f" from lanes that the mask of the tl.load{origin} turns off",
+            help=_HELP,
+            location=self.context.location,
+        )
+
+
+def _enabled(pointer: PointerValue, mask: Any) -> np.ndarray:
+    return np.broadcast_to(True if mask is None else np.asarray(mask, bool), pointer.shape)
+
+
+def _followed(
+    name: str,
+    attributes: Mapping[str, Any],
+    kinds: Sequence[Any],
+    operands: Sequence[Any],
+    sites: list[np.ndarray | None],
+) -> list[np.ndarray | None]:
+    """The undefined lanes of an operation's results."""
+    if name in ("tile.print", "tile.assert", "tile.assume"):
+        return []
+    full = [
+        np.zeros(np.shape(_plain(v)), np.int32) if s is None else s
+        for v, s in zip(operands, sites, strict=True)
+    ]
+    if name in _MOVES:
+        flags = [dtypes.int32.with_shape(tuple(k.shape)) for k in kinds]
+        return [np.asarray(r) for r in registry.call(name, None, attributes, flags, full)]
+    if name == "tile.gather":
+        axis = attributes["axis"]
+        return [np.maximum(np.take_along_axis(full[0], np.asarray(operands[1]), axis), full[1])]
+    if name == "tile.dot":
+        rows, columns = full[0].max(-1)[..., :, None], full[1].max(-2)[..., None, :]
+        return [np.maximum(np.maximum(rows, columns), full[2])]
+    if name == "tile.histogram":
+        counted = full[0] if operands[1] is None else np.where(operands[1], full[0], 0)
+        return [np.full(tuple(kinds[0].shape), counted.max(initial=0))]
+    if name == "tile.select":
+        condition = np.asarray(operands[0], bool)
+        return [np.maximum(np.where(condition, full[1], full[2]), full[0])]
+    if name in ("arith.andi", "arith.ori") and np.asarray(operands[0]).dtype == np.bool_:
+        return [_decided(name == "arith.ori", operands, full)]
+    whole = np.zeros((), np.int32)
+    for part in full:
+        whole = np.maximum(whole, part)
+    return [whole] * len(kinds)
+
+
+def _decided(by: bool, operands: Sequence[Any], sites: list[np.ndarray]) -> np.ndarray:
+    """`and` is decided by a defined False of either side, `or` by a defined True."""
+    whole = np.maximum(*sites)
+    for value, site in zip(operands, sites, strict=True):
+        whole = np.where((np.asarray(value, bool) == by) & (site == 0), 0, whole)
+    return whole
+
+
+def _plain(value: Any) -> Any:
+    return value.addresses if isinstance(value, PointerValue) else 0 if value is None else value
