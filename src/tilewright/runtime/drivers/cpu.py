@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
 import platform
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,42 +21,37 @@ from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers import native_ir
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
+from tilewright.runtime.drivers.native_code import (
+    METH_FASTCALL,
+    METH_O,
+    MethodDef,
+    NativeLinker,
+    builtin_function,
+    common_cpython,
+    object_of,
+)
 
 #: how long a thread spins before it sleeps
 SPIN_NS = 20_000
-_METH_FASTCALL, _METH_O = 0x80, 0x08
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("method", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
 
 
 class CpuDriver:
     """The native side of the CPU back end; one a process (`driver()`)."""
 
     def __init__(self) -> None:
-        from llvmlite import binding
-
-        self._binding = binding
         self._lock = threading.Lock()
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        self._jit = binding.create_lljit_compiler()
-        self._names = itertools.count()
+        self._linker = NativeLinker()
         _allow_amx()
-        self._native = self._load(_launcher_object(binding), "tw_launch", *_EXPORTS)
+        text = native_ir.launcher_ir(platform.machine(), platform.system())
+        code = object_of(text, "native launcher")
+        self._native = self._linker.link(code, "tw_launch", *_EXPORTS)
         self._state = (ctypes.c_uint64 * native_ir.STATE_WORDS).from_address(
             self._native["tw_state"]
         )
         self._methods = {
-            "tw_launch": _MethodDef(b"launch", self._native["tw_launch"], _METH_FASTCALL, None),
-            "tw_array_address": _MethodDef(
-                b"array_address", self._native["tw_array_address"], _METH_O, None
+            "tw_launch": MethodDef(b"launch", self._native["tw_launch"], METH_FASTCALL, None),
+            "tw_array_address": MethodDef(
+                b"array_address", self._native["tw_array_address"], METH_O, None
             ),
         }
         self._pool: Any = None
@@ -73,18 +66,10 @@ class CpuDriver:
 
     # ---- code ------------------------------------------------------------------------------------
 
-    def _load(self, object_code: bytes, *symbols: str) -> Any:
-        library = self._binding.JITLibraryBuilder().add_object_img(object_code)
-        library.add_current_process()
-        for symbol in symbols:
-            library.export_symbol(symbol)
-        with self._lock:
-            return library.link(self._jit, f"tilewright.{next(self._names)}")
-
     def load(self, artifact: Artifact) -> LoadedKernel:
         """Link a kernel's object code into the process (0.1 to 0.25 ms)."""
         try:
-            tracker = self._load(artifact.object_code, artifact.entry)
+            tracker = self._linker.link(artifact.object_code, artifact.entry)
         except RuntimeError as error:
             raise UnsupportedTarget(f"kernel {artifact.entry} does not load: {error}") from error
         return LoadedKernel(artifact, tracker[artifact.entry], tracker)
@@ -109,10 +94,7 @@ class CpuDriver:
         return call, (record, kernel)
 
     def _function(self, symbol: str, owner: Any) -> Callable[..., Any]:
-        new = ctypes.pythonapi.PyCFunction_NewEx
-        new.restype = ctypes.py_object
-        new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return new(ctypes.addressof(self._methods[symbol]), owner, None)
+        return builtin_function(self._methods[symbol], owner)
 
     # ---- threads ---------------------------------------------------------------------------------
 
@@ -187,6 +169,7 @@ class CpuDriver:
         self._state[5] = 0
         self._pool, self._pool_threads = None, 0
         self._lock = threading.Lock()
+        self._linker.after_fork()
 
     @property
     def threads(self) -> int:
@@ -228,31 +211,9 @@ def _allow_amx() -> None:
         ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
 
 
-def _launcher_object(binding: Any) -> bytes:
-    """Machine code of `native_ir`, from the disk cache or compiled now (about 15 ms)."""
-    from tilewright.runtime.cache import disk_cache
-
-    text = native_ir.launcher_ir(platform.machine(), platform.system())
-    version = ".".join(map(str, binding.llvm_version_info))
-    cache = disk_cache()
-    key = cache.key("native launcher", version, binding.get_process_triple(), text)
-    found = cache.load(key)
-    if found is not None:
-        return found["object"]
-    module = binding.parse_assembly(text)
-    module.verify()
-    machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
-        opt=2, reloc="pic", codemodel="small"
-    )
-    code = machine.emit_object(module)
-    cache.store(key, {"object": code})
-    return code
-
-
 def _has_native_launcher() -> bool:
     """Whether `native_ir` fits: futexes, and CPython whose objects have the common header."""
-    common = sys.implementation.name == "cpython" and "t" not in getattr(sys, "abiflags", "")
-    return common and native_ir.has_pool(platform.machine(), platform.system())
+    return common_cpython() and native_ir.has_pool(platform.machine(), platform.system())
 
 
 _driver: Any = None

@@ -41,6 +41,45 @@ _PAUSE = {
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
 
+#: `i64 @read_grid(grid tuple, ptr out)`, for launchers of any target
+READ_GRID = r"""; the product of the extents in a tuple, -1 if it is no grid; writes the three extents
+define internal i64 @read_grid(ptr %grid, ptr %out) nounwind {
+entry:
+  %n = call i64 @PyTuple_Size(ptr %grid)
+  %low = icmp sgt i64 %n, 0
+  %high = icmp slt i64 %n, 4
+  %fits = and i1 %low, %high
+  %out1 = getelementptr i64, ptr %out, i64 1
+  %out2 = getelementptr i64, ptr %out, i64 2
+  store i64 1, ptr %out1
+  store i64 1, ptr %out2
+  br i1 %fits, label %loop, label %bad
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %good ]
+  %total = phi i64 [ 1, %entry ], [ %product, %good ]
+  %item = call ptr @PyTuple_GetItem(ptr %grid, i64 %i)
+  %extent = call i64 @PyLong_AsLongLong(ptr %item)
+  %slot = getelementptr i64, ptr %out, i64 %i
+  store i64 %extent, ptr %slot
+  %negative = icmp slt i64 %extent, 0
+  br i1 %negative, label %bad, label %multiply
+multiply:
+  %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %total, i64 %extent)
+  %product = extractvalue { i64, i1 } %pair, 0
+  %overflow = extractvalue { i64, i1 } %pair, 1
+  br i1 %overflow, label %bad, label %good
+good:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret i64 %product
+bad:
+  call void @PyErr_Clear()
+  ret i64 -1
+}
+"""
+
 _COMMON = r"""
 @tw_state = global [8 x i64] zeroinitializer, align 64
 @_Py_NoneStruct = external global i8
@@ -241,43 +280,7 @@ define internal ptr @status(i64 %code) nounwind {
   ret ptr %result
 }
 
-; the product of the extents in a tuple, -1 if it is no grid; writes the three extents
-define internal i64 @read_grid(ptr %grid, ptr %out) nounwind {
-entry:
-  %n = call i64 @PyTuple_Size(ptr %grid)
-  %low = icmp sgt i64 %n, 0
-  %high = icmp slt i64 %n, 4
-  %fits = and i1 %low, %high
-  %out1 = getelementptr i64, ptr %out, i64 1
-  %out2 = getelementptr i64, ptr %out, i64 2
-  store i64 1, ptr %out1
-  store i64 1, ptr %out2
-  br i1 %fits, label %loop, label %bad
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %total = phi i64 [ 1, %entry ], [ %product, %good ]
-  %item = call ptr @PyTuple_GetItem(ptr %grid, i64 %i)
-  %extent = call i64 @PyLong_AsLongLong(ptr %item)
-  %slot = getelementptr i64, ptr %out, i64 %i
-  store i64 %extent, ptr %slot
-  %negative = icmp slt i64 %extent, 0
-  br i1 %negative, label %bad, label %multiply
-multiply:
-  %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %total, i64 %extent)
-  %product = extractvalue { i64, i1 } %pair, 0
-  %overflow = extractvalue { i64, i1 } %pair, 1
-  br i1 %overflow, label %bad, label %good
-good:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret i64 %product
-bad:
-  call void @PyErr_Clear()
-  ret i64 -1
-}
-
+READ_GRID
 @format = internal constant [5 x i8] c"(LL)\00"
 
 define ptr @tw_launch(ptr %self, ptr %args, i64 %nargs) nounwind {
@@ -447,5 +450,5 @@ def launcher_ir(machine: str, system: str) -> str:
     pool = NO_POOL
     if has_pool(machine, system):
         pool = POOL.replace("FUTEX", str(_FUTEX[architecture]))
-    text = _COMMON + pool
+    text = _COMMON.replace("READ_GRID", READ_GRID) + pool
     return text.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause)

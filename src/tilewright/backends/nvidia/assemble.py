@@ -1,0 +1,155 @@
+"""PTX to cubin and cubin to SASS, through NVIDIA's tools where they are installed.
+
+Without `ptxas` the PTX itself is the object code and the driver assembles it when it loads it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.nvidia import tools
+from tilewright.errors import OutOfResources, PassError
+
+#: the longest that a tool may take
+_PATIENCE_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """What the assembler made of a kernel. Figures are 0 and `cubin` None where there is none.
+
+    `spills` counts 32-bit registers that are stored to memory for want of registers, `shared` the
+    bytes of static shared memory; `warnings` are the assembler's lines other than figures.
+    """
+
+    cubin: bytes | None = None
+    registers: int = 0
+    spills: int = 0
+    shared: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def object_code(self, ptx: str) -> bytes:
+        """What the driver is to load: the cubin, or PTX text with its NUL."""
+        return self.cubin if self.cubin is not None else ptx.encode() + b"\0"
+
+
+def assemble(ptx: str, target: TargetInfo, options: Options | None = None) -> Assembled:
+    """Assemble PTX for `target`.
+
+    Raises OutOfResources where a kernel asks for more than a chip has, PassError with the
+    assembler's log for anything else that it rejects.
+    """
+    tool = tools.find("ptxas")
+    if tool is None:
+        return Assembled(warnings=("no ptxas: the driver assembles",))
+    arguments = [str(tool), "-v", f"-arch={target.name}"]
+    if options is not None and not options.enable_fp_fusion:
+        arguments.append("--fmad=false")
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        code, log = _run((*arguments, str(source), "-o", str(made)))
+        log = log.replace(str(source), "kernel.ptx")
+        if code == 0 and made.is_file():
+            return _parsed(made.read_bytes(), log)
+    if "Unsupported .version" in log or "is not defined for option 'gpu-name'" in log:
+        # older than the PTX that we write; the driver may be newer
+        return Assembled(warnings=(f"{tool} is too old for this kernel: {_first_line(log)}",))
+    raise _failure(log, ptx, target)
+
+
+def _run(arguments: tuple[str, ...]) -> tuple[int, str]:
+    try:
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PassError(f"{arguments[0]} does not run: {error}") from None
+    return done.returncode, done.stderr + done.stdout
+
+
+def _parsed(cubin: bytes, log: str) -> Assembled:
+    def total(pattern: str) -> int:
+        return sum(int(n) for n in re.findall(pattern, log))
+
+    registers = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
+    return Assembled(
+        cubin,
+        registers=max(registers, default=0),
+        spills=total(r"(\d+) bytes spill stores") // 4,
+        shared=total(r"(\d+) bytes smem"),
+        warnings=warnings_of(log),
+    )
+
+
+_FIGURES = re.compile(
+    r"bytes gmem|Compiling entry|Function properties|bytes stack frame|Used \d+ registers|"
+    r"Compile time"
+)
+
+
+def warnings_of(log: str) -> tuple[str, ...]:
+    """The lines of an assembler's log that are no figures; wgmma ones hold "(C75"."""
+    lines = (line.strip() for line in log.splitlines())
+    return tuple(line for line in lines if line and not _FIGURES.search(line))
+
+
+def _first_line(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if re.search(r"error|fatal", line)), (lines or ["?"])[0])
+
+
+_SHARED = re.compile(r"uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max")
+
+
+def _failure(log: str, ptx: str, target: TargetInfo) -> OutOfResources | PassError:
+    shared = _SHARED.search(log)
+    if shared is not None:
+        return OutOfResources(int(shared[1], 16), int(shared[2], 16), "shared memory")
+    if "(C7602)" in log or "Insufficient registers" in log:
+        limit = re.search(r"\.maxnreg\s+(\d+)", ptx)
+        return OutOfResources(target.max_registers, int(limit[1]) if limit else 0, "registers")
+    lines = ptx.splitlines()
+    shown: list[str] = []
+    for line in warnings_of(log)[:8]:
+        at = re.search(r"line (\d+)", line)
+        text = lines[int(at[1]) - 1].strip() if at and 0 < int(at[1]) <= len(lines) else ""
+        shown.append(f"{line}  <{text}>" if text else line)
+    return PassError(f"ptxas rejects the kernel for {target.name}:\n" + "\n".join(shown))
+
+
+# ---- the way back ----------------------------------------------------------------------------------
+
+
+def can_disassemble() -> bool:
+    """Whether a disassembler is installed."""
+    return tools.find("nvdisasm") is not None or tools.find("cuobjdump") is not None
+
+
+def disassemble(cubin: bytes) -> str:
+    """SASS of a cubin through nvdisasm or cuobjdump. Raises PassError where neither is found."""
+    for tool, option in (("nvdisasm", "-c"), ("cuobjdump", "--dump-sass")):
+        path = tools.find(tool)
+        if path is None:
+            continue
+        with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+            file = Path(folder, "kernel.cubin")
+            file.write_bytes(cubin)
+            code, log = _run((str(path), option, str(file)))
+        if code == 0:
+            return log
+        raise PassError(f"{tool} cannot read the cubin: {_first_line(log)}")
+    raise PassError(
+        "there is no disassembler: neither nvdisasm nor cuobjdump is found",
+        help="pip install nvidia-cuda-nvdisasm, or install a CUDA toolkit",
+    )
+
+
+def is_cubin(code: bytes) -> bool:
+    """Whether object code is a cubin (an ELF file) and not PTX."""
+    return code[:4] == b"\x7fELF"

@@ -1,0 +1,367 @@
+"""Run compiled kernels on NVIDIA GPUs through the driver that is installed: libcuda, nothing else.
+
+Kernels live in the devices' primary contexts, which torch and cupy use as well. Code is loaded once
+a device, when it is first needed there; launching is native code (`cuda_ir`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Generator, Sequence
+from ctypes import c_char_p, c_int, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.backends.base import Artifact, LaunchPlan, TargetInfo
+from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
+from tilewright.runtime.drivers import cuda_api as api
+from tilewright.runtime.drivers import cuda_ir
+from tilewright.runtime.drivers.cuda_api import CudaApi, CudaError
+from tilewright.runtime.drivers.native_code import (
+    METH_FASTCALL,
+    MethodDef,
+    NativeLinker,
+    builtin_function,
+    common_cpython,
+    object_of,
+)
+
+#: of CUdevice_attribute
+_MULTIPROCESSORS, _L2_BYTES, _MAJOR, _MINOR, _SHARED_OPTIN = 16, 38, 75, 76, 97
+#: of CUfunction_attribute
+_MOST_THREADS, _LOCAL_BYTES, _REGISTERS, _DYNAMIC_SHARED = 0, 3, 4, 8
+#: of CUjit_option
+_INFO_LOG, _INFO_BYTES, _ERROR_LOG, _ERROR_BYTES, _VERBOSE = 3, 4, 5, 6, 12
+_LOG_BYTES = 1 << 14
+#: dynamic shared memory that needs no asking
+_FREE_SHARED = 48 << 10
+_PORTABLE_MAPPED = 1 | 2
+_RELAXED = 2
+_FAULT_WORDS, _FAULTS = 4, 128
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU. `context` is its primary context; `target` what to compile for."""
+
+    index: int
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int
+    l2_bytes: int
+    context: int
+    target: TargetInfo
+
+
+class LoadedGpuKernel:
+    """A kernel on one device: its function, and what the driver says of it."""
+
+    def __init__(
+        self, name: str, device: Device, module: int, function: int, log: str, facts: Sequence[int]
+    ) -> None:
+        self.entry, self.device = name, device
+        self.module, self.address, self.log = module, function, log
+        self.n_regs, local, self.most_threads = facts
+        self.n_spills = local // 4
+
+
+class CudaDriver:
+    """The native side of the NVIDIA back end; one a process (`driver()`)."""
+
+    def __init__(self, library: Any) -> None:
+        self.api = CudaApi(library)
+        try:
+            self.api.cuInit(0)
+            self.version = self.api.integer("cuDriverGetVersion")
+            self.device_count = self.api.integer("cuDeviceGetCount")
+        except CudaError as error:
+            raise UnsupportedTarget(f"the NVIDIA driver does not start: {error}") from None
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._devices: dict[int, Device] = {}
+        self._records: dict[int, tuple[Any, str]] = {}
+        self._faults: list[int] = []
+        self._native: Any = None
+        self._state: Any = None
+        self._start_launcher()
+
+    def _start_launcher(self) -> None:
+        if not common_cpython():
+            return
+        code = object_of(cuda_ir.launcher_ir(), "CUDA launcher")
+        self._native = NativeLinker().link(code, "tw_cuda_launch", "tw_cuda_state")
+        self._method = MethodDef(b"launch", self._native["tw_cuda_launch"], METH_FASTCALL, None)
+        words = ctypes.c_uint64 * cuda_ir.STATE_WORDS
+        self._state = words.from_address(self._native["tw_cuda_state"])
+        for i, name in enumerate(
+            ("cuLaunchKernel", "cuLaunchKernelEx", "cuCtxGetCurrent", "cuCtxPushCurrent_v2",
+             "cuCtxPopCurrent_v2")
+        ):  # fmt: skip
+            with contextlib.suppress(UnsupportedTarget):  # no clusters before driver 520
+                self._state[i] = self.api.address(name)
+
+    # ---- devices -----------------------------------------------------------------------------------
+
+    def device(self, index: int) -> Device:
+        """A GPU by its ordinal. Raises UnsupportedTarget if there is none, or none that fits."""
+        found = self._devices.get(index)
+        if found is None:
+            with self._lock:
+                found = self._devices.get(index) or self._open(index)
+                self._devices[index] = found
+        return found
+
+    def _open(self, index: int) -> Device:
+        from tilewright.backends.nvidia.target import of_capability
+
+        if not 0 <= index < self.device_count:
+            raise UnsupportedTarget(f"there is no GPU {index}; there are {self.device_count}")
+        handle = self.api.integer("cuDeviceGet", index)
+        name = ctypes.create_string_buffer(256)
+        self.api.cuDeviceGetName(name, 256, handle)
+
+        def attribute(number: int) -> int:
+            return self.api.integer("cuDeviceGetAttribute", number, handle)
+
+        capability = attribute(_MAJOR), attribute(_MINOR)
+        cores = attribute(_MULTIPROCESSORS)
+        target = of_capability(*capability, cores)
+        try:
+            context = self.api.handle("cuDevicePrimaryCtxRetain", handle)
+        except CudaError as error:
+            raise UnsupportedTarget(f"GPU {index} cannot be used: {error}") from None
+        return Device(
+            index, name.value.decode(), capability, cores, attribute(_SHARED_OPTIN),
+            attribute(_L2_BYTES), context, target,
+        )  # fmt: skip
+
+    def current_device(self) -> int:
+        """The ordinal of the current context's device, 0 without one."""
+        try:
+            return self.api.integer("cuCtxGetDevice")
+        except CudaError:
+            return 0
+
+    @contextlib.contextmanager
+    def in_context(self, device: Device) -> Generator[None]:
+        """Calls inside are about `device`, and allowed while a stream is captured."""
+        mode = c_int(_RELAXED)
+        self.api.cuCtxPushCurrent_v2(device.context)
+        try:
+            self.api.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+            try:
+                yield
+            finally:
+                self.api.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        finally:
+            self.api.handle("cuCtxPopCurrent_v2")
+
+    # ---- code --------------------------------------------------------------------------------------
+
+    def load(self, artifact: Artifact, index: int) -> LoadedGpuKernel:
+        """Load a kernel on a device; PTX is assembled by the driver.
+
+        Raises OutOfResources where the kernel does not fit the device, UnsupportedTarget where the
+        driver rejects the code.
+        """
+        device, plan = self.device(index), artifact.plan
+        if plan.shared_bytes > device.shared_bytes:
+            raise OutOfResources(plan.shared_bytes, device.shared_bytes, "shared memory")
+        try:
+            with self.in_context(device):
+                module, log = self._load_module(artifact)
+                entry = c_char_p(artifact.entry.encode())
+                function = self.api.handle("cuModuleGetFunction", module, entry)
+                facts = [
+                    self.api.integer("cuFuncGetAttribute", what, function)
+                    for what in (_REGISTERS, _LOCAL_BYTES, _MOST_THREADS)
+                ]
+                if plan.shared_bytes > _FREE_SHARED:
+                    self.api.cuFuncSetAttribute(function, _DYNAMIC_SHARED, plan.shared_bytes)
+        except CudaError as error:
+            raise self._load_error(error, artifact, device) from None
+        loaded = LoadedGpuKernel(artifact.entry, device, module, function, log, facts)
+        if plan.threads > loaded.most_threads:
+            registers = plan.threads * loaded.n_regs
+            raise OutOfResources(registers, 64 << 10, f"registers of {plan.threads} threads")
+        return loaded
+
+    def _load_module(self, artifact: Artifact) -> tuple[int, str]:
+        ptx = artifact.asm.get("ptx", "").encode() + b"\0"
+        try:
+            return self._load_image(artifact.object_code)
+        except CudaError as error:
+            # a cubin of an assembler newer than the driver: the driver makes its own
+            other_form = len(ptx) > 1 and artifact.object_code != ptx
+            if not (other_form and error.code in (api.INVALID_IMAGE, api.NO_BINARY)):
+                raise
+            return self._load_image(ptx)
+
+    def _load_image(self, image: bytes) -> tuple[int, str]:
+        info, errors = (ctypes.create_string_buffer(_LOG_BYTES) for _ in range(2))
+        options = {
+            _INFO_LOG: ctypes.addressof(info), _INFO_BYTES: _LOG_BYTES,
+            _ERROR_LOG: ctypes.addressof(errors), _ERROR_BYTES: _LOG_BYTES, _VERBOSE: 1,
+        }  # fmt: skip
+        names = (c_int * len(options))(*options)
+        values = (c_void_p * len(options))(*options.values())
+        try:
+            module = self.api.handle(
+                "cuModuleLoadDataEx", c_char_p(image), len(options), names, values
+            )
+        except CudaError as error:
+            error.text = "\n".join(
+                filter(None, (error.text, errors.value.decode(errors="replace")))
+            )
+            raise
+        return module, info.value.decode(errors="replace")
+
+    def _load_error(self, error: CudaError, artifact: Artifact, device: Device) -> Exception:
+        if error.code in api.ASYNCHRONOUS:
+            return self.fault(error.code, error.text)
+        if error.code == api.OUT_OF_MEMORY:
+            return MemoryError(f"{artifact.entry}: GPU {device.index} has no memory left for code")
+        help_text = ""
+        if error.code == api.UNSUPPORTED_PTX:
+            help_text = "install a newer NVIDIA driver, or one ptxas not newer than the driver"
+        elif error.code == api.JIT_COMPILER_NOT_FOUND:
+            help_text = "install ptxas: pip install nvidia-cuda-nvcc"
+        major, minor = divmod(self.version // 10, 100)
+        return UnsupportedTarget(
+            f"the driver (CUDA {major}.{minor}) does not load kernel {artifact.entry} on "
+            f"{device.name}: {error.name}: {error.text}",
+            help=help_text,
+        )
+
+    # ---- launching ---------------------------------------------------------------------------------
+
+    def launcher(
+        self, kernel: LoadedGpuKernel, plan: LaunchPlan, kinds: Sequence[str]
+    ) -> Callable[..., Any]:
+        """`call(grid tuple, stream, *arguments)` starts the kernel and returns at once.
+
+        `kinds` says how each argument is fetched (`cuda_ir.KINDS`). The call gives None, or one of
+        `cuda_ir`'s codes. A kernel with assertions is waited for, except in a capture; the call
+        then gives a tuple (program, assert site) when one failed.
+        """
+        record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(len(kinds), 1))
+        words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
+        fault = self._fault_record(kernel.device) if plan.asserts else 0
+        words[0], words[1] = kernel.address, kernel.device.context
+        words[2] = plan.threads | plan.shared_bytes << 32
+        words[3], words[4] = max(1, plan.cluster), len(kinds)
+        words[5] = sum(kind != "skip" for kind in kinds)
+        words[6] = fault
+        for i, kind in enumerate(kinds):
+            record[8 * cuda_ir.RECORD_WORDS + i] = cuda_ir.KINDS[kind]
+        address = ctypes.addressof(record)
+        self._records[address] = (record, kernel.entry)
+        if self._native is None:
+            from tilewright.runtime.drivers.cuda_portable import portable_launcher
+
+            call = portable_launcher(self.api, words, kinds)
+        else:
+            call = builtin_function(self._method, address)
+        return self._checking(call, fault, kernel.device) if fault else call
+
+    def _fault_record(self, device: Device) -> int:
+        """Address of a free `{i64 state, i64 program, i64 site}` in memory that all devices reach."""
+        with self._lock:
+            if not self._faults:
+                size = 8 * _FAULT_WORDS * _FAULTS
+                with self.in_context(device):
+                    base = self.api.handle("cuMemHostAlloc", size, _PORTABLE_MAPPED)
+                ctypes.memset(base, 0, size)
+                self._faults = [base + 8 * _FAULT_WORDS * i for i in range(_FAULTS)]
+            return self._faults.pop()
+
+    def _checking(self, call: Callable[..., Any], fault: int, device: Device) -> Callable[..., Any]:
+        record = (ctypes.c_int64 * 3).from_address(fault)
+
+        def launch(grid: Any, stream: int, *values: Any) -> Any:
+            result = call(grid, stream, *values)
+            if result is None and not self.is_capturing(stream):
+                with self.in_context(device):
+                    code = self.api.function("cuStreamSynchronize")(stream)
+                if code != api.SUCCESS:
+                    return cuda_ir.DRIVER_ERROR + code
+            if record[0]:
+                found, record[0] = (record[1], record[2]), 0
+                return found
+            return result
+
+        return launch
+
+    def is_capturing(self, stream: int) -> bool:
+        """Whether a CUDA graph is being made of what the stream is given."""
+        with contextlib.suppress(CudaError):
+            return self.api.integer("cuStreamIsCapturing", stream) != 0
+        return False
+
+    # ---- errors ------------------------------------------------------------------------------------
+
+    def recent_kernels(self) -> list[str]:
+        """Names of the kernels launched last, the latest first."""
+        if self._state is None:
+            return []
+        count, names = self._state[5], list[str]()
+        for i in range(min(count, cuda_ir.RING)):
+            entry = self._records.get(self._state[6 + (count - 1 - i) % cuda_ir.RING])
+            if entry is not None:
+                names.append(entry[1])
+        return names
+
+    def fault(self, code: int, text: str) -> KernelFault:
+        """The error of a kernel that failed while it ran."""
+        names = list(dict.fromkeys(self.recent_kernels()))
+        suspects = f" (launched last: {', '.join(names)})" if names else ""
+        return KernelFault(
+            f"a kernel failed on the GPU: {self.api.describe(code)[0]}: {text}{suspects}",
+            help="the CUDA context is lost and this process cannot use the GPU any more. "
+            "CUDA_LAUNCH_BLOCKING=1 finds the launch; TILEWRIGHT_INTERPRET=1 runs the kernel with "
+            "its accesses checked",
+        )
+
+    def launch_error(self, code: int, kernel: str, plan: LaunchPlan, grid: Any) -> Exception:
+        """What a launch that gave the CUresult `code` raises."""
+        name, text = self.api.describe(code)
+        if code in api.ASYNCHRONOUS:
+            return self.fault(code, text)
+        if code == api.OUT_OF_MEMORY:
+            return MemoryError(f"{kernel}: the GPU has no memory left to launch it")
+        if os.getpid() != self._pid:
+            return UnsupportedTarget(
+                f"{kernel}: {name}: CUDA cannot be used in a forked child of a process that used it",
+                help='start processes with multiprocessing.set_start_method("spawn")',
+            )
+        return LaunchError(
+            f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
+            f"threads, {plan.shared_bytes} bytes of shared memory, clusters of {plan.cluster})"
+        )
+
+    def synchronize(self, index: int | None = None) -> None:
+        """Wait for a device (the current one). Raises KernelFault if a kernel failed there."""
+        device = self.device(self.current_device() if index is None else index)
+        try:
+            with self.in_context(device):
+                self.api.cuCtxSynchronize()
+        except CudaError as error:
+            raise self.fault(error.code, error.text) from None
+
+
+_driver: CudaDriver | None = None
+_driver_lock = threading.Lock()
+
+
+def driver() -> CudaDriver:
+    """The process's driver, made when first asked for. Raises UnsupportedTarget without one."""
+    global _driver
+    if _driver is None:
+        with _driver_lock:
+            if _driver is None:
+                _driver = CudaDriver(api.load_library())
+    return _driver

@@ -1,0 +1,63 @@
+"""The CUDA launcher where `cuda_ir` has none (other Pythons than CPython's usual build): ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.runtime.drivers import cuda_ir
+from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
+
+
+def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callable[..., Any]:
+    """See `CudaDriver.launcher`; `record` are the words of a launch record."""
+    launch, extended = api.function("cuLaunchKernel"), api.function("cuLaunchKernelEx")
+    get, push, pop = (
+        api.function(n) for n in ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
+    )
+    threads, shared, cluster = record[2] & 0xFFFFFFFF, record[2] >> 32, record[3]
+
+    def call(grid: tuple[int, ...], stream: int, *values: Any) -> Any:
+        x, y, z, *_ = (*grid, 1, 1)
+        in_range = 1 <= len(grid) <= 3 and 0 <= x < 1 << 31 and all(0 <= e < 65536 for e in (y, z))
+        if not in_range:
+            return cuda_ir.BAD_GRID
+        if x % cluster:
+            return cuda_ir.BAD_CLUSTER
+        pairs = [(k, v) for k, v in zip(kinds, values, strict=True) if k != "skip"]
+        slots = (ctypes.c_uint64 * (len(pairs) + 1))(*[_bits(k, v) for k, v in pairs], record[6])
+        base = ctypes.addressof(slots)
+        places = [v if k == "blob" else base + 8 * i for i, (k, v) in enumerate(pairs)]
+        params = (ctypes.c_void_p * len(slots))(*places, base + 8 * len(pairs))
+        if not x * y * z:
+            return None
+        current = ctypes.c_void_p()
+        get(ctypes.byref(current))
+        foreign = current.value != record[1]
+        if foreign and (code := push(record[1])) != SUCCESS:
+            return cuda_ir.DRIVER_ERROR + code
+        if cluster > 1:
+            attribute = struct.pack("<IxxxxIII52x", 4, cluster, 1, 1)
+            held = ctypes.create_string_buffer(attribute)
+            config = struct.pack(
+                "<7I4xQQI4x", x, y, z, threads, 1, 1, shared, stream, ctypes.addressof(held), 1
+            )
+            code = extended(config, record[0], params, None)
+        else:
+            code = launch(record[0], x, y, z, threads, 1, 1, shared, stream, params, None)
+        if foreign:
+            pop(ctypes.byref(current))
+        return None if code == SUCCESS else cuda_ir.DRIVER_ERROR + code
+
+    return call
+
+
+def _bits(kind: str, value: Any) -> int:
+    """The 64 bits of an argument slot."""
+    if kind == "fp32":
+        return struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
+    if kind == "fp64":
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    return int(value) & (1 << 64) - 1
