@@ -15,27 +15,20 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
-    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tilewright import dtypes
 from tilewright.dialects import cpu, tile
-from tilewright.errors import DeviceAssertError, InterpreterError, SourceLocation
-from tilewright.interpreter import registry
+from tilewright.errors import DeviceAssertError, SourceLocation
+from tilewright.interpreter import registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.numeric_checks import NumericChecks
 from tilewright.interpreter.offsets import offset_arithmetic
-from tilewright.interpreter.tiles import counts, dot
 from tilewright.interpreter.undefined import UndefinedLanes
 from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.ir.location import location_of
@@ -100,33 +93,6 @@ def _argument(memory: Memory, name: str, kind: Any, value: Any) -> Any:
     if held.kind == "i":
         return np.int64(value).astype(held)
     return np.bool_(value) if held == np.bool_ else np.float64(value).astype(held)
-
-
-def kind_of(attribute: Attribute) -> Any:
-    """The language type of a scalar, tile or vector type."""
-    if isinstance(attribute, VectorType):
-        return dtypes.block_type(
-            language_type(attribute.element_type), tuple(attribute.get_shape())
-        )
-    return language_type(attribute)
-
-
-def plain(attribute: Any) -> Any:
-    """An attribute as a plain Python value."""
-    if isinstance(attribute, IntegerAttr):
-        value = attribute.value.data
-        kind = attribute.type
-        is_bool = isinstance(kind, IntegerType) and kind.width.data == 1
-        return bool(value) if is_bool else value
-    if isinstance(attribute, FloatAttr):
-        return attribute.value.data
-    if isinstance(attribute, StringAttr):
-        return attribute.data
-    if isinstance(attribute, DenseArrayBase):
-        return tuple(attribute.get_values())  # type: ignore[attr-defined]
-    if isinstance(attribute, ArrayAttr):
-        return tuple(plain(a) for a in attribute.data)
-    return attribute
 
 
 @functools.cache
@@ -361,73 +327,7 @@ def _store_view(run: Executor, op: tile.StoreViewOp) -> list[Any]:
     return []
 
 
-# ---- scratch --------------------------------------------------------------------------------------------
-
-
-def _scratch(run: Executor, op: cpu.ScratchOp) -> list[Any]:
-    return [op.result]
-
-
-def _read(run: Executor, op: cpu.ReadOp) -> list[Any]:
-    held = run.buffers.get(run.value(op.buffer))
-    if held is None:
-        raise InterpreterError("a scratch buffer is read before it is written")
-    return [held]
-
-
-def _write(run: Executor, op: cpu.WriteOp) -> list[Any]:
-    run.buffers[run.value(op.buffer)] = run.value(op.value)
-    return []
-
-
-def _dot_buffers(run: Executor, op: cpu.DotBuffersOp) -> list[Any]:
-    a, b, acc = (run.buffers[run.value(v)] for v in (op.lhs, op.rhs, op.acc))
-    kind = np.asarray(acc).dtype
-    run.buffers[run.value(op.acc)] = dot(np.asarray(a), np.asarray(b), np.asarray(acc)).astype(kind)
-    return []
-
-
-def _histogram_buffers(run: Executor, op: cpu.HistogramBuffersOp) -> list[Any]:
-    source = run.buffers[run.value(op.source)]
-    mask = None if op.mask is None else run.buffers[run.value(op.mask)]
-    buffer: Any = op.result.type
-    (bins,) = tile.shape_of(buffer.tile)
-    run.buffers[run.value(op.result)] = counts(source, mask, bins).astype(np.int32)
-    return []
-
-
-def _scratch_address(run: Executor, op: cpu.ScratchAddressOp) -> list[Any]:
-    if run.scratch is None:
-        size = plain(run.function.attributes["cpu.scratch_bytes"])
-        run.scratch = run.memory.register("scratch", np.zeros(size + 64, np.uint8))
-    return [run.scratch.offset_by(plain(op.offset), 1)]
-
-
-_PLAN_TYPES = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp16", "bf16": "bf16",
-               "f32": "fp32", "f64": "fp64"}  # fmt: skip
-
-
-def _dot_call(run: Executor, op: cpu.DotCallOp) -> list[Any]:
-    # "fma 32x32x16 f32,f32,f32 8x2x16u4 row:16[32x16] panel:32[16x32] panel:32[32x32] …"
-    parts = op.plan.data.split(" ")
-    kinds = [numpy_dtype(dtypes.from_short_name(_PLAN_TYPES[t])) for t in parts[2].split(",")]
-    places = [_layout_offsets(text) for text in parts[4:7]]
-    pointers = [run.value(v) for v in (op.lhs, op.rhs, op.acc)]
-    cells = [p.offset_by(o, k.itemsize) for p, o, k in zip(pointers, places, kinds, strict=True)]
-    a, b, acc = (run.memory.load(c, None, None, k, run) for c, k in zip(cells, kinds, strict=True))
-    run.memory.store(cells[2], dot(a, b, acc).astype(kinds[2]), None, run)
-    return []
-
-
-@functools.cache
-def _layout_offsets(text: str) -> np.ndarray:
-    """Element offsets of a matrix in a buffer layout, `"panel:32[16x32]"` or `"row:16[32x16]"`."""
-    kind, rest = text.split("+")[0].split(":")
-    width, extents = rest.rstrip("]").split("[")
-    rows, columns = (int(v) for v in extents.split("x"))
-    i, j = np.mgrid[0:rows, 0:columns]
-    w = int(width)
-    return i * w + j if kind == "row" else (j // w * rows + i) * w + j % w
+# ---- launches and output -----------------------------------------------------------------------
 
 
 def _fault_if(run: Executor, op: cpu.FaultIfOp) -> list[Any]:
@@ -469,16 +369,10 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     tile.ScanOp: _scan,
     tile.LoadViewOp: _load_view,
     tile.StoreViewOp: _store_view,
-    cpu.ScratchOp: _scratch,
-    cpu.ReadOp: _read,
-    cpu.WriteOp: _write,
-    cpu.DotBuffersOp: _dot_buffers,
-    cpu.HistogramBuffersOp: _histogram_buffers,
-    cpu.ScratchAddressOp: _scratch_address,
-    cpu.DotCallOp: _dot_call,
     cpu.FaultIfOp: _fault_if,
     cpu.ArgumentOp: _argument_slot,
     tile.PrintOp: _print,
+    **scratch.HANDLERS,
 }
 
 
