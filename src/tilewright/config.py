@@ -74,12 +74,13 @@ def current() -> Config:
     cache_dir = _text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
     threads = _text("TILEWRIGHT_NUM_THREADS", "OMP_NUM_THREADS")
     tuning = _text("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")
+    limit = _text("TILEWRIGHT_CACHE_LIMIT_MB")
     return Config(
         interpret=_flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"),
         interpret_ir=(_text("TILEWRIGHT_INTERPRET") or "").lower() == "ir",
         debug=_flag("TILEWRIGHT_DEBUG", "TRITON_DEBUG"),
         cache_dir=Path(cache_dir) if cache_dir else None,
-        cache_limit_bytes=int(_text("TILEWRIGHT_CACHE_LIMIT_MB") or 1024) << 20,
+        cache_limit_bytes=(int(limit) if limit and limit.isdigit() else 1024) << 20,
         always_compile=_flag("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"),
         print_autotuning=_flag("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"),
         cache_autotuning=tuning is None or tuning not in ("0", "false", "off"),
