@@ -64,6 +64,18 @@ def check(ours: Any, wanted: Any, tolerance: float, what: str) -> None:
         raise SystemExit(f"{what}: wrong result, error {error:.1e}")
 
 
+def verify(ours: Call, peer: Call | None, out: Any, tolerance: float, what: str) -> None:
+    """Run both into their common output and compare. (One buffer for both: same pages, same speed.)"""
+    if peer is None:
+        ours()
+        return
+    peer()
+    wanted = out.clone()
+    out.zero_()
+    ours()
+    check(out, wanted, tolerance, what)
+
+
 def compared(size: str, ours: dict[str, Call], peer: Call | None, **judged: Any) -> Point:
     """Measure the fastest of `ours` against `peer`."""
     best = protocol.fastest(ours) if len(ours) > 1 else next(iter(ours))
@@ -92,7 +104,7 @@ def elementwise(s: Settings) -> Iterator[Row]:
         )
     ]
     for n in sizes:
-        x, y, out, peer_out = s.array(n), s.array(n), s.array(n, random=False), s.array(n, random=False)
+        x, y, out = s.array(n), s.array(n), s.array(n, random=False)
         grid = (-(-n // 1024),)
         ours: list[Call] = [
             lambda: add[grid](x, y, out, n, BLOCK_SIZE=1024),
@@ -102,16 +114,13 @@ def elementwise(s: Settings) -> Iterator[Row]:
         peers: list[Call | None] = [None, None, None]
         if t := s.torch:
             peers = [
-                lambda: t.add(x, y, out=peer_out),
-                lambda: t.mul(x, 2.5, out=peer_out),
-                lambda: t.clamp_min(x, 0, out=peer_out),
+                lambda: t.add(x, y, out=out),
+                lambda: t.mul(x, 2.5, out=out),
+                lambda: t.clamp_min(x, 0, out=out),
             ]
         judged: dict[str, Any] = {"floor": 0.93} if n >= 1 << 16 else {"allowance_us": 1.0}
         for row, mine, peer in zip(rows, ours, peers, strict=True):
-            mine()
-            if peer:
-                peer()
-                check(out, peer_out, 1e-6, f"{row.key} {n}")
+            verify(mine, peer, out, 1e-6, f"{row.key} {n}")
             row.points.append(compared(f"2^{n.bit_length() - 1}", {row.key: mine}, peer, **judged))
     yield from rows
 
@@ -129,7 +138,7 @@ def softmax(s: Settings) -> Iterator[Row]:
                  note="Judged by the geomean over n >= 4096; floor 0.7 below.")  # fmt: skip
     for n in s.pick([1 << e for e in range(8, 18)], [256, 1024, 4096, 16384]):
         rows = 1024 if n < 65536 else 256
-        x, out, peer_out = s.array(rows, n), s.array(rows, n), s.array(rows, n)
+        x, out = s.array(rows, n), s.array(rows, n)
         block = 1 << (n - 1).bit_length()
 
         def launch(kernel: Any, **meta: Any) -> Call:
@@ -146,13 +155,9 @@ def softmax(s: Settings) -> Iterator[Row]:
                 ("online", program.kernel_softmax_online, 2**12),
             )
         )
-        peer = (lambda: s.torch.softmax(x, 1, out=peer_out)) if s.torch else None  # noqa: B023
+        peer = (lambda: s.torch.softmax(x, 1, out=out)) if s.torch else None  # noqa: B023
         for name, call in (fused | tiled | onlines).items():
-            out.fill_(0) if s.torch else out.fill(0)
-            call()
-            if peer:
-                peer()
-                check(out, peer_out, 2e-6, f"softmax {name} {n}")
+            verify(call, peer, out, 2e-6, f"softmax {name} {n}")
         size = f"{rows} x {n}"
         best.points.append(compared(size, fused | tiled | onlines, peer, floor=1.05))
         point = compared(size, onlines, peer, floor=0.7 if n < 4096 else None)
@@ -182,8 +187,11 @@ def rope(s: Settings) -> Iterator[Row]:
     program = seeds_loader.load("rope")
     tokens, length, heads, dim = 2 * 2048, 2048, 32, 128
     angle = np.outer(np.arange(length), 10000.0 ** (-np.arange(0, dim, 2) / dim))
-    eager = Row("rope", "RoPE in place, 2 x 2048 tokens, 32 heads x 128, against q * cos + "
-                "rotate_half(q) * sin in torch", 3.0)  # fmt: skip
+    eager = Row(
+        "rope", "RoPE in place, 2 x 2048 tokens, 32 heads x 128, against q * cos + "
+        "rotate_half(q) * sin in torch", 3.0, note="The peer's temporaries and its result are "
+        "preallocated; the note says how long the formula takes as users write it.",
+    )  # fmt: skip
     copied = Row("rope-copy", "the same against the rate of copying q (read + write)", 0.8)
     for dtype in ("float32", "bfloat16"):
         q = s.array(tokens, heads, dim, dtype=dtype)
@@ -199,23 +207,37 @@ def rope(s: Settings) -> Iterator[Row]:
                 head_dim=dim, n_heads=heads, BLOCK_SIZE=dim // 2,
             )  # fmt: skip
 
-        formula = None
+        formula, allocating = None, 0.0
         if s.torch:
-            formula = _eager_rope(s.torch, q, cos, sin, tokens // length)
-            wanted = formula()
+            formula, plain = _eager_rope(s.torch, q, target, cos, sin, tokens // length)
+            wanted = plain().clone()
+            allocating = protocol.block(plain, 3, 0.0) * 1e6
+            formula()
+            check(target, wanted, 1e-2, f"rope formula {dtype}")
             launch()
             check(q, wanted, 1e-6 if dtype == "float32" else 1e-2, f"rope {dtype}")
         copy = (lambda a=q, b=target: b.copy_(a)) if s.torch else (lambda a=q, b=target: np.copyto(b, a))
         eager.points.append(compared(dtype, {"": launch}, formula))
+        eager.points[-1].note = f"allocating: {allocating:.0f} us"
         copied.points.append(compared(dtype, {"": launch}, copy, floor=0.8))
     yield eager
     yield copied
 
 
-def _eager_rope(torch: Any, q: Any, cos: Any, sin: Any, batch: int) -> Callable[[], Any]:
+def _eager_rope(torch: Any, q: Any, out: Any, cos: Any, sin: Any, batch: int) -> tuple[Any, Any]:
+    """The formula with everything preallocated, and as users write it."""
     c, s = (t.repeat(batch, 1)[:, None] for t in (cos, sin))
     half = q.shape[-1] // 2
-    return lambda: q * c + torch.cat((-q[..., half:], q[..., :half]), dim=-1) * s
+    rotated = torch.empty_like(q)
+
+    def preallocated() -> None:
+        torch.neg(q[..., half:], out=rotated[..., :half])
+        rotated[..., half:].copy_(q[..., :half])
+        torch.mul(q, c, out=out)
+        rotated.mul_(s)
+        out.add_(rotated)
+
+    return preallocated, lambda: q * c + torch.cat((-q[..., half:], q[..., :half]), dim=-1) * s
 
 
 # ---- the table --------------------------------------------------------------------------------------
