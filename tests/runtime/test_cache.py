@@ -203,3 +203,13 @@ def test_import_is_light():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_stores_sweep_the_folder_now_and_then(cache):
+    """Every store of every process counts, and a sweep follows a sixteenth of the limit."""
+    cache.limit_bytes = 64 << 10
+    for i in range(200):
+        other = type(cache)(cache.directory, cache.limit_bytes)
+        other.store(other.key(str(i)), {"blob": bytes(1000)})
+    size = sum(p.stat().st_size for p in cache.directory.glob("*/*.entry"))
+    assert 32 << 10 < size <= (64 << 10) * 17 // 16

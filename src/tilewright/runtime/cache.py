@@ -23,8 +23,8 @@ from tilewright.runtime.locks import file_lock
 
 _FORMAT = b"tilewright-cache-1"
 _SUFFIX = ".entry"
-#: look at the folder's size about once in this many stores
-_EVICT_EVERY = 16
+#: look at the folder's size when this part of its limit (one in …) was written since the last look
+_SWEEP_PART = 16
 #: how long to wait for another process to compile a kernel before doing it as well
 _PATIENCE_SECONDS = 60.0
 
@@ -50,7 +50,6 @@ class DiskCache:
     def __init__(self, directory: Path, limit_bytes: int = 1 << 30) -> None:
         self.directory = directory
         self.limit_bytes = limit_bytes
-        self._stores = 0
 
     @staticmethod
     def key(*parts: str) -> str:
@@ -102,10 +101,29 @@ class DiskCache:
                 raise
         except OSError:
             return False
-        self._stores += 1
-        if self._stores % _EVICT_EVERY == 1:
+        if self._sweep_is_due(sum(map(len, blobs.values()))):
             self.evict()
         return True
+
+    def _sweep_is_due(self, size: int) -> bool:
+        """Whether the stores since the last sweep, this one of `size` bytes included, warrant one.
+
+        A sweep looks at every entry, which takes longer than a compile once there are thousands. All
+        processes count their stores in the length of one file, a byte a KiB.
+        """
+        try:
+            counter = os.open(self._written, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(counter, b"." * (1 + (size >> 10)))
+                return os.fstat(counter).st_size << 10 > self.limit_bytes // _SWEEP_PART
+            finally:
+                os.close(counter)
+        except OSError:
+            return True
+
+    @property
+    def _written(self) -> Path:
+        return self.directory / ".written"
 
     def _prepare(self, folder: Path) -> bool:
         if not folder.is_dir():
@@ -137,6 +155,8 @@ class DiskCache:
 
     def _evict(self) -> int:
         entries, total, now = [], 0, time.time()
+        with contextlib.suppress(OSError):
+            self._written.unlink()
         for path in self.directory.glob("*/*"):
             with contextlib.suppress(OSError):
                 status = path.stat()
