@@ -162,6 +162,20 @@ def test_arguments_that_leave_no_slot():
     assert out.tolist() == [2.5, 3, 3.5, 4]
 
 
+def test_torch_and_large_unsigned_numbers():
+    torch = pytest.importorskip("torch")
+
+    @tilewright.jit
+    def adds(o_ptr, large, flag):
+        i = tl.arange(0, 4)
+        if flag:
+            tl.store(o_ptr + i, (i + (large >> 60)).to(tl.float32))
+
+    out = torch.zeros(4, dtype=torch.bfloat16)
+    adds[(1,)](out, (1 << 64) - 1, True)
+    assert out.tolist() == [15, 16, 17, 18]
+
+
 def test_a_kernel_that_does_not_compile():
     @tilewright.jit
     def wrong(x_ptr):

@@ -331,11 +331,11 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         from tilewright.debug.context import active_checks
         from tilewright.interpreter.executor import run_module
         from tilewright.runtime.compiler import build_ir
+        from tilewright.runtime.ir_arguments import ir_arguments
 
         signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
         module = build_ir(self.kernel, signature, replace(options, debug=True))
-        slots = [slot for t, v in zip(types, values, strict=True) for slot in flatten(t, v)]
-        arguments = [value for kind, value in slots if kind != "skip"]
+        arguments = ir_arguments(types, values)
         run_module(module, arguments, self._grid(grid, *values), checks=active_checks())
 
     # ---- errors --------------------------------------------------------------------------------------
