@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
-from tilewright.errors import DeviceAssertError, LaunchError, SourceLocation, UnsupportedTarget
+from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.errors import (
+    DeviceAssertError,
+    LaunchError,
+    OutOfResources,
+    SourceLocation,
+    UnsupportedTarget,
+)
 from tilewright.runtime.tracebacks import user_facing
 
 
@@ -24,8 +30,10 @@ class _Stages(Mapping[str, Any]):
         artifact = self._kernel.artifact
         if stage == "object":
             return artifact.object_code
-        stage = {"llir": "llvm", "ttir": "tile"}.get(stage, stage)
-        if stage in ("tile", "cpu") and stage not in artifact.asm and self._kernel.texts:
+        if stage == "cubin" and self._kernel.cubin is not None:
+            return self._kernel.cubin
+        stage = {"llir": "llvm", "ttir": "tile", "ttgir": "gpu"}.get(stage, stage)
+        if stage in self._levels and stage not in artifact.asm and self._kernel.texts:
             artifact.asm.update(self._kernel.texts())
         if stage in artifact.asm:
             return artifact.asm[stage]
@@ -34,18 +42,42 @@ class _Stages(Mapping[str, Any]):
 
             artifact.asm["asm"] = assembly_of(artifact, self._kernel.target)
             return artifact.asm["asm"]
+        if stage == "sass" and self._kernel.cubin is not None:
+            from tilewright.backends.nvidia.assemble import disassemble
+
+            artifact.asm["sass"] = disassemble(self._kernel.cubin)
+            return artifact.asm["sass"]
+        if stage in ("cubin", "sass") and "ptx" in artifact.asm:
+            raise KeyError(
+                f"{stage!r}: no ptxas has assembled this kernel (nvidia-cuda-nvcc has it)"
+            )
         raise KeyError(f"{stage!r}: this kernel has {', '.join(self)}")
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        """Stages that are IR."""
+        return ("tile", "cpu" if self._kernel.target.name == "cpu" else "gpu")
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys(self._kernel.artifact.asm)
         if self._kernel.texts:
-            names = {"tile": None, "cpu": None, **names}
+            names = {**dict.fromkeys(self._levels), **names}
         if self._kernel.target.name == "cpu" and "llvm" in names:
             names["asm"] = None
+        if self._kernel.cubin is not None:
+            names["cubin"] = None
+            if _can_disassemble():
+                names["sass"] = None
         return iter([*names, "object"])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _can_disassemble() -> bool:
+    from tilewright.backends.nvidia.assemble import can_disassemble
+
+    return can_disassemble()
 
 
 def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,20 +93,46 @@ def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
     return launch
 
 
+def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
+    """How to pass a number for a runtime argument: native kind, and what to give.
+
+    A float narrower than fp32 is passed as its bits.
+    """
+    if argument.kind != "float":
+        return ("bool" if argument.type == "i1" else argument.kind), value
+    if argument.type in ("fp16", "bf16"):
+        import ml_dtypes
+        import numpy
+
+        kind = numpy.float16 if argument.type == "fp16" else ml_dtypes.bfloat16
+        return "uint", int(numpy.asarray(value, kind).view(numpy.uint16))
+    return ("fp64" if argument.type == "fp64" else "fp32"), value
+
+
+def _stream_library() -> str:
+    """Whose current stream to launch on where no array says it."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    started = getattr(cuda, "is_initialized", None)
+    return "torch" if started is not None and started() else ""
+
+
+#: 32-bit registers of a multiprocessor, on every chip since 2016
+_GPU_REGISTERS = 64 << 10
+
+
 class CompiledKernel:
     """A compiled kernel.
 
     Attributes:
         name, hash: its entry symbol; the key it is cached under.
-        asm: text by stage ("tile", "cpu", "llvm", "asm"; "object" gives bytes).
+        asm: text by stage ("tile", "cpu", "llvm", "asm"; on a GPU "tile", "gpu", "llvm", "ptx",
+            "sass"); "object" and "cubin" give bytes. What costs time is made when it is asked for.
         plan: what the host must know to launch it.
         metadata: `num_warps`, `num_stages`, `shared`, `target`, `name` … as attributes.
-        n_regs, n_spills: 0 on a CPU.
+        n_regs, n_spills: registers of a thread, and how many are spilled; 0 on a CPU, and on a GPU
+            before an assembler or the driver has seen the code.
         from_cache: whether it was read from disk instead of compiled.
     """
-
-    n_regs = 0
-    n_spills = 0
 
     def __init__(
         self,
@@ -95,8 +153,8 @@ class CompiledKernel:
         self.function = function
         self.from_cache = from_cache
         self.asm = _Stages(self)
-        self._loaded: Any = None
-        self._launchers: dict[tuple[str, ...], Any] = {}
+        self._loaded: dict[int | None, Any] = {}
+        self._launchers: dict[tuple[int | None, tuple[str, ...]], Any] = {}
         self._keep: list[Any] = []
         self._lock = threading.Lock()
 
@@ -112,59 +170,117 @@ class CompiledKernel:
     def metadata(self) -> SimpleNamespace:
         o = self.options
         return SimpleNamespace(
-            name=self.name, hash=self.hash, target=self.target, shared=0, debug=o.debug,
+            name=self.name, hash=self.hash, target=self.target, debug=o.debug,
+            shared=self.plan.shared_bytes,
             num_warps=o.num_warps, num_stages=o.num_stages, num_ctas=o.num_ctas,
             maxnreg=o.maxnreg, enable_fp_fusion=o.enable_fp_fusion,
         )  # fmt: skip
 
-    def _init_handles(self) -> None:
-        """Load the code now."""
-        self._load()
+    @property
+    def n_regs(self) -> int:
+        return self.plan.registers or self._known("n_regs")
 
-    def _load(self) -> Any:
-        if self._loaded is None:
-            if self.target.name != "cpu":
+    @property
+    def n_spills(self) -> int:
+        return self.plan.spills if self.plan.registers else self._known("n_spills")
+
+    def _known(self, what: str) -> int:
+        """What the driver says, if it has loaded the code."""
+        return max((getattr(kernel, what, 0) for kernel in self._loaded.values()), default=0)
+
+    @property
+    def cubin(self) -> bytes | None:
+        """Machine code for a GPU, where an assembler has made it."""
+        code = self.artifact.object_code
+        return code if self.target.name != "cpu" and code[:4] == b"\x7fELF" else None
+
+    def check_fits(self) -> None:
+        """Raise OutOfResources if the target cannot run it: shared memory or registers."""
+        target, plan = self.target, self.plan
+        if plan.shared_bytes > target.shared_bytes > 0:
+            raise OutOfResources(plan.shared_bytes, target.shared_bytes, "shared memory")
+        # registers are given out in eights
+        wanted = plan.threads * -(-self.n_regs // 8) * 8
+        if wanted > _GPU_REGISTERS:
+            raise OutOfResources(wanted, _GPU_REGISTERS, "registers")
+
+    def _init_handles(self) -> None:
+        """Load the code now (on the current GPU)."""
+        if self.target.name == "cpu":
+            self._load()
+        else:
+            from tilewright.runtime.drivers.cuda import driver
+
+            self._load(driver().current_device())
+
+    def _load(self, device: int | None = None) -> Any:
+        """The code in memory: the process's, or a GPU's."""
+        if device not in self._loaded:
+            if (device is None) != (self.target.name == "cpu"):
                 raise UnsupportedTarget(
-                    f"{self.name} was compiled for {self.target.name}, which cannot run here"
+                    f"{self.name} was compiled for {self.target.name}, which cannot run "
+                    + ("here" if device is None else f"on GPU {device}")
                 )
+            load = self._loader(device)
+            with self._lock:
+                if device not in self._loaded:
+                    self._loaded[device] = load()
+        return self._loaded[device]
+
+    def _loader(self, device: int | None) -> Callable[[], Any]:
+        if device is None:
             from tilewright.runtime.drivers.cpu import driver
 
             native = driver()
             native.refresh_threads()
-            with self._lock:
-                if self._loaded is None:
-                    self._loaded = native.load(self.artifact)
-        return self._loaded
+            return lambda: native.load(self.artifact)
+        from tilewright.runtime.drivers.cuda import driver as cuda_driver
 
-    def launcher(self, kinds: Sequence[str]) -> Any:
-        """`call(grid, *values)` for arguments fetched as `kinds` say (see `drivers.cpu`)."""
+        gpu = cuda_driver()
+        return lambda: gpu.load(self.artifact, device)
+
+    def launcher(self, kinds: Sequence[str], device: int | None = None) -> Any:
+        """A call for arguments fetched as `kinds` say: `call(grid, *values)` on the CPU
+        (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`).
+        """
         kinds = tuple(kinds)
-        found = self._launchers.get(kinds)
+        found = self._launchers.get((device, kinds))
         if found is None:
             if sum(kind != "skip" for kind in kinds) != len(self.plan.arguments):
                 raise LaunchError(
                     f"{self.name} takes {len(self.plan.arguments)} runtime arguments "
                     f"({', '.join(a.name for a in self.plan.arguments)}), not {', '.join(kinds)}"
                 )
-            kernel = self._load()
-            from tilewright.runtime.drivers.cpu import driver
-
-            written = iter([a.written for a in self.plan.arguments])
-            kinds_now = [
-                "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
-                for kind in kinds
-            ]
+            kernel = self._load(device)
             with self._lock:
-                found, keep = driver().launcher(kernel, self.plan, kinds_now)
-                self._keep.append(keep)
-                if self.plan.prints:
-                    found = _flushing(found)
-                self._launchers[kinds] = found
+                if device is None:
+                    found = self._cpu_launcher(kernel, kinds)
+                else:
+                    from tilewright.runtime.drivers.cuda import driver
+
+                    found = driver().launcher(kernel, self.plan, kinds)
+                self._launchers[device, kinds] = found
         return found
+
+    def _cpu_launcher(self, kernel: Any, kinds: Sequence[str]) -> Any:
+        from tilewright.runtime.drivers.cpu import driver
+
+        written = iter([a.written for a in self.plan.arguments])
+        kinds_now = [
+            "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
+            for kind in kinds
+        ]
+        found, keep = driver().launcher(kernel, self.plan, kinds_now)
+        self._keep.append(keep)
+        return _flushing(found) if self.plan.prints else found
 
     @user_facing
     def run(self, grid: tuple[int, ...], *values: Any) -> None:
-        """Launch with runtime arguments only (no constexprs): arrays and numbers, unchecked types."""
+        """Launch with runtime arguments only (no constexprs): arrays and numbers, unchecked types.
+
+        On a GPU numbers may stand for pointers: then the current device and its stream are used.
+        """
+        from tilewright.runtime.devices import Place, place_of
         from tilewright.runtime.specialize import array_address, is_array
 
         kinds, plain = [], []
@@ -173,10 +289,18 @@ class CompiledKernel:
                 kinds.append("address")
                 plain.append(array_address(value)[0] if is_array(value) else value)
             else:
-                floats = "fp64" if argument.type == "fp64" else "fp32"
-                kinds.append(floats if argument.kind == "float" else argument.kind)
-                plain.append(value)
-        result = self.launcher(kinds)(tuple(grid), *plain)
+                kind, number = plain_number(argument, value)
+                kinds.append(kind)
+                plain.append(number)
+        if self.target.name == "cpu":
+            result = self.launcher(kinds)(tuple(grid), *plain)
+        else:
+            from tilewright.runtime.drivers.cuda import driver
+
+            named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
+            place = place_of(named) or Place(driver().current_device(), _stream_library())
+            call = self.launcher(kinds, place.device)
+            result = call(tuple(grid), place.stream(), *plain)
         if result is not None:
             self.raise_result(result, grid)
 
@@ -189,6 +313,14 @@ class CompiledKernel:
         """Raise what a native launch reported."""
         if isinstance(result, tuple):
             raise self._assertion(result[0], result[1], grid)
+        if result >= 1000:
+            from tilewright.runtime.drivers.cuda import driver
+
+            raise driver().launch_error(result - 1000, self.name, self.plan, grid)
+        if result == 5:
+            raise LaunchError(
+                f"{self.name}: the grid {grid!r} is not a multiple of num_ctas={self.plan.cluster}"
+            )
         if result == 2:
             raise MemoryError(f"{self.name}: no memory for {self.plan.scratch_bytes} scratch bytes")
         if result == 3:
@@ -197,7 +329,10 @@ class CompiledKernel:
                 f"a read-only array was given for an output of the kernel ({', '.join(names)})",
                 help="pass a writeable array: x.copy()",
             )
-        raise LaunchError(f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0")
+        limits = " (at most 2147483647, 65535, 65535)" if self.target.name != "cpu" else ""
+        raise LaunchError(
+            f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0{limits}"
+        )
 
     def _assertion(self, program: int, site: int, grid: Any) -> DeviceAssertError:
         x, y, *_ = (*grid, 1, 1)

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,15 @@ def compile_kernel(
     `signature` has an entry for every parameter. Raises CompilationError and its kin.
     """
     settings = config.current()
-    if isinstance(target, str):
-        backend = registry.get(target)
-        machine = backend.target()
-    else:
-        backend, machine = registry.get(target.name), target
+    machine = registry.machine(target) if isinstance(target, str) else target
+    backend = registry.get(machine.name)
 
     def texts() -> dict[str, str]:
         module = _build(kernel, signature, options).module
         return backend.texts(module, options, machine)
 
     cache = disk_cache()
-    key = _key(kernel, signature, options, machine, settings.disabled_passes)
+    key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
     artifact = None if settings.always_compile else _load(cache, key)
     if artifact is not None:
         return CompiledKernel(artifact, key, options, machine, kernel, True, texts)
@@ -80,7 +77,7 @@ def _compile(
 
     try:
         with internal_errors("to compile the kernel", pass_errors=False):
-            return backend.compile(module, options, machine)
+            return _assembled(backend.compile(module, options, machine), options, machine)
     except InternalError as error:
         if error.location is None:
             error.location = SourceLocation(
@@ -93,6 +90,21 @@ def _compile(
                 error.help
             )
         raise
+
+
+def _assembled(artifact: Artifact, options: Options, machine: TargetInfo) -> Artifact:
+    """`artifact` with a cubin in place of PTX, where the assembler is installed."""
+    ptx = artifact.asm.get("ptx")
+    if ptx is None or artifact.object_code[:4] == b"\x7fELF":
+        return artifact
+    from tilewright.backends.nvidia.assemble import assemble
+
+    made = assemble(ptx, machine, options)
+    plan = replace(artifact.plan, registers=made.registers, spills=made.spills)
+    texts = dict(artifact.asm)
+    if made.warnings:
+        texts["log"] = "\n".join(made.warnings)
+    return Artifact(artifact.entry, made.object_code(ptx), plan, texts)
 
 
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
@@ -122,6 +134,7 @@ def _key(
     options: Options,
     machine: TargetInfo,
     disabled: tuple[str, ...],
+    backend: Any,
 ) -> str:
     return DiskCache.key(
         _ABI,
@@ -131,6 +144,7 @@ def _key(
         json.dumps(asdict(options), sort_keys=True, default=repr),
         ",".join(disabled),
         machine.key,
+        toolchain() if (toolchain := getattr(backend, "toolchain", None)) is not None else "",
         *tool_versions(),
         own_content(),
     )

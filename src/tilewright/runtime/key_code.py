@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
+from tilewright.runtime.devices import stream_function
 
 if TYPE_CHECKING:
     from tilewright.runtime.launch import Launcher
@@ -18,24 +19,32 @@ _PLAIN_CLASSES = (int, bool, str, type(None), dtype)
 class KeyCode:
     """Source of the key and of the native call for arguments of given classes."""
 
-    def __init__(self, launcher: Launcher, classes: tuple[type, ...]) -> None:
+    def __init__(
+        self, launcher: Launcher, classes: tuple[type, ...], library: str | None = None
+    ) -> None:
         self.launcher = launcher
+        self.library = library
+        """Whose GPU arrays are among the arguments; None for a launch on the CPU."""
+        self.case = classes, library
+        self.possible = library != ""
         self.params = launcher.params
         self.classes = classes
         self.scope: dict[str, Any] = {}
-        self.possible = True
         self._tests: list[str] = []
         self._setup: list[str] = []
         self._parts: list[str] = []
         self._call: list[str] = []
         self._addresses: list[str] = []
         self._aligned: list[str] = []
+        self._device: str | None = None
         for p, kind in zip(self.params, classes, strict=True):
             self.scope[f"_tw_class{p.index}"] = kind
             self._tests.append(f"{p.name}.__class__ is _tw_class{p.index}")
             self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
         for i, guard in enumerate(launcher.kernel.guards()):
             self._guard(i, guard)
+        if self._device is not None:
+            self._parts.append("_tw_d")
 
     def _constant(self, p: Any, kind: type) -> None:
         plain = kind in _PLAIN_CLASSES
@@ -60,14 +69,20 @@ class KeyCode:
         elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
             self._parts.append(f"_tw_constant({p.name})")
             self._call.append("None")
-        elif numpy is not None and issubclass(kind, numpy.ndarray):
+        elif numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
             self._array(p, "_tw_address({0})", p.name)
             self.scope["_tw_address"] = specialize.numpy_address_reader()
         elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
             self._array(p, "{0}.data_ptr()", f"_tw_a{p.index}")
-            if _torch_has_devices():
+            if self.library is not None:
+                self._on_device(f"{p.name}.get_device()")
+            elif _torch_has_devices():
                 self._tests.append(f"{p.name}.is_cpu")
             # meta tensors have no address, and empty ones may do without the fast way
+            self._addresses.append(f"_tw_a{p.index}")
+        elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
+            self._array(p, "{0}.data.ptr", f"_tw_a{p.index}")
+            self._on_device(f"{p.name}.data.device_id")
             self._addresses.append(f"_tw_a{p.index}")
         else:
             self.possible = False
@@ -89,6 +104,16 @@ class KeyCode:
         if self.launcher.specializer.align(p):
             self._aligned.append(f"_tw_a{p.index}")
 
+    def _on_device(self, device: str) -> None:
+        """All arrays are on the device of the first one, which is a GPU."""
+        if self._device is None:
+            self._device = device
+            self._tests.append(f"(_tw_d := {device}) >= 0")
+            if self.library is not None:
+                self.scope["_tw_stream"] = stream_function(self.library)
+        else:
+            self._tests.append(f"{device} == _tw_d")
+
     def _guard(self, i: int, guard: Any) -> None:
         self.scope[f"_tw_h{i}"], self.scope[f"_tw_v{i}"] = guard.holder, guard.value
         first = f"_tw_h{i}.get({guard.path[0]!r})" if isinstance(guard.holder, dict) else (
@@ -98,8 +123,9 @@ class KeyCode:
         self._tests.append(f"{first}{rest} is _tw_v{i}")
 
     def setup(self, indent: str) -> str:
-        """Statements before the key."""
-        return "".join(f"{indent}{line}\n" for line in self._setup)
+        """Statements that make the key's parts."""
+        device = [] if self._device is None else [f"_tw_d = {self._device}"]
+        return "".join(f"{indent}{line}\n" for line in (*device, *self._setup))
 
     def key(self) -> str:
         """The key's expression: a tuple."""
@@ -122,6 +148,7 @@ class KeyCode:
             ]
         )
         key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
+        stream = "" if self.library is None else ", _tw_stream(_tw_d)"
         lines = [
             f"if {tests}:",
             "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
@@ -136,7 +163,7 @@ class KeyCode:
             f"                    grid = grid({{{names}}})",
             "                if grid.__class__ is not tuple:",
             "                    grid = _tw_extents(grid)",
-            f"            _tw_r = _tw_found[0](grid{''.join(', ' + c for c in self._call)})",
+            f"            _tw_r = _tw_found[0](grid{stream}{''.join(', ' + c for c in self._call)})",
             "            if _tw_r is None:",
             "                return _tw_found[1]",
             "            if _tw_r.__class__ is tuple:",

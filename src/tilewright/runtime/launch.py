@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from tilewright import config
 from tilewright.backends.base import Options
 from tilewright.errors import LaunchError
+from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
-from tilewright.runtime import specialize
 from tilewright.runtime.compiler import compile_kernel
+from tilewright.runtime.devices import Place
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
@@ -33,6 +34,10 @@ from tilewright.runtime.tracebacks import caller_location, on_one_line, without_
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
     from tilewright.runtime.jit import JITFunction
+
+
+#: classes of the arguments, and the library whose GPU arrays they are (None: on the CPU)
+_Case = tuple[tuple[type, ...], str | None]
 
 
 class _Missing:
@@ -53,8 +58,8 @@ class Launcher:
         self.specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
         self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._pending: dict[tuple[Any, ...], threading.Lock] = {}
-        self._fast: dict[tuple[type, ...], Callable[..., Any]] = {}
-        self._keys: dict[tuple[type, ...], tuple[Callable[..., Any], dict[Any, Any]]] = {}
+        self._fast: dict[_Case, Callable[..., Any]] = {}
+        self._keys: dict[_Case, tuple[Callable[..., Any], dict[Any, Any]]] = {}
         self._lock = threading.RLock()
         self._seen: Any = None
         self._check_parameters()
@@ -73,18 +78,18 @@ class Launcher:
         """A function that only binds arguments and goes the slow way."""
         return self._generate("", None)[0]
 
-    def _fast_function(self, classes: tuple[type, ...]) -> Callable[..., Any] | None:
+    def _fast_function(self, case: _Case) -> Callable[..., Any] | None:
         """The function for arguments of these classes, if they have a fast way."""
-        found = self._fast.get(classes)
+        found = self._fast.get(case)
         if found is not None:
             return found
-        code = KeyCode(self, classes)
+        code = KeyCode(self, *case)
         if not code.possible:
             return None
         entries: dict[Any, Any] = {}
         function, key = self._generate(code.body(), code, entries)
-        self._fast[classes] = function
-        self._keys[classes] = (key, entries)
+        self._fast[case] = function
+        self._keys[case] = (key, entries)
         return function
 
     def _generate(
@@ -107,11 +112,11 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             )
         test, variables = config.launch_variables_test()
         scope: dict[str, Any] = {
-            "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.classes if code is not None else None),
+            "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.case if code is not None else None),
             "_tw_error": Exception, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
-            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key,
+            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(code is not None and code.library is not None),
             "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
             **values,
         }  # fmt: skip
@@ -152,7 +157,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
 
     def slow(
         self,
-        tried: tuple[type, ...] | None,
+        tried: _Case | None,
         values: tuple[Any, ...],
         extra: tuple[Any, ...],
         grid: Any,
@@ -161,11 +166,13 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
     ) -> Any:
         """Check everything, compile if needed, launch, and prepare the fast way.
 
-        `tried` are the classes that the calling function was made for.
+        `tried` is the case that the calling function was made for.
         """
         classes = tuple(map(type, values))
-        fast = self._fast.get(classes)
-        if fast is not None and classes != tried and not extra:
+        place = self._place(classes, values)
+        case = classes, None if place is None else place.library
+        fast = self._fast.get(case)
+        if fast is not None and case != tried and not extra:
             self.kernel.set_run(fast)
             return fast(*values, grid=grid, warmup=warmup, **options)
         self._check_binding(values, extra, options)
@@ -182,16 +189,23 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             return self._interpret(values, grid)
         self.refresh()
         types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
-        chosen = launch_options.parse(options, self.kernel, settings)
+        chosen = launch_options.parse(options, self.kernel, settings, place is not None)
         if settings.interpret_ir and not warmup:
             return self._interpret_ir(types, values, grid, chosen)
-        compiled = self._compiled(types, chosen, settings)
+        compiled = self._compiled(types, chosen, settings, place)
         if warmup:
             return compiled
         extents = self._grid(grid, *values)
-        self._run(compiled, types, values, extents)
-        self._remember(compiled, types, values, options)
+        self._run(compiled, types, values, extents, place)
+        self._remember(compiled, types, values, options, place)
         return compiled
+
+    def _place(self, classes: tuple[type, ...], values: tuple[Any, ...]) -> Place | None:
+        """The GPU that these arguments are on; None for the CPU."""
+        if not devices.could_be_gpu(classes):
+            return None
+        pairs = zip(self.params, values, strict=True)
+        return devices.place_of([(p.name, v) for p, v in pairs if not p.is_constexpr])
 
     def _type(self, param: Any, value: Any, warmup: bool) -> ArgumentType:
         if warmup and isinstance(value, str) and not param.is_constexpr:
@@ -242,9 +256,15 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
                 self.kernel.set_run(self.binder())
 
     def _compiled(
-        self, types: Sequence[ArgumentType], options: Options, settings: config.Config
+        self,
+        types: Sequence[ArgumentType],
+        options: Options,
+        settings: config.Config,
+        place: Place | None,
     ) -> CompiledKernel:
+        target = "cpu" if place is None else place.target()
         key = (
+            target,
             tuple(t.text for t in types),
             options,
             settings.disabled_passes,
@@ -262,7 +282,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
                 if self._seen is None:
                     self._seen = self.kernel.dependencies
                 signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
-                found = self.compiled[key] = compile_kernel(self.kernel, signature, options)
+                found = self.compiled[key] = compile_kernel(self.kernel, signature, options, target)
         return found
 
     def _run(
@@ -271,6 +291,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         types: Sequence[ArgumentType],
         values: Sequence[Any],
         extents: tuple[int, ...],
+        place: Place | None,
     ) -> None:
         slots = [slot for t, v in zip(types, values, strict=True) for slot in flatten(t, v)]
         written = {a.name for a in compiled.plan.arguments if a.written}
@@ -280,8 +301,12 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
                     f"a read-only array was given for '{p.name}', which the kernel writes",
                     help="pass a writeable array",
                 )
-        call = compiled.launcher([kind for kind, _ in slots])
-        result = call(extents, *[value for _, value in slots])
+        kinds, plain = [kind for kind, _ in slots], [value for _, value in slots]
+        if place is None:
+            result = compiled.launcher(kinds)(extents, *plain)
+        else:
+            devices.order_after(values, place)
+            result = compiled.launcher(kinds, place.device)(extents, place.stream(), *plain)
         if result is not None:
             compiled.raise_result(result, extents)
 
@@ -291,13 +316,14 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         types: Sequence[ArgumentType],
         values: tuple[Any, ...],
         options: dict[str, Any],
+        place: Place | None,
     ) -> None:
         """Install the fast way for arguments like these."""
-        classes = tuple(map(type, values))
+        case = tuple(map(type, values)), None if place is None else place.library
         if not all(_is_positional(p) for p in self.params):
             return
         with self._lock:
-            function = self._fast_function(classes)
+            function = self._fast_function(case)
             if function is None:
                 return
             kinds = [
@@ -307,13 +333,15 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             ]
             if "tuple" in kinds:
                 return
-            make_key, entries = self._keys[classes]
+            make_key, entries = self._keys[case]
             test, names = config.launch_variables_test()
             settings = None if test(names) else config.launch_variables()
-            key = (*make_key(*values), launch_options.fast_key(options), settings)
+            option_key = launch_options.fast_key_of(place is not None)(options) if options else ()
+            key = (*make_key(*values), option_key, settings)
             if len(entries) > 4096:
                 entries.clear()
-            entries[key] = (compiled.launcher(kinds), compiled)
+            call = compiled.launcher(kinds, None if place is None else place.device)
+            entries[key] = (call, compiled)
             self.kernel.set_run(function)
 
     def _interpret(self, values: tuple[Any, ...], grid: Any) -> None:

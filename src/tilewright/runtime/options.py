@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import operator
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilewright.backends.base import Options
 from tilewright.config import Config
 from tilewright.errors import LaunchError
 
-#: options that change code on some target of ours; none of the first group does on a CPU
+#: options that change code on some target of ours; those of the first group only on a GPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
 _CODE_OPTIONS = frozenset(("debug", "enable_fp_fusion"))
 #: other people's options, accepted everywhere
@@ -24,6 +26,7 @@ VENDOR_OPTIONS = frozenset((
 ))  # fmt: skip
 _IGNORED = VENDOR_OPTIONS | _GPU_OPTIONS
 _noted: set[str] = set()
+_RANGES = {"num_warps": (1, 32), "num_stages": (0, 64), "num_ctas": (1, 16), "maxnreg": (16, 255)}
 
 
 def check_known(options: Mapping[str, Any], kernel: Any) -> None:
@@ -43,8 +46,11 @@ def check_known(options: Mapping[str, Any], kernel: Any) -> None:
         )
 
 
-def parse(options: Mapping[str, Any], kernel: Any, settings: Config) -> Options:
-    """The options that change code on a CPU; the others are set to what has no effect."""
+def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool = False) -> Options:
+    """The options that change code on a CPU, or on a GPU; the others are set to what has no effect.
+
+    Raises LaunchError for values that no GPU takes.
+    """
     for name in options:
         if name in VENDOR_OPTIONS and name not in _noted:
             import logging
@@ -56,21 +62,51 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config) -> Options:
     debug = options.get("debug")
     if debug is None:
         debug = kernel.debug
-    return Options(
+    chosen = Options(
         debug=bool(settings.debug if debug is None else debug or settings.debug),
         enable_fp_fusion=bool(options.get("enable_fp_fusion", True)),
         disable=(),
     )
+    return replace(chosen, **_gpu_options(options)) if gpu else chosen
+
+
+def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
+    found = {name: options[name] for name in _GPU_OPTIONS if options.get(name) is not None}
+    for name, value in found.items():
+        try:
+            found[name] = number = operator.index(value)
+        except TypeError:
+            raise LaunchError(f"{name}={value!r} is no integer") from None
+        low, high = _RANGES[name]
+        power = name in ("num_warps", "num_ctas")
+        if not low <= number <= high or (power and number & (number - 1)):
+            kind = "a power of two" if power else "an integer"
+            raise LaunchError(f"{name}={number}", help=f"give {kind} from {low} to {high}")
+    return found
 
 
 def fast_key(options: Mapping[str, Any]) -> Hashable:
     """The part of a launch's keywords that changes code, as part of a key; () without any."""
     if _IGNORED.issuperset(options):
         return ()
+    return _key(options, _CODE_OPTIONS)
+
+
+def gpu_key(options: Mapping[str, Any]) -> Hashable:
+    """The same for launches on a GPU, which more options matter to."""
+    return _key(options, _CODE_OPTIONS | _GPU_OPTIONS)
+
+
+def fast_key_of(gpu: bool) -> Callable[[Mapping[str, Any]], Hashable]:
+    """`fast_key` or `gpu_key`."""
+    return gpu_key if gpu else fast_key
+
+
+def _key(options: Mapping[str, Any], counted: frozenset[str]) -> Hashable:
     key: list[Any] = []
     for name, value in options.items():
-        if name in _CODE_OPTIONS:
-            key.append((name, bool(value)))
+        if name in counted:
+            key.append((name, value))
         elif name not in _GPU_OPTIONS and name not in VENDOR_OPTIONS:
             key.append((name, None))  # unknown: never stored, so the slow way reports it
     return tuple(sorted(key))

@@ -17,6 +17,7 @@ from tilewright import dtypes
 from tilewright.dtypes import constexpr, dtype, pointer_type
 from tilewright.errors import LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.devices import device_of, gpu_address
 
 ALIGNMENT = 16
 
@@ -190,10 +191,13 @@ def is_array(value: Any) -> bool:
 
 
 def array_address(value: Any) -> tuple[int, dtype]:
-    """Address of the first element and element type of any array on the CPU.
+    """Address of the first element and element type of any array on the CPU or an NVIDIA GPU.
 
     Raises LaunchError for arrays elsewhere and for dtypes that kernels do not have.
     """
+    if device_of(value) is not None:
+        address, kind = gpu_address(value)
+        return address, element_type(kind)
     _check_device(value)
     if hasattr(value, "data_ptr"):
         return value.data_ptr(), element_type(value.dtype)
@@ -226,16 +230,10 @@ def _view(value: Any) -> tuple[int, dtype]:
 def _check_device(value: Any) -> None:
     device = getattr(value, "device", None)
     where = str(getattr(device, "type", None) or device or "cpu").lower()
-    if hasattr(value, "__cuda_array_interface__") or where.partition(":")[0] == "cuda":
-        raise LaunchError(
-            f"the array is on {device if device is not None else 'a GPU'}, and tilewright has no "
-            "GPU back end yet",
-            help="move it to the CPU: x.cpu()",
-        )
     if where.partition(":")[0] != "cpu" and hasattr(value, "data_ptr"):
         raise LaunchError(
-            f"the tensor is on device {device}, which has no memory that the CPU can use",
-            help="move it to the CPU: x.cpu()",
+            f"the tensor is on device {device}, which has no memory that kernels can use",
+            help="move it to the CPU or to an NVIDIA GPU: x.cpu(), x.cuda()",
         )
 
 

@@ -92,8 +92,9 @@ class CudaDriver:
     def _start_launcher(self) -> None:
         if not common_cpython():
             return
+        linker = NativeLinker()
         code = object_of(cuda_ir.launcher_ir(), "CUDA launcher")
-        self._native = NativeLinker().link(code, "tw_cuda_launch", "tw_cuda_state")
+        self._native = linker.link(code, "tw_cuda_launch", "tw_cuda_state")
         self._method = MethodDef(b"launch", self._native["tw_cuda_launch"], METH_FASTCALL, None)
         words = ctypes.c_uint64 * cuda_ir.STATE_WORDS
         self._state = words.from_address(self._native["tw_cuda_state"])
@@ -298,9 +299,9 @@ class CudaDriver:
 
     def is_capturing(self, stream: int) -> bool:
         """Whether a CUDA graph is being made of what the stream is given."""
-        with contextlib.suppress(CudaError):
-            return self.api.integer("cuStreamIsCapturing", stream) != 0
-        return False
+        state = c_int()
+        code = self.api.function("cuStreamIsCapturing")(stream, ctypes.byref(state))
+        return code == api.SUCCESS and state.value != 0
 
     # ---- errors ------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callab
     threads, shared, cluster = record[2] & 0xFFFFFFFF, record[2] >> 32, record[3]
 
     def call(grid: tuple[int, ...], stream: int, *values: Any) -> Any:
-        x, y, z, *_ = (*grid, 1, 1)
+        x, y, z, *_ = (*grid, 1, 1, 1)
         in_range = 1 <= len(grid) <= 3 and 0 <= x < 1 << 31 and all(0 <= e < 65536 for e in (y, z))
         if not in_range:
             return cuda_ir.BAD_GRID
@@ -60,4 +61,5 @@ def _bits(kind: str, value: Any) -> int:
         return struct.unpack("<I", bytes(ctypes.c_float(value)))[0]
     if kind == "fp64":
         return struct.unpack("<Q", struct.pack("<d", value))[0]
-    return int(value) & (1 << 64) - 1
+    number = int(value) if kind == "bool" else operator.index(value)
+    return number & (1 << 64) - 1

@@ -1,0 +1,260 @@
+"""Where arrays are: which GPU, which address, which stream. Nothing is imported for it.
+
+torch tensors, cupy arrays, and whatever has `__cuda_array_interface__` or `__dlpack__` on a GPU
+(numba, jax …) are understood. A launch whose arrays are on a GPU runs there, on the stream that the
+arrays' library calls current; page-locked torch tensors may be among the arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.backends.base import TargetInfo
+from tilewright.errors import LaunchError
+
+#: of DLDeviceType
+_DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 2, 3, 13
+
+
+class Place(NamedTuple):
+    """A GPU that a launch goes to."""
+
+    device: int
+    library: str
+    """Whose stream counts: "torch", "cupy", or "" for the legacy default stream."""
+
+    def target(self) -> TargetInfo:
+        """What to compile for. Raises UnsupportedTarget for GPUs that are too old."""
+        from tilewright.runtime.drivers.cuda import driver
+
+        return driver().device(self.device).target
+
+    def stream(self) -> int:
+        """The CUstream to launch on."""
+        return stream_function(self.library)(self.device)
+
+
+def device_of(value: Any) -> int | None:
+    """The ordinal of the GPU that holds an array, None for what is no array on a GPU."""
+    module = type(value).__module__.partition(".")[0]
+    if module in ("builtins", "numpy"):
+        return None
+    base = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
+    if base is not None:
+        return device_of(base)
+    on_gpu = getattr(value, "is_cuda", None)
+    if on_gpu is not None and hasattr(value, "data_ptr"):
+        return value.get_device() if on_gpu else None
+    if module == "cupy":
+        return getattr(getattr(value, "data", None), "device_id", None)
+    if hasattr(value, "__cuda_array_interface__"):
+        return _device_of_address(value.__cuda_array_interface__["data"][0])
+    kind, index = _dlpack_device(value)
+    return index if kind in (_DL_CUDA, _DL_CUDA_MANAGED) else None
+
+
+def _device_of_address(address: int) -> int:
+    from tilewright.runtime.drivers.cuda import driver
+
+    native = driver()
+    found = native.api.device_of_pointer(address) if address else None
+    return native.current_device() if found is None else found
+
+
+def _dlpack_device(value: Any) -> tuple[int, int]:
+    ask = getattr(value, "__dlpack_device__", None)
+    if ask is None or hasattr(value, "__array_interface__"):
+        return 1, 0
+    try:
+        kind, index = ask()
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return 1, 0
+    return int(kind), int(index)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def could_be_gpu(classes: Iterable[type]) -> bool:
+    """Whether values of some of these classes may be on a GPU, or hold what is."""
+    plain = ("builtins", "numpy", "tilewright", "ml_dtypes")
+    return any(c is tuple or c.__module__.partition(".")[0] not in plain for c in classes) or any(
+        c.__name__ == "TensorWrapper" for c in classes
+    )
+
+
+def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:
+    """Where a launch with these (name, value) runs: None for the CPU.
+
+    Raises LaunchError for arrays of several devices, or of a GPU and the CPU together.
+    """
+    found: tuple[str, int] | None = None
+    libraries: set[str] = set()
+    items = [(name, value) for name, given in arguments for value in _flat((given,))]
+    for name, value in items:
+        index = device_of(value)
+        if index is None:
+            continue
+        if found is not None and found[1] != index:
+            raise LaunchError(
+                f"'{found[0]}' is on GPU {found[1]} and '{name}' on GPU {index}",
+                help="move all arrays of a launch to one device",
+            )
+        found = found or (name, index)
+        libraries.add(_library(value))
+    if found is None:
+        return None
+    _reject_host_arrays(items, *found)
+    order = ("torch", "cupy", "")
+    return Place(found[1], next(name for name in order if name in libraries))
+
+
+def _library(value: Any) -> str:
+    """Whose current stream the work on an array belongs to."""
+    base = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
+    value = value if base is None else base
+    if hasattr(value, "is_cuda") and hasattr(value, "data_ptr"):
+        return "torch"
+    if type(value).__module__.partition(".")[0] == "cupy":
+        return "cupy"
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    started = getattr(cuda, "is_initialized", None)
+    if started is not None and started():
+        return "torch"
+    return "cupy" if "cupy" in sys.modules else ""
+
+
+def _reject_host_arrays(items: Sequence[tuple[str, Any]], where: str, index: int) -> None:
+    from tilewright.runtime.specialize import is_array
+
+    for name, value in items:
+        if is_array(value) and device_of(value) is None and not reachable(value):
+            raise LaunchError(
+                f"'{name}' is in host memory (a {type(value).__name__}), which GPU {index} cannot "
+                f"reach, and '{where}' is on GPU {index}",
+                help="move all arrays of a launch to one device: x.cuda() or x.cpu()",
+            )
+
+
+def reachable(value: Any) -> bool:
+    """Whether GPUs can use an array in host memory: page-locked torch tensors, dtypes for warmup."""
+    if type(value).__name__ == "MockTensor":
+        return True
+    pinned = getattr(value, "is_pinned", None)
+    if pinned is not None:
+        return bool(pinned())
+    return _dlpack_device(value)[0] == _DL_CUDA_HOST
+
+
+# ---- addresses -------------------------------------------------------------------------------------
+
+
+def gpu_address(value: Any) -> tuple[int, Any]:
+    """Address and dtype (the library's own, or a NumPy type string) of an array on a GPU."""
+    if hasattr(value, "data_ptr"):
+        return value.data_ptr(), value.dtype
+    if hasattr(value, "__cuda_array_interface__"):
+        facts = value.__cuda_array_interface__
+        return facts["data"][0], getattr(value, "dtype", None) or _dtype(facts["typestr"])
+    return _dlpack_address(value)
+
+
+def _dtype(typestr: str) -> Any:
+    import numpy
+
+    return numpy.dtype(typestr)
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_DL_CODES = {
+    (0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64",
+    (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32", (1, 64): "uint64",
+    (2, 16): "float16", (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16",
+    (6, 8): "bool", (10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2",
+}  # fmt: skip
+
+
+def _dlpack_address(value: Any) -> tuple[int, Any]:
+    """Through the capsule. The memory stays the array's, which the caller holds.
+
+    `stream=-1` asks the producer not to synchronise: what it has queued is on a stream that the
+    caller chose (the legacy default stream waits for all others).
+    """
+    try:
+        capsule = value.__dlpack__(stream=-1)
+    except TypeError:
+        capsule = value.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(get(capsule, b"dltensor"))
+    name = _DL_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if name is None:
+        raise LaunchError(
+            f"the {type(value).__name__} holds elements of DLPack code {tensor.code}, "
+            f"{tensor.bits} bits, {tensor.lanes} lanes, which kernels cannot"
+        )
+    return (tensor.data or 0) + tensor.byte_offset, name
+
+
+# ---- streams ---------------------------------------------------------------------------------------
+
+
+def stream_function(library: str) -> Callable[[int], int]:
+    """From a device ordinal to the stream that `library` calls current there."""
+    if library == "torch":
+        torch: Any = sys.modules["torch"]
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return raw if raw is not None else lambda d: torch.cuda.current_stream(d).cuda_stream
+    if library == "cupy":
+        cupy: Any = sys.modules["cupy"]
+        current = cupy.cuda.get_current_stream
+        return lambda device: current().ptr
+    return lambda device: 0
+
+
+def order_after(values: Iterable[Any], place: Place) -> None:
+    """Let the launch's stream wait for streams that arrays name as their own (interface version 3)."""
+    ours = None
+    for value in _flat(values):
+        if device_of(value) is None or _library(value) == type(value).__module__.partition(".")[0]:
+            continue
+        facts = getattr(value, "__cuda_array_interface__", None)
+        theirs = facts.get("stream") if facts else None
+        if theirs:
+            ours = place.stream() if ours is None else ours
+            if theirs != (ours or 1):
+                _wait(theirs, ours, place.device)
+
+
+def _wait(theirs: int, ours: int, device: int) -> None:
+    from tilewright.runtime.drivers.cuda import driver
+
+    native = driver()
+    with native.in_context(native.device(device)):
+        event = native.api.handle("cuEventCreate", 2)
+        native.api.cuEventRecord(event, theirs)
+        native.api.cuStreamWaitEvent(ours, event, 0)
+        native.api.cuEventDestroy_v2(event)

@@ -1,0 +1,231 @@
+"""The CUDA driver on a libcuda that records calls: packing, streams, contexts, errors, loading."""
+
+import struct
+
+import pytest
+from tests.runtime.fake_cuda import FakeCuda
+
+from tilewright.backends.base import Artifact, AssertSite, LaunchPlan
+from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
+from tilewright.runtime.drivers import cuda, cuda_ir
+
+
+@pytest.fixture(params=["native", "portable"])
+def gpu(request, monkeypatch):
+    if request.param == "portable":
+        monkeypatch.setattr(cuda, "common_cpython", lambda: False)
+    fake = FakeCuda()
+    driver = cuda.CudaDriver(fake)
+    driver.fake = fake
+    fake.calls.clear()
+    return driver
+
+
+def artifact(arguments=(), code=b"\x7fELFcubin", ptx="ptx", **plan):
+    plan = LaunchPlan("kern", tuple(arguments), **{"threads": 128, **plan})
+    return Artifact("kern", code, plan, {"ptx": ptx})
+
+
+def start(gpu, kinds=(), device=0, **plan):
+    made = artifact(**plan)
+    kernel = gpu.load(made, device)
+    return gpu.launcher(kernel, made.plan, kinds)
+
+
+def test_arguments_are_packed_in_their_types(gpu):
+    kinds = ["address", "skip", "int", "uint", "fp32", "fp64", "bool", "int"]
+    call = start(gpu, kinds)
+    gpu.fake.slots = 7
+    assert call((3, 2), 77, 1 << 40, None, -5, (1 << 64) - 1, 1.5, -0.1, True, 1 << 35) is None
+    (launch,) = gpu.fake.launches
+    assert launch.grid == (3, 2, 1) and launch.block == (128, 1, 1) and launch.stream == 77
+    fp32, fp64 = struct.unpack("<IQ", struct.pack("<fd", 1.5, -0.1))
+    assert launch.slots == [1 << 40, (1 << 64) - 5, (1 << 64) - 1, fp32, fp64, 1, 1 << 35]
+
+
+def test_a_blob_is_passed_by_its_own_address(gpu):
+    import ctypes
+
+    call = start(gpu, ["address", "blob"])
+    blob = ctypes.create_string_buffer(b"12345678", 128)
+    gpu.fake.slots = 2
+    call((1,), 0, 5, ctypes.addressof(blob))
+    assert gpu.fake.launches[0].slots == [5, int.from_bytes(b"12345678", "little")]
+
+
+def test_many_arguments(gpu):
+    call = start(gpu, ["int"] * 60)
+    gpu.fake.slots = 60
+    call((1,), 0, *range(60))
+    assert gpu.fake.launches[0].slots == list(range(60))
+
+
+def test_python_errors_of_values_reach_the_caller(gpu):
+    call = start(gpu, ["address"])
+    with pytest.raises(TypeError):
+        call((1,), 0, "text")
+    assert not gpu.fake.launches
+
+
+def test_empty_grids_launch_nothing_and_wrong_ones_are_told(gpu):
+    call = start(gpu)
+    assert call((0, 3), 0) is None
+    assert call((4, 0, 1), 0) is None
+    for grid in ((), (1, 2, 3, 4), (-1,), (1 << 31,), (1, 65536), (1, 1, 65536)):
+        assert call(grid, 0) == cuda_ir.BAD_GRID
+    assert not gpu.fake.launches
+    assert call(((1 << 31) - 1, 65535, 65535), 0) is None
+
+
+def test_the_context_of_the_device_is_made_current_around_a_launch(gpu):
+    call = start(gpu, device=1)
+    call((1,), 0)
+    assert gpu.fake.launches[-1].context == 0xC001 and gpu.fake.stack == [0]
+    gpu.fake.stack = [0xC001]
+    gpu.fake.calls.clear()
+    call((1,), 0)
+    assert gpu.fake.launches[-1].context == 0xC001
+    assert gpu.fake.calls == ["cuCtxGetCurrent", "cuLaunchKernel"]
+
+
+def test_shared_memory_beyond_48_kib_is_asked_for(gpu):
+    call = start(gpu, shared_bytes=100_000)
+    call((1,), 0)
+    launch = gpu.fake.launches[-1]
+    assert gpu.fake.shared_set == {launch.function: (8, 100_000)} and launch.shared == 100_000
+    start(gpu, shared_bytes=48 << 10)
+    assert len(gpu.fake.shared_set) == 1
+    with pytest.raises(OutOfResources, match="shared memory: required 300000"):
+        start(gpu, shared_bytes=300_000)
+
+
+def test_too_many_registers_for_the_threads(gpu):
+    gpu.fake.function_attributes[0] = 256
+    with pytest.raises(OutOfResources, match="registers of 512 threads"):
+        start(gpu, threads=512)
+
+
+def test_clusters(gpu):
+    call = start(gpu, ["int"], cluster=2, shared_bytes=8)
+    gpu.fake.slots = 1
+    assert call((6, 5), 9, 4) is None
+    launch = gpu.fake.launches[0]
+    assert (launch.cluster, launch.grid, launch.stream) == ((2, 1, 1), (6, 5, 1), 9)
+    assert launch.block == (128, 1, 1) and launch.shared == 8 and launch.slots == [4]
+    assert call((5,), 0, 1) == cuda_ir.BAD_CLUSTER
+
+
+def test_launch_errors_name_the_kernel(gpu):
+    call = start(gpu)
+    gpu.fake.fail["cuLaunchKernel"] = 1
+    code = call((2,), 0)
+    assert code == cuda_ir.DRIVER_ERROR + 1
+    error = gpu.launch_error(1, "kern", artifact().plan, (2,))
+    assert isinstance(error, LaunchError)
+    assert "kern: the driver rejects the launch: CUDA_ERROR_INVALID_VALUE" in str(error)
+
+
+def test_asynchronous_errors_name_the_kernels_launched_last(gpu):
+    call = start(gpu)
+    call((1,), 0)
+    error = gpu.launch_error(700, "other", artifact().plan, (1,))
+    assert isinstance(error, KernelFault) and "ILLEGAL_ADDRESS" in str(error)
+    if gpu._native is not None:
+        assert gpu.recent_kernels() == ["kern"] and "launched last: kern" in str(error)
+    gpu.fake.fail["cuCtxSynchronize"] = 700
+    with pytest.raises(KernelFault, match="ILLEGAL_ADDRESS"):
+        gpu.synchronize()
+
+
+def test_the_ring_of_launches_keeps_the_latest(gpu):
+    if gpu._native is None:
+        pytest.skip("native only")
+    first, last = start(gpu), start(gpu)
+    for _ in range(20):
+        first((1,), 0)
+    last((1,), 0)
+    assert gpu.recent_kernels() == ["kern"] * cuda_ir.RING
+    assert gpu._state[6 + 20 % cuda_ir.RING] in gpu._records
+
+
+def fault_site():
+    return (AssertSite("too large", "file.py", 3, 4),)
+
+
+def test_failed_assertions_are_reported_by_the_launch(gpu):
+    call = start(gpu, ["int"], asserts=fault_site())
+    gpu.fake.slots = 2
+    call((4,), 0, 7)
+    assert gpu.fake.calls.count("cuStreamSynchronize") == 1
+    record = gpu.fake.launches[0].slots[1]
+    import ctypes
+
+    words = (ctypes.c_int64 * 3).from_address(record)
+    assert list(words) == [0, 0, 0]
+
+    def fails(launch):
+        words[:] = [1, 3, 0]
+
+    gpu.fake.on_launch = fails
+    assert call((4,), 0, 7) == (3, 0)
+    assert words[0] == 0
+    gpu.fake.on_launch = None
+    assert call((4,), 0, 7) is None
+
+
+def test_captures_are_not_waited_for(gpu):
+    call = start(gpu, asserts=fault_site())
+    gpu.fake.slots, gpu.fake.capturing = 1, True
+    gpu.fake.calls.clear()
+    call((1,), 5)
+    assert "cuStreamSynchronize" not in gpu.fake.calls
+    assert not {"cuMemAlloc_v2", "cuMemHostAlloc"} & set(gpu.fake.calls)
+
+
+def test_a_cubin_that_the_driver_does_not_know_falls_back_to_ptx(gpu):
+    gpu.fake.fail["cubin"] = 209
+    start(gpu)
+    assert [m.cubin for m in gpu.fake.modules.values()] == [False]
+    gpu.fake.fail["cuModuleLoadDataEx"] = 222
+    with pytest.raises(
+        UnsupportedTarget, match=r"CUDA 13\.0.*does not load kernel kern on Fake H200"
+    ):
+        start(gpu)
+
+
+def test_loading_happens_on_the_device_and_in_relaxed_capture_mode(gpu):
+    start(gpu, device=1)
+    (module,) = gpu.fake.modules.values()
+    assert module.context == 0xC001 and gpu.fake.stack == [0]
+    assert gpu.fake.calls.count("cuThreadExchangeStreamCaptureMode") == 2
+
+
+def test_devices(gpu):
+    device = gpu.device(1)
+    assert (device.name, device.capability, device.target.name) == ("Fake H200", (9, 0), "sm_90a")
+    assert device.multiprocessors == device.target.cores == 132
+    assert gpu.current_device() == 0
+    gpu.fake.stack.append(0xC001)
+    assert gpu.current_device() == 1
+    with pytest.raises(UnsupportedTarget, match="there is no GPU 5"):
+        gpu.device(5)
+
+
+def test_a_driver_that_does_not_start():
+    fake = FakeCuda()
+    fake.fail["cuInit"] = 100
+    with pytest.raises(UnsupportedTarget, match="does not start"):
+        cuda.CudaDriver(fake)
+
+
+def test_without_a_driver(monkeypatch):
+    import ctypes
+
+    from tilewright.runtime.drivers import cuda_api
+
+    def missing(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    with pytest.raises(UnsupportedTarget, match="no NVIDIA driver"):
+        cuda_api.load_library()
