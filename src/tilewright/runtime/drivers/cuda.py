@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -69,6 +70,17 @@ class LoadedGpuKernel:
         self.n_spills = local // 4
 
 
+@functools.cache
+def _native_launcher() -> tuple[Any, MethodDef, Any]:
+    """Linked code, what makes functions of it, and its state. Never freed: functions point into it."""
+    linker = NativeLinker()
+    code = object_of(cuda_ir.launcher_ir(), "CUDA launcher")
+    native = linker.link(code, "tw_cuda_launch", "tw_cuda_state")
+    method = MethodDef(b"launch", native["tw_cuda_launch"], METH_FASTCALL, None)
+    words = ctypes.c_uint64 * cuda_ir.STATE_WORDS
+    return (linker, native), method, words.from_address(native["tw_cuda_state"])
+
+
 class CudaDriver:
     """The native side of the NVIDIA back end; one a process (`driver()`)."""
 
@@ -92,12 +104,8 @@ class CudaDriver:
     def _start_launcher(self) -> None:
         if not common_cpython():
             return
-        linker = NativeLinker()
-        code = object_of(cuda_ir.launcher_ir(), "CUDA launcher")
-        self._native = linker.link(code, "tw_cuda_launch", "tw_cuda_state")
-        self._method = MethodDef(b"launch", self._native["tw_cuda_launch"], METH_FASTCALL, None)
-        words = ctypes.c_uint64 * cuda_ir.STATE_WORDS
-        self._state = words.from_address(self._native["tw_cuda_state"])
+        self._native, self._method, self._state = _native_launcher()
+        ctypes.memset(ctypes.addressof(self._state), 0, ctypes.sizeof(self._state))
         for i, name in enumerate(
             ("cuLaunchKernel", "cuLaunchKernelEx", "cuCtxGetCurrent", "cuCtxPushCurrent_v2",
              "cuCtxPopCurrent_v2")

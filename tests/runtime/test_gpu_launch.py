@@ -1,0 +1,305 @@
+"""Launches of GPU arrays, from `kernel[grid](...)` to the driver call, on a libcuda that records."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.errors import DeviceAssertError, KernelFault, LaunchError
+from tilewright.runtime import devices
+
+
+@tw.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + tl.load(y_ptr + offsets, mask=mask), mask=mask)
+
+
+@tw.jit(debug=True)
+def checked(x_ptr, limit, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    tl.device_assert(x < limit, "too large")
+    tl.store(x_ptr + offsets, x + 1)
+
+
+class Tensor:
+    """What launches look at of a torch tensor."""
+
+    is_cuda, is_cpu = True, False
+
+    def __init__(self, address, device=0, dtype="torch.float32"):
+        self._address, self._device, self.dtype = address, device, Dtype(dtype)
+        self.device = types.SimpleNamespace(type="cuda", index=device)
+
+    def data_ptr(self):
+        return self._address
+
+    def get_device(self):
+        return self._device
+
+
+class Dtype:
+    made = {}
+
+    def __new__(cls, name):
+        return cls.made.setdefault(name, super().__new__(cls))
+
+    def __init__(self, name):
+        self.text = name
+
+    def __str__(self):
+        return self.text
+
+
+Tensor.__module__ = "torch"
+
+
+class Interface:
+    """Offers `__cuda_array_interface__` only, as numba does."""
+
+    def __init__(self, address, typestr="<f4", stream=None):
+        self.__cuda_array_interface__ = {
+            "data": (address, False), "typestr": typestr, "shape": (8,), "version": 3,
+            "stream": stream,
+        }  # fmt: skip
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    from tests.runtime.fake_cuda import FakeCuda
+
+    from tilewright.runtime.drivers import cuda
+
+    fake = FakeCuda()
+    monkeypatch.setattr(cuda, "_driver", cuda.CudaDriver(fake))
+    streams = {0: 0x50, 1: 0x51}
+    torch = types.ModuleType("torch")
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=streams.__getitem__)
+    torch.cuda = types.SimpleNamespace(is_initialized=lambda: True)
+    torch.version = types.SimpleNamespace(cuda="13.0")
+    torch.Tensor = Tensor
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    fake.streams = streams
+    for kernel in (add, checked):
+        kernel._launcher = kernel._run = kernel._dependencies = None
+    fake.slots = 4
+    return fake
+
+
+def test_a_launch_reaches_the_driver(fake):
+    x, y, out = Tensor(0x1000000), Tensor(0x1000100), Tensor(0x1000200)
+    for _ in range(3):
+        compiled = add[(7,)](x, y, out, 1000, BLOCK=256)
+    assert compiled.target.name == "sm_90a" and compiled.plan.threads == 128
+    assert len(fake.launches) == 3 and len(fake.modules) == 1
+    for launch in fake.launches:
+        assert launch.slots[:3] == [0x1000000, 0x1000100, 0x1000200]
+        assert launch.slots[3] & 0xFFFFFFFF == 1000
+        assert (launch.grid, launch.block) == ((7, 1, 1), (128, 1, 1))
+        assert launch.stream == 0x50 and launch.context == 0xC000
+    assert [case[1] for case in add._launcher._fast] == ["torch"]
+
+
+def test_launches_go_to_the_device_of_their_arrays_on_its_stream(fake):
+    for device in (0, 1, 0, 1):
+        arrays = [Tensor(0x1000000 + 256 * i, device) for i in range(3)]
+        add[(1,)](*arrays, 1000, BLOCK=256)
+        launch = fake.launches[-1]
+        assert (launch.stream, launch.context) == (0x50 + device, 0xC000 + device)
+    assert len(fake.modules) == 2
+    fake.streams[1] = 0x77
+    add[(1,)](*arrays, 1000, BLOCK=256)
+    assert fake.launches[-1].stream == 0x77
+
+
+def test_specialisation_is_that_of_the_cpu(fake):
+    def launch(*addresses, n=1000):
+        return add[(1,)](*map(Tensor, addresses), n, BLOCK=256)
+
+    a = launch(0x1000000, 0x1000100, 0x1000200)
+    assert launch(0x1000000, 0x1000100, 0x1000300) is a
+    b = launch(0x1000004, 0x1000100, 0x1000200)
+    c = launch(0x1000000, 0x1000100, 0x1000200, n=1008)
+    fake.slots = 3
+    d = launch(0x1000000, 0x1000100, 0x1000200, n=1)
+    assert len({a, b, c, d}) == 4
+    assert [arg.name for arg in d.plan.arguments] == ["x_ptr", "y_ptr", "out_ptr"]
+
+
+def test_options_change_the_code(fake):
+    arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    a = add[(1,)](*arrays, 1000, BLOCK=256)
+    b = add[(1,)](*arrays, 1000, BLOCK=256, num_warps=8)
+    assert add[(1,)](*arrays, 1000, BLOCK=256, num_warps=8) is b is not a
+    assert [launch.block[0] for launch in fake.launches] == [128, 256, 256]
+    assert b.metadata.num_warps == 8
+    for wrong in ({"num_warps": 3}, {"num_warps": 64}, {"num_ctas": 3}, {"maxnreg": 1000}):
+        with pytest.raises(LaunchError, match=next(iter(wrong))):
+            add[(1,)](*arrays, 1000, BLOCK=256, **wrong)
+
+
+def test_cpu_and_gpu_launches_alternate(fake):
+    gpu = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    x = np.arange(512, dtype=np.float32)
+    for _ in range(3):
+        out = np.zeros_like(x)
+        assert add[(2,)](x, x, out, 512, BLOCK=256).target.name == "cpu"
+        assert (out == 2 * x).all()
+        assert add[(2,)](*gpu, 512, BLOCK=256).target.name == "sm_90a"
+    assert len(fake.launches) == 3 and len(add._launcher._fast) == 2
+
+
+def test_arrays_of_several_places_are_told(fake):
+    x, y = Tensor(0x1000000), Tensor(0x1000100)
+    with pytest.raises(LaunchError, match=r"'out_ptr' is in host memory \(a ndarray\).*GPU 0"):
+        add[(1,)](x, y, np.zeros(8, np.float32), 8, BLOCK=256)
+    with pytest.raises(LaunchError, match="'x_ptr' is on GPU 0 and 'y_ptr' on GPU 1"):
+        add[(1,)](x, Tensor(0x2000000, 1), y, 8, BLOCK=256)
+    add[(1,)](x, y, x, 1000, BLOCK=256)
+    with pytest.raises(LaunchError, match="'x_ptr' is on GPU 0 and 'y_ptr' on GPU 1"):
+        add[(1,)](x, Tensor(0x1000100, 1), y, 1000, BLOCK=256)
+    assert len(fake.launches) == 1
+
+
+def test_page_locked_tensors_may_be_passed(fake):
+    class Host(Tensor):
+        is_cuda, is_cpu = False, True
+
+        def get_device(self):
+            return -1
+
+        def is_pinned(self):
+            return True
+
+    Host.__module__ = "torch"
+    x, pinned = Tensor(0x1000000), Host(0x3000000)
+    pinned.device = types.SimpleNamespace(type="cpu")
+    for _ in range(2):
+        add[(1,)](x, pinned, x, 1000, BLOCK=256)
+    assert [launch.slots[1] for launch in fake.launches] == [0x3000000] * 2
+
+
+def test_arrays_with_the_cuda_interface(fake):
+    """Device by address; the launch waits for the stream that an array names."""
+    arrays = [Interface(0x2000000 + 256 * i) for i in range(3)]
+    add[(1,)](*arrays, 1000, BLOCK=256)
+    launch = fake.launches[-1]
+    assert launch.slots[:3] == [0x2000000, 0x2000100, 0x2000200]
+    assert (launch.context, launch.stream) == (0xC001, 0x51)
+    assert "cuStreamWaitEvent" not in fake.calls
+    add[(1,)](*arrays[:2], Interface(0x2000200, stream=0x99), 1000, BLOCK=256)
+    assert "cuStreamWaitEvent" in fake.calls
+    with pytest.raises(LaunchError, match="complex64"):
+        add[(1,)](*arrays[:2], Interface(0x2000200, "<c8"), 1000, BLOCK=256)
+
+
+def test_cupy_arrays(fake, monkeypatch):
+    class Array:
+        def __init__(self, address, device=1):
+            self.data = types.SimpleNamespace(ptr=address, device_id=device)
+            self.dtype = np.dtype("float32")
+            self.__cuda_array_interface__ = {"data": (address, False), "typestr": "<f4"}
+
+    Array.__module__ = "cupy"
+    cupy = types.ModuleType("cupy")
+    stream = types.SimpleNamespace(ptr=0x61)
+    cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    arrays = [Array(0x1000000 + 256 * i) for i in range(3)]
+    for _ in range(3):
+        add[(1,)](*arrays, 1000, BLOCK=256)
+    assert [launch.stream for launch in fake.launches] == [0x61] * 3
+    assert fake.launches[-1].slots[:3] == [0x1000000, 0x1000100, 0x1000200]
+    assert fake.launches[-1].context == 0xC001
+    assert [case[1] for case in add._launcher._fast] == ["cupy"]
+
+
+def test_dlpack_arrays(fake):
+    import ctypes
+
+    class Deleter:
+        pass
+
+    class Exporter:
+        def __init__(self, address):
+            self.tensor = devices._DLTensor(address, 2, 0, 1, 2, 32, 1, None, None, 64)
+
+        def __dlpack_device__(self):
+            return 2, 0
+
+        def __dlpack__(self, stream=None):
+            new = ctypes.pythonapi.PyCapsule_New
+            new.restype, new.argtypes = (
+                ctypes.py_object,
+                [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+            )
+            return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    arrays = [Exporter(0x1000000 + 256 * i) for i in range(3)]
+    add[(1,)](*arrays, 1000, BLOCK=256)
+    assert fake.launches[-1].slots[:3] == [0x1000040, 0x1000140, 0x1000240]
+
+
+def test_failed_launches(fake):
+    x = Tensor(0x1000000)
+    add[(1,)](x, x, x, 1000, BLOCK=256)
+    with pytest.raises(LaunchError, match="at most 2147483647, 65535, 65535"):
+        add[(1, 70000)](x, x, x, 1000, BLOCK=256)
+    fake.fail["cuLaunchKernel"] = 700
+    with pytest.raises(KernelFault, match=r"ILLEGAL_ADDRESS.*launched last: add") as caught:
+        add[(1,)](x, x, x, 1000, BLOCK=256)
+    assert "context is lost" in str(caught.value)
+
+
+def test_assertions(fake):
+    import ctypes
+
+    x = Tensor(0x1000000)
+    fake.slots = 3
+    checked[(2,)](x, 1.5, BLOCK=32)
+    words = (ctypes.c_int64 * 3).from_address(fake.launches[0].slots[2])
+    fake.on_launch = lambda launch: words.__setitem__(slice(None), [1, 1, 0])
+    with pytest.raises(DeviceAssertError, match=r"program \(1, 0, 0\): too large"):
+        checked[(2,)](x, 1.5, BLOCK=32)
+
+
+def test_warmup_compiles_for_the_gpu_of_the_arrays(fake):
+    arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    compiled = add.warmup(*arrays, 1000, BLOCK=256, grid=(1,))
+    assert compiled.target.name == "sm_90a" and not fake.launches
+
+
+def test_a_compiled_kernel_is_launched_again(fake):
+    arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    compiled = add[(1,)](*arrays, 1000, BLOCK=256)
+    compiled[(3,)](*arrays, 1000)
+    compiled[(3,)](0x1000000, 0x1000000, 0x1000000, 1000)
+    assert [launch.grid for launch in fake.launches] == [(1, 1, 1), (3, 1, 1), (3, 1, 1)]
+    assert [launch.stream for launch in fake.launches] == [0x50] * 3
+
+
+def test_reinterpreted_tensors(fake):
+    arrays = [tw.reinterpret(Tensor(0x1000000 + 256 * i), tl.int32) for i in range(3)]
+    compiled = add[(1,)](*arrays, 1000, BLOCK=256)
+    assert [a.type for a in compiled.plan.arguments] == ["*i32"] * 3 + ["i32"]
+
+
+def test_launches_on_the_cpu_import_nothing_of_cuda():
+    import subprocess
+
+    code = f"""
+import runpy, sys, numpy as np
+add = runpy.run_path({__file__!r}, run_name="kernels")["add"]
+x = np.ones(8, np.float32)
+add[(1,)](x, x, x, 8, BLOCK=8)
+names = ("tilewright.runtime.drivers.cuda", "tilewright.backends.nvidia", "torch", "cupy")
+print(x[0], [m for m in sys.modules if m.startswith(names)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "2.0 []", done.stderr
