@@ -8,14 +8,35 @@ here change where a tile is, not what it is. Codegen walks this level once.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import Pure
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile.base import require, same_shape
 from tilewright.layouts import Layout, parse_layout
+from tilewright.layouts.shared import SharedLayout, parse_shared
 
 
 def layout_of(value: SSAValue | Attribute) -> Layout | None:
@@ -56,4 +77,122 @@ class BarrierOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-Gpu = Dialect("gpu", [ConvertOp, BarrierOp], [])
+# ---- shared memory ---------------------------------------------------------------------------------
+
+
+@irdl_attr_definition
+class SharedType(ParametrizedAttribute, TypeAttribute):
+    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 span128", 3>`: room for 3 such tiles."""
+
+    name = "gpu.shared"
+    tile: TensorType
+    layout: StringAttr
+    stages: IntAttr
+
+
+def shared_layout_of(value: SSAValue) -> SharedLayout:
+    """The layout of a buffer's tiles."""
+    kind = value.type
+    require(isinstance(kind, SharedType), "not a buffer in shared memory")
+    return parse_shared(kind.layout.data)  # type: ignore[union-attr]
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """Shared memory for some tiles; it holds nothing until written."""
+
+    name = "gpu.alloc"
+    result = result_def(SharedType)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class LocalStoreOp(IRDLOperation):
+    """Write a tile to stage `slot` of a buffer; others see it after a `gpu.barrier`."""
+
+    name = "gpu.local_store"
+    source = operand_def(TensorType)
+    buffer = operand_def(SharedType)
+    slot = operand_def(i32)
+    assembly_format = (
+        "$source `,` $buffer `[` $slot `]` attr-dict `:` type($source) `,` type($buffer)"
+    )
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Start copying a structured access to stage `slot` of a buffer, if `active`.
+
+    The first operands are those of `tile.load_view`; elements beyond a limit become 0. The copy is
+    part of the group that the next `gpu.commit` closes, and has landed once a `gpu.wait` says so.
+    `layout` is the thread layout in which the elements are taken.
+    """
+
+    name = "gpu.copy"
+    base = operand_def(tile.PtrType)
+    strides = var_operand_def(i64)
+    starts = var_operand_def(i64)
+    sizes = var_operand_def(i64)
+    limits = var_operand_def(i64)
+    buffer = operand_def(SharedType)
+    slot = operand_def(i32)
+    active = operand_def(i1)
+    kinds = prop_def(ArrayAttr[StringAttr])
+    limited = prop_def(DenseArrayBase)
+    layout = prop_def(StringAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class CommitOp(IRDLOperation):
+    """Close a group of copies (it may be empty)."""
+
+    name = "gpu.commit"
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation):
+    """Wait until at most `pending` groups of this thread's copies are under way."""
+
+    name = "gpu.wait"
+    pending = prop_def(IntegerAttr)
+    assembly_format = "$pending attr-dict"
+
+
+@irdl_op_definition
+class WgmmaOp(IRDLOperation):
+    """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`."""
+
+    name = "gpu.wgmma"
+    lhs = operand_def(SharedType)
+    lhs_slot = operand_def(i32)
+    rhs = operand_def(SharedType)
+    rhs_slot = operand_def(i32)
+    acc = operand_def(TensorType)
+    instruction = prop_def(StringAttr)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$instruction $lhs `[` $lhs_slot `]` `,` $rhs `[` $rhs_slot `]` `,` $acc attr-dict"
+        " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
+    )
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Wait until at most `pending` multiplications are under way; the value passes through."""
+
+    name = "gpu.wgmma_wait"
+    acc = operand_def(TensorType)
+    pending = prop_def(IntegerAttr)
+    result = result_def(TensorType)
+    assembly_format = "$acc `,` $pending attr-dict `:` type($acc) `to` type($result)"
+
+
+Gpu = Dialect(
+    "gpu",
+    [
+        ConvertOp, BarrierOp, AllocOp, LocalStoreOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
+    ],
+    [SharedType],
+)  # fmt: skip

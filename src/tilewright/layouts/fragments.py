@@ -108,6 +108,47 @@ def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement
     return Arrangement(instruction, rows, columns)
 
 
+@dataclass(frozen=True)
+class GroupArrangement:
+    """`wgmma` by warp groups (4 warps, 64 rows): groups stand `rows × columns` over the result."""
+
+    rows: int
+    columns: int
+
+    def width(self, n: int) -> int:
+        """Columns of one instruction."""
+        return min(256, n // self.columns)
+
+    def accumulator(self, m: int, n: int) -> Layout:
+        """Of the m×n result (PTX ISA, "Register fragments for wgmma.mma_async")."""
+        registers = (
+            (0, 1),
+            (8, 0),
+            *_bits(8, n // self.columns, 1),
+            *_bits(64 * self.rows, m, 0),
+        )
+        lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+        warps = (
+            (16, 0),
+            (32, 0),
+            *_bits(64, 64 * self.rows, 0),
+            *_bits(n // self.columns, n, 1),
+        )
+        return Layout((m, n), registers, lanes, warps)
+
+
+def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
+    """Warp groups over an m×n result; None when they do not share it out evenly."""
+    groups = warps // 4
+    rows = min(groups, m // 64)
+    if groups < 1 or rows < 1:
+        return None
+    columns = groups // rows
+    return (
+        GroupArrangement(rows, columns) if n // columns >= 8 and rows * columns == groups else None
+    )
+
+
 def batched(layout: Layout, batch: int) -> Layout:
     """The layout with a leading dimension of `batch` matrices, one after another in registers."""
     deep = layout.insert(0)

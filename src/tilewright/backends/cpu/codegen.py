@@ -18,9 +18,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower import memory, output
+from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
-from tilewright.backends.llvm.types import Builder, Value, llvm_type
+from tilewright.backends.llvm.types import Builder, Value, constant, llvm_type
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
 
@@ -121,10 +122,10 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
     """All lanes of a vector equal to a scalar."""
     kind = ir.VectorType(value.type, lanes)
     if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
-        return ir.Constant(kind, [value.constant] * lanes)
+        return constant(kind, value.constant)
     poison = ir.Constant(kind, ir.Undefined)
     one = b.insert_element(poison, value, ir.Constant(I32, 0))
-    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    zeros = ir.Constant(ir.VectorType(I32, lanes), None)
     return b.shuffle_vector(one, poison, zeros)
 
 
@@ -214,4 +215,5 @@ def emit_module(module: ModuleOp, target: TargetInfo, fuse: bool = True) -> tupl
         if isinstance(function, func.FuncOp):
             entry = function.sym_name.data
             KernelCodegen(out, function, target, fuse).run()
+    add_half_conversions(out, target)
     return entry, out

@@ -18,6 +18,7 @@ from tilewright.backends.nvidia.target import current_target
 from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.assign_layouts import WARPS
+from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.passes.manager import run_pipeline
 
 
@@ -69,6 +70,7 @@ class NvidiaBackend:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 function.attributes[WARPS] = IntegerAttr(options.num_warps, i32)
+                function.attributes[STAGES] = IntegerAttr(options.num_stages, i32)
         run_pipeline(
             module,
             self.passes(),

@@ -20,6 +20,7 @@ from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
+    asynchronous,
     atomics,
     dot,
     exchange,
@@ -28,10 +29,12 @@ from tilewright.backends.nvidia.lower import (
     reductions,
     shapes,
 )
+from tilewright.backends.nvidia.shared_plan import SharedPlan
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.layouts import Layout
+from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.gpu.assign_layouts import warps_of
 
@@ -59,6 +62,9 @@ class KernelCodegen:
         self.threads = Threads(self.function.append_basic_block("entry"), module)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
         self._shared: Value | None = None
+        self.shared = SharedPlan(function)
+        self.shared_pointer = SHARED
+        self.current: Operation = function
 
     def _declare(self) -> Any:
         """The entry: one parameter an argument, then the fault record if there are asserts."""
@@ -112,6 +118,7 @@ class KernelCodegen:
     # ---- operations ----
 
     def op(self, op: Operation) -> None:
+        self.current = op
         handler = HANDLERS.get(type(op))
         if handler is not None:
             handler(self, op)
@@ -158,24 +165,44 @@ class KernelCodegen:
         self.builder.call(fn, [ir.Constant(I32, 0)])
 
     def scratch(self, bytes_needed: int) -> Value:
-        """Shared memory for one exchange, from its start; what was there before is given up.
+        """Shared memory for one exchange; what an earlier exchange left there is given up.
 
-        Raises PassError when the target has not that much.
+        It lies beyond the buffers that are still in use. Raises PassError when the target has not
+        that much.
         """
+        start = self.shared.free_from(self.current)
+        self._use(start + bytes_needed)
+        self.barrier()
+        offset = ir.Constant(I32, start)
+        return (
+            self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
+        )
+
+    def buffer_address(self, buffer: SSAValue) -> Value:
+        """Shared address (i32) of the first stage of a buffer."""
+        start, end = self.shared.place(buffer)
+        self._use(end)
+        space = self._space()
+        base = self.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
+        return self.builder.add(base, ir.Constant(I32, start))
+
+    def _use(self, bytes_: int) -> None:
         limit = self.target.shared_bytes or 48 << 10
-        if bytes_needed > limit:
+        if bytes_ > limit:
             raise PassError(
-                f"an exchange between threads needs {bytes_needed} bytes of shared memory; "
-                f"{self.target.name} has {limit}"
+                f"this program needs {bytes_} bytes of shared memory; {self.target.name} has {limit}",
+                help="smaller blocks or a smaller num_stages need less",
             )
+        self.scratch_bytes = max(self.scratch_bytes, bytes_)
+
+    def _space(self) -> Value:
+        """All shared memory of the program."""
         if self._shared is None:
             space = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "tw_shared", addrspace=3)
             space.linkage = "external"
-            space.align = 16
+            space.align = ALIGNMENT if self.shared.used else 16
             space.type = SHARED  # llvmlite makes a typed pointer of it
             self._shared = space
-        self.scratch_bytes = max(self.scratch_bytes, bytes_needed)
-        self.barrier()
         return self._shared
 
     def declare(self, name: str, kind: ir.FunctionType) -> Any:
@@ -232,6 +259,13 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.ReshapeOp: shapes.lower_reshape,
     tile.JoinOp: shapes.lower_join,
     tile.SplitOp: shapes.lower_split,
+    gpu.AllocOp: _nothing,
+    gpu.LocalStoreOp: asynchronous.lower_local_store,
+    gpu.CopyOp: asynchronous.lower_copy,
+    gpu.CommitOp: asynchronous.lower_commit,
+    gpu.WaitOp: asynchronous.lower_wait,
+    gpu.WgmmaOp: asynchronous.lower_wgmma,
+    gpu.WgmmaWaitOp: asynchronous.lower_wgmma_wait,
     gpu.ConvertOp: exchange.lower_convert,
     tile.CatOp: exchange.lower_cat,
     tile.GatherOp: exchange.lower_gather,

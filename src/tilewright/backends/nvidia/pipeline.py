@@ -11,6 +11,8 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.cse import Cse
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
+    from tilewright.passes.gpu.pipeline_loads import PipelineLoads
+    from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.licm import Licm
 
@@ -18,6 +20,8 @@ def nvidia_passes() -> tuple[Pass, ...]:
         *shared_passes(),
         SelectMma(),
         AssignLayouts(),
+        PromoteShared(),
+        PipelineLoads(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
         InsertBarriers(),

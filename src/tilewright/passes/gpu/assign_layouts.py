@@ -46,7 +46,7 @@ from tilewright.passes.gpu.analysis.homes import (
     scan_layout,
     split_source,
 )
-from tilewright.passes.gpu.select_mma import instruction_of
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 WARPS = "gpu.warps"
 
@@ -161,7 +161,9 @@ class _Assigner:
             self._all_operands(op, layout)
 
     def _dot(self, op: tile.DotOp) -> None:
-        if instruction_of(op) == "fma":  # operands pass through shared memory, in any layout
+        if instruction_of(op) == "fma" or is_wgmma(
+            op
+        ):  # operands pass through shared memory, in any layout
             for i, value in enumerate((op.lhs, op.rhs)):
                 self._operand(op, i, self.homes.default(value))
             self._operand(op, 2, accumulator_layout(op, self.warps))

@@ -39,9 +39,9 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import accessed
+from tilewright.passes.gpu.analysis.accesses import View, accessed
 
-_READS = (tile.LoadOp, tile.LoadViewOp)
+_READS = (tile.LoadOp, tile.LoadViewOp, gpu.CopyOp)
 _WRITES = (tile.StoreOp, tile.StoreViewOp)
 _ATOMICS = (tile.AtomicRMWOp, tile.AtomicCASOp)
 
@@ -100,11 +100,13 @@ def _conflict(first: Operation, second: Operation, here: bool) -> bool:
 
 
 def _pointer(op: Operation) -> SSAValue:
-    return op.base if isinstance(op, tile.LoadViewOp | tile.StoreViewOp) else op.pointer  # type: ignore[attr-defined]
+    return op.base if isinstance(op, View) else op.pointer  # type: ignore[attr-defined]
 
 
 def _same_threads(first: Operation, second: Operation) -> bool:
     """Whether each thread meets only its own elements: same addresses in the same layout."""
+    if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
+        return False
     if not same_addresses(first, second):
         return False
     if first.parent is not second.parent:

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f16, f32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.layouts.fragments import INSTRUCTIONS
+from tilewright.layouts.fragments import INSTRUCTIONS, arrange_groups
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 
@@ -50,12 +50,15 @@ class SelectMma(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "select-mma"
+    wgmma: bool = True
+    """Let warp groups multiply from shared memory where the target can."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
                 _narrow_to_half(op, target)
-                op.attributes[ATTRIBUTE] = StringAttr(_choose(op))
+                name = (_choose_wgmma(op, target) if self.wgmma else None) or _choose(op)
+                op.attributes[ATTRIBUTE] = StringAttr(name)
 
 
 def instruction_of(op: tile.DotOp) -> str:
@@ -78,6 +81,33 @@ def _extended(value: SSAValue, before: tile.DotOp) -> SSAValue:
     cast = arith.ExtFOp.create(operands=[value], result_types=[kind], location=before.location)
     insert_before(cast, before)
     return cast.results[0]
+
+
+def is_wgmma(op: tile.DotOp) -> bool:
+    """Whether a dot is for warp groups, with its operands in shared memory."""
+    return instruction_of(op).startswith("wgmma")
+
+
+def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
+    """`wgmma` for 16-bit floats into fp32: both operands may be contiguous along any dimension."""
+    element = str(tile.element_of(op.lhs))
+    same = element == str(tile.element_of(op.rhs)) and tile.element_of(op.acc) == f32
+    if not (target.name == "sm_90a" and element in ("f16", "bf16") and same):
+        return None
+    if len(tile.shape_of(op.lhs)) != 2:
+        return None
+    (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
+    groups = arrange_groups(m, n, _warps(op))
+    fits = groups is not None and k >= 16 and n >= 16 and groups.width(n) >= 8
+    return f"wgmma.k16.{element}" if fits else None
+
+
+def _warps(op: tile.DotOp) -> int:
+    above = op.parent_op()
+    while above is not None and "gpu.warps" not in above.attributes:
+        above = above.parent_op()
+    given = above.attributes["gpu.warps"] if above is not None else None
+    return given.value.data if isinstance(given, IntegerAttr) else 4
 
 
 def _choose(op: tile.DotOp) -> str:

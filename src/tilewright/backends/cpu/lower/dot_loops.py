@@ -69,7 +69,7 @@ def splat(b: Builder, scalar: Value, lanes: int) -> Value:
     """A vector with `scalar` in every lane."""
     kind = ir.VectorType(scalar.type, lanes)
     first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    zeros = ir.Constant(ir.VectorType(I32, lanes), None)
     return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
 
 

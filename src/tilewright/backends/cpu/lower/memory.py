@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.types import Value, llvm_type, storage_type
+from tilewright.backends.llvm.types import Value, constant, llvm_type, storage_type
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.dot_plan import DotPlan
 
@@ -130,12 +130,12 @@ def _opaque_true(gen: KernelCodegen, kind: ir.VectorType) -> Value:
     pointer = gen.function.args[0]
     bit = gen.builder.icmp_unsigned("!=", pointer, ir.Constant(pointer.type, None))
     start = gen.builder.insert_element(ir.Constant(kind, ir.Undefined), bit, ir.Constant(I32, 0))
-    lanes = ir.Constant(ir.VectorType(I32, kind.count), [0] * kind.count)
+    lanes = ir.Constant(ir.VectorType(I32, kind.count), None)
     return gen.builder.shuffle_vector(start, ir.Constant(kind, ir.Undefined), lanes)
 
 
 def _all_lanes(lanes: int) -> Value:
-    return ir.Constant(ir.VectorType(I1, lanes), [1] * lanes)
+    return constant(ir.VectorType(I1, lanes), 1)
 
 
 def _size(element: Attribute) -> int:

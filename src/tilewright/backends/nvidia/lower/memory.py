@@ -29,19 +29,17 @@ I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 # ---- where -----------------------------------------------------------------------------------------
 
 
-class _ViewAddress:
+class ViewAddress:
     """Addresses and bounds of a structured access, register by register."""
 
-    def __init__(self, gen: KernelCodegen, op: View) -> None:
+    def __init__(self, gen: KernelCodegen, op: Any, layout: Layout, element: Attribute) -> None:
         self.gen, self.op = gen, op
-        value = accessed(op)
-        self.layout = gen.layout(value)
-        self.element = tile.element_of(value)
+        self.layout, self.element = layout, element
         self.size = tile.element_bytes(self.element)
         self.kinds = tile.view_kinds(op)
         self.limits = tile.view_limits(op)
         self._starts = iter(zip(op.starts, op.sizes, strict=True))
-        self._indices = iter(op.indices)
+        self._indices = iter(getattr(op, "indices", ()))
         self._terms: dict[tuple[int, int], Value] = {}
         self._live: dict[tuple[int, int], Value] = {}
         self._wraps = {d: next(self._starts) for d, k in enumerate(self.kinds) if k == "wrapped"}
@@ -116,6 +114,26 @@ class _ViewAddress:
             result = _both(self.gen, result, self._within(d, last))
         return result
 
+    def bytes_alive(self, offset: Vector, run: int, dim: int) -> Value | None:
+        """i32: bytes of a run along `dim` that are within all limits; None: all."""
+        if not self.limits:
+            return None
+        gen, b, whole = self.gen, self.gen.builder, ir.Constant(I32, run * self.size)
+        amount: Value = whole
+        if dim in self.limits:
+            thread = gen.threads.coordinate(self.layout, dim)
+            room = self._room(dim, thread, gen.scalar(self.limits[dim]))
+            left = b.sub(room, ir.Constant(I64, offset[dim]))
+            zero, full = ir.Constant(I64, 0), ir.Constant(I64, run)
+            left = b.select(b.icmp_signed("<", left, full), left, full)
+            left = b.select(b.icmp_signed(">", left, zero), left, zero)
+            amount = b.mul(b.trunc(left, I32), ir.Constant(I32, self.size))
+        for d in self.limits:
+            if d != dim:
+                live = self._within(d, offset[d])
+                amount = b.select(live, amount, ir.Constant(I32, 0))
+        return amount
+
     def _within(self, dim: int, offset: int) -> Value:
         key = (dim, offset)
         if key not in self._live:
@@ -141,6 +159,11 @@ class _ViewAddress:
         return self._live[key]
 
 
+def _place(gen: KernelCodegen, op: View) -> ViewAddress:
+    value = accessed(op)
+    return ViewAddress(gen, op, gen.layout(value), tile.element_of(value))
+
+
 def _both(gen: KernelCodegen, a: Value | None, b: Value | None) -> Value | None:
     if a is None or b is None:
         return a if b is None else b
@@ -151,14 +174,14 @@ def _both(gen: KernelCodegen, a: Value | None, b: Value | None) -> Value | None:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """Registers that hold neighbours in memory, and the offset of the first."""
 
     registers: tuple[int, ...]
     offset: Vector
 
 
-def _runs(layout: Layout, dim: int | None, length: int) -> list[_Run]:
+def runs(layout: Layout, dim: int | None, length: int) -> list[Run]:
     """All registers in runs of up to `length` along `dim`."""
     while length > 1 and not _has_units(layout, dim, length):
         length //= 2
@@ -169,14 +192,14 @@ def _runs(layout: Layout, dim: int | None, length: int) -> list[_Run]:
             continue
         if dim is None or length == 1:
             seen.add(offset)
-            result.append(_Run((register,), offset))
+            result.append(Run((register,), offset))
             continue
         start = tuple(c - c % length if d == dim else c for d, c in enumerate(offset))
         members = [
             tuple(c + i if d == dim else c for d, c in enumerate(start)) for i in range(length)
         ]
         seen.update(members)
-        result.append(_Run(tuple(layout.register_of[m] for m in members), start))
+        result.append(Run(tuple(layout.register_of[m] for m in members), start))
     return result
 
 
@@ -357,13 +380,13 @@ def _splits(gen: KernelCodegen, op: View, dim: int | None, run: int) -> bool:
 
 
 def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
-    place = _ViewAddress(gen, op)
+    place = _place(gen, op)
     layout, element = place.layout, place.element
     dim = contiguous_dim(op)
     masks, hints = _masks(gen, op.mask), _suffix(op)
     length = 1 if masks is not None else run_length(op, gen.known)
     parts: list[Any] = [None] * layout.registers_per_thread
-    for run in _runs(layout, dim, length):
+    for run in runs(layout, dim, length):
         count = len(run.registers)
         others = [_other(gen, op.other, element, r) for r in run.registers]
         address = place.address(run.offset)
@@ -383,8 +406,8 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
 
 def _load_rest(
     gen: KernelCodegen,
-    place: _ViewAddress,
-    run: _Run,
+    place: ViewAddress,
+    run: Run,
     whole: Value,
     values: list[Value],
     hints: str,
@@ -415,13 +438,13 @@ def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
 
 
 def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
-    place = _ViewAddress(gen, op)
+    place = _place(gen, op)
     dim = contiguous_dim(op)
     masks, hints = _masks(gen, op.mask), _suffix(op)
     first = owner(gen, place.layout)
     length = 1 if masks is not None else run_length(op, gen.known)
     values = gen.parts(op.value)
-    for run in _runs(place.layout, dim, length):
+    for run in runs(place.layout, dim, length):
         count = len(run.registers)
         live = _both(gen, first, place.alive(run.offset, count, dim))
         if masks is not None:
@@ -434,8 +457,8 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
 
 def _store_rest(
     gen: KernelCodegen,
-    place: _ViewAddress,
-    run: _Run,
+    place: ViewAddress,
+    run: Run,
     data: list[Value],
     cut: Value | None,
     hints: str,

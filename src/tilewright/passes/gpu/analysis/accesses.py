@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.divisibility import Divisibility
@@ -15,7 +16,12 @@ from tilewright.passes.analysis.emit import constant_int
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
 
-View = tile.LoadViewOp | tile.StoreViewOp
+View = tile.LoadViewOp | tile.StoreViewOp | gpu.CopyOp
+
+
+def tile_of(op: Operation) -> Any:
+    """The type of the tile that an access moves."""
+    return op.buffer.type.tile if isinstance(op, gpu.CopyOp) else accessed(op).type  # type: ignore[union-attr]
 
 
 def accessed(op: Operation) -> SSAValue:
@@ -26,7 +32,7 @@ def accessed(op: Operation) -> SSAValue:
 def contiguous_dim(op: View) -> int | None:
     """The dimension along which neighbours are neighbours in memory."""
     kinds = tile.view_kinds(op)
-    shape = tile.shape_of(accessed(op))
+    shape = tile.shape_of(tile_of(op))
     found = [
         d
         for d, stride in enumerate(op.strides)
@@ -40,10 +46,10 @@ def run_length(op: View, known: Divisibility) -> int:
     dim = contiguous_dim(op)
     if dim is None:
         return 1
-    size = tile.element_bytes(tile.element_of(accessed(op)))
+    size = tile.element_bytes(tile.element_of(tile_of(op)))
     align = known.of(op.base)
     kinds = tile.view_kinds(op)
-    shape = tile.shape_of(accessed(op))
+    shape = tile.shape_of(tile_of(op))
     starts = iter(zip(op.starts, op.sizes, strict=True))
     for d, (kind, stride) in enumerate(zip(kinds, op.strides, strict=True)):
         start_size = next(starts) if kind == "wrapped" else None
@@ -63,7 +69,7 @@ def run_length(op: View, known: Divisibility) -> int:
 
 def access_layout(op: Operation, known: Divisibility, warps: int) -> Layout:
     """The layout in which `op` is done with the fewest and widest memory transactions."""
-    shape = tile.shape_of(accessed(op))
+    shape = tile.shape_of(tile_of(op))
     order = list(reversed(range(len(shape))))
     run = 1
     if isinstance(op, View):

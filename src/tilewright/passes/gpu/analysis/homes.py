@@ -16,12 +16,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
-from tilewright.layouts.fragments import INSTRUCTIONS, arrange, batched
+from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups, batched
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.gpu.analysis.accesses import access_layout, default_layout
-from tilewright.passes.gpu.select_mma import instruction_of
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
 """Operations whose result is the source under other coordinates."""
@@ -180,6 +180,11 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
 
 def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     """The layout of a dot's result."""
+    if is_wgmma(op):
+        m, n = tile.shape_of(op.result)
+        groups = arrange_groups(m, n, warps)
+        if groups is not None:
+            return groups.accumulator(m, n)
     if instruction_of(op) != "fma":
         return dot_layouts(op, warps)[2]
     shape = tile.shape_of(op.result)

@@ -1,0 +1,111 @@
+"""Tiles in shared memory as tensor cores and bulk copies read them: panels of swizzled rows.
+
+A tile is cut along its contiguous dimension into panels of `span` bytes (128, 64 or 32); a panel
+holds one span a line, line after line, and in each line the 16-byte chunks are exchanged by the exclusive
+or with bits of the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so
+that both a line and a column of chunks touch every bank once. `span` 0 means no exchange: panels of 16
+bytes, 8 lines to a core matrix.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+CHUNK = 16
+ALIGNMENT = 1024
+"""Where a swizzled tile may start: the pattern repeats every 8 lines of 128 bytes."""
+
+
+@dataclass(frozen=True)
+class SharedLayout:
+    """A matrix of `rows` × `columns` elements of `size` bytes, contiguous along `dim` (0 or 1)."""
+
+    rows: int
+    columns: int
+    size: int
+    dim: int
+    span: int
+
+    @property
+    def lines(self) -> int:
+        """Extent of the other dimension."""
+        return self.columns if self.dim == 0 else self.rows
+
+    @property
+    def length(self) -> int:
+        """Extent of the contiguous dimension."""
+        return self.rows if self.dim == 0 else self.columns
+
+    @property
+    def width(self) -> int:
+        """Elements of one line of a panel."""
+        return max(CHUNK, self.span) // self.size
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.lines * max(CHUNK, self.span)
+
+    @property
+    def bytes(self) -> int:
+        return self.length // self.width * self.panel_bytes
+
+    def offset(self, row: int, column: int) -> int:
+        """Byte offset of an element from the start of the tile."""
+        along, line = (row, column) if self.dim == 0 else (column, row)
+        panel, inside = divmod(along, self.width)
+        flat = line * max(CHUNK, self.span) + inside * self.size
+        return panel * self.panel_bytes + swizzle(flat, self.span)
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.size} dim{self.dim} span{self.span}"
+
+
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) span(\d+)")
+
+
+def parse_shared(text: str) -> SharedLayout:
+    """The layout that `str` wrote. Raises ValueError for other text."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not a layout of shared memory: {text!r}")
+    return SharedLayout(*map(int, match.groups()))
+
+
+def swizzle(offset: int, span: int) -> int:
+    """The byte that takes the place of `offset`: chunk bits exchanged with line bits."""
+    if span == 0:
+        return offset
+    mask = span // CHUNK - 1
+    return offset ^ ((offset >> 7 & mask) << 4)
+
+
+def widest_span(length: int, size: int) -> int:
+    """The widest swizzle whose panels tile a contiguous extent; 0 when none does."""
+    for span in (128, 64, 32):
+        if length * size % span == 0:
+            return span
+    return 0
+
+
+def k_offset(layout: SharedLayout, k_dim: int, k: int, per_instruction: int) -> int:
+    """Byte offset of the operand at k (a multiple of what one instruction takes)."""
+    if layout.dim == k_dim:
+        panel, inside = divmod(k, layout.width)
+        return panel * layout.panel_bytes + inside * layout.size
+    return k // 8 * 8 * max(CHUNK, layout.span)
+
+
+def mn_offset(layout: SharedLayout, k_dim: int, mn: int) -> int:
+    """Byte offset of the operand at row (of A) or column (of B) `mn`, a multiple of 8 or a panel."""
+    if layout.dim == k_dim:
+        return mn * layout.span
+    return mn // layout.width * layout.panel_bytes
+
+
+def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
+    """The descriptor of `wgmma` without its address (swizzled layouts only)."""
+    code = {128: 1, 64: 2, 32: 3}[layout.span]
+    group = 8 * layout.span
+    leading = 16 if layout.dim == k_dim else layout.panel_bytes
+    return code << 62 | (group >> 4) << 32 | (leading >> 4) << 16

@@ -1,0 +1,335 @@
+"""`pipeline-loads`: fetch the operands of later iterations while tensor cores work on this one.
+
+A loop that copies operands to shared memory, waits, and multiplies, becomes one that keeps several
+stages of each buffer: iteration i multiplies stage i and starts the copies of iteration i + D. Two
+things overlap: copies under way (`num_stages - 1` iterations ahead) and, where one more stage fits
+into shared memory, one multiplication that the next iteration does not wait for (it costs a stage,
+since its operands are still read).
+
+    for i:                               copies of iterations 0 … D-1
+      copy -> buffer                     for i:
+      commit, wait 0, barrier    ->        wait D-1 groups, barrier
+      multiply, wait 0, barrier            copies of iteration i+D -> stage (i+D) % S, commit
+                                           multiply stage i % S, wait for the one before
+                                         wait 0
+
+Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
+have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
+are inactive. Loops whose addresses depend on memory or on tiles stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of, insert_before, start_of
+from tilewright.passes.analysis.effects import erase_dead, is_pure
+from tilewright.passes.base import Pass
+
+STAGES = "gpu.stages"
+
+
+@dataclass(frozen=True)
+class PipelineLoads(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "pipeline-loads"
+    requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
+    lag: int = 1
+    """Multiplications that an iteration leaves under way (0 or 1)."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                stages = stages_of(function)
+                for op in list(function.walk()):
+                    if isinstance(op, scf.ForOp) and stages > 1:
+                        found = _find(op)
+                        if found is not None:
+                            _Pipeliner(op, found, stages, self.lag, target).run()
+                erase_dead(function.body.block)
+
+
+def stages_of(function: FuncOp) -> int:
+    """`num_stages` (the attribute `gpu.stages`; 3 without it)."""
+    given = function.attributes.get(STAGES)
+    return given.value.data if isinstance(given, IntegerAttr) else 3
+
+
+@dataclass
+class _Pattern:
+    """What `promote-shared` left in a loop's body."""
+
+    copies: list[gpu.CopyOp]
+    commit: gpu.CommitOp
+    wait: gpu.WaitOp
+    multiply: gpu.WgmmaOp
+    done: gpu.WgmmaWaitOp
+    last_barrier: gpu.BarrierOp
+
+
+def _find(loop: scf.ForOp) -> _Pattern | None:
+    """The one multiplication of a loop, both of whose operands are copied for it."""
+    ops = list(loop.body.block.ops)
+    by_kind = {
+        kind: [op for op in ops if isinstance(op, kind)]
+        for kind in (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp)
+    }
+    one_each = all(len(found) == 1 for kind, found in by_kind.items() if kind is not gpu.CopyOp)
+    if not one_each or len(by_kind[gpu.CopyOp]) != 2:
+        return None
+    done: Any = by_kind[gpu.WgmmaWaitOp][0]
+    barrier = done.next_op
+    if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
+        return None
+    copies: Any = by_kind[gpu.CopyOp]
+    return _Pattern(
+        copies,
+        by_kind[gpu.CommitOp][0],  # type: ignore[arg-type]
+        by_kind[gpu.WaitOp][0],  # type: ignore[arg-type]
+        by_kind[gpu.WgmmaOp][0],  # type: ignore[arg-type]
+        done,
+        barrier,
+    )
+
+
+def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether the sums are used by nothing but the next iteration's multiplication."""
+    end = end_of(loop.body.block)
+    if [use.operation for use in value.uses] != [end]:
+        return False
+    position = list(end.operands).index(value)
+    arg = loop.body.block.args[position + 1]
+    return all(isinstance(use.operation, gpu.WgmmaOp) for use in arg.uses)
+
+
+class _Pipeliner:
+    def __init__(
+        self, loop: scf.ForOp, pattern: _Pattern, stages: int, lag: int, target: Any
+    ) -> None:
+        self.loop, self.pattern = loop, pattern
+        self.body = loop.body.block
+        bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
+        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+        fits = max(1, (limit - 2048) // bytes_)
+        self.lag = lag if fits >= stages + lag else 0
+        self.stages = min(stages + self.lag, fits)
+        self.ahead = self.stages - 1 - self.lag
+
+    def run(self) -> None:
+        if self.ahead < 1:
+            return
+        sliced = self._slice()
+        if sliced is None:
+            return
+        self.ops, self.carried = sliced
+        for copy in self.pattern.copies:
+            _widen(copy.buffer, self.stages)
+        first = self._prologue()
+        self._rebuild(first)
+
+    # ---- what the copies need --------------------------------------------------------------------
+
+    def _slice(self) -> tuple[list[Operation], list[BlockArgument]] | None:
+        """Operations of the body, and carried scalars, that the copies' operands are made of."""
+        needed: set[Operation] = set()
+        carried: list[BlockArgument] = []
+        end = end_of(self.body)
+        pending = [v for c in self.pattern.copies for v in c.operands]
+        while pending:
+            value = pending.pop()
+            op = value.owner
+            if isinstance(op, Block):
+                if op is self.body and value.index > 0 and value not in carried:  # type: ignore[attr-defined]
+                    if tile.is_tile(value):
+                        return None
+                    carried.append(value)  # type: ignore[arg-type]
+                    pending.append(end.operands[value.index - 1])  # type: ignore[attr-defined]
+                continue
+            if op.parent is not self.body or op in needed:
+                continue
+            if not is_pure(op) or op.regions:
+                return None
+            needed.add(op)
+            pending.extend(op.operands)
+        return [op for op in self.body.ops if op in needed], carried
+
+    def _advance(
+        self, state: dict[SSAValue, SSAValue], before: Operation
+    ) -> dict[SSAValue, SSAValue]:
+        """Clone the slice with `state` (counter and carried scalars); the values it maps to."""
+        mapping = dict(state)
+        for op in self.ops:
+            copy = op.clone(mapping)
+            insert_before(copy, before)
+            mapping.update(zip(op.results, copy.results, strict=True))
+        return mapping
+
+    def _next(
+        self, mapping: dict[SSAValue, SSAValue], before: Operation
+    ) -> dict[SSAValue, SSAValue]:
+        """Counter and carried scalars one iteration later."""
+        end = end_of(self.body)
+        counter = self.body.args[0]
+        step = arith.AddiOp(mapping[counter], self.loop.step)
+        insert_before(step, before)
+        state: dict[SSAValue, SSAValue] = {counter: step.result}
+        for arg in self.carried:
+            value = end.operands[arg.index - 1]
+            state[arg] = mapping.get(value, value)
+        return state
+
+    def _copy(
+        self,
+        copy: gpu.CopyOp,
+        mapping: dict[SSAValue, SSAValue],
+        slot: SSAValue,
+        active: SSAValue,
+        before: Operation,
+    ) -> None:
+        new = copy.clone(mapping)
+        new.operands[len(new.operands) - 2] = slot
+        new.operands[len(new.operands) - 1] = active
+        insert_before(new, before)
+
+    # ---- before the loop -----------------------------------------------------------------------------
+
+    def _prologue(self) -> dict[SSAValue, SSAValue]:
+        """Copies of the first iterations; the state of the iteration after those."""
+        loop = self.loop
+        state: dict[SSAValue, SSAValue] = {self.body.args[0]: loop.lb}
+        state.update({arg: loop.iter_args[arg.index - 1] for arg in self.carried})
+        for stage in range(self.ahead):
+            mapping = self._advance(state, loop)
+            slot = _constant(stage, loop)
+            active = self._runs(state[self.body.args[0]], loop)
+            for copy in self.pattern.copies:
+                self._copy(copy, mapping, slot, active, loop)
+            insert_before(gpu.CommitOp.create(), loop)
+            state = self._next(mapping, loop)
+        return state
+
+    def _runs(self, counter: SSAValue, before: Operation) -> SSAValue:
+        """i1: the loop has an iteration with this counter."""
+        op = tile.CmpIOp.create(
+            operands=[counter, self.loop.ub],
+            result_types=[i1],
+            properties={"predicate": StringAttr("slt")},
+        )
+        insert_before(op, before)
+        return op.result
+
+    # ---- the loop -------------------------------------------------------------------------------------
+
+    def _rebuild(self, first: dict[SSAValue, SSAValue]) -> None:
+        """Carry the stages and the state of the copies; wait, copy ahead, multiply."""
+        loop, body, end = self.loop, self.body, end_of(self.body)
+        extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
+        take, put = _constant(0, loop), _constant(self.ahead % self.stages, loop)
+        inits = [*extra, take, put]
+        added = [body.insert_arg(v.type, len(body.args)) for v in inits]
+        counter, *scalars, take_arg, put_arg = added
+        state = {body.args[0]: counter, **dict(zip(self.carried, scalars, strict=True))}
+        pattern = self.pattern
+        self._order(pattern)
+        after = pattern.multiply
+        mapping = self._advance(state, after)
+        active = self._runs(counter, after)
+        for copy in pattern.copies:
+            self._copy(copy, mapping, put_arg, active, after)
+        insert_before(gpu.CommitOp.create(), after)
+        for op in (*pattern.copies, pattern.commit, pattern.last_barrier):
+            op.detach()
+            op.erase()
+        pattern.multiply.operands[1] = take_arg
+        pattern.multiply.operands[3] = take_arg
+        pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
+        pattern.wait.properties["pending"] = IntegerAttr(self.ahead - 1, i32)
+        following = self._next(mapping, end)
+        yields = [
+            *end.operands,
+            following[body.args[0]],
+            *(following[arg] for arg in self.carried),
+            self._next_stage(take_arg, end),
+            self._next_stage(put_arg, end),
+        ]
+        body.insert_op_before(scf.YieldOp.create(operands=yields), end)
+        end.detach()
+        end.erase()
+        self._replace_loop(inits)
+
+    def _order(self, pattern: _Pattern) -> None:
+        """Wait and barrier first in the body, so that all that follows may overlap."""
+        barrier = pattern.multiply.prev_op
+        while not isinstance(barrier, gpu.BarrierOp):
+            barrier = barrier.prev_op if barrier is not None else None
+        first = start_of(self.body)
+        for op in (pattern.wait, barrier):
+            op.detach()
+            insert_before(op, first)
+
+    def _next_stage(self, stage: SSAValue, before: Operation) -> SSAValue:
+        one, zero = _constant(1, before), _constant(0, before)
+        count = _constant(self.stages, before)
+        plus = arith.AddiOp(stage, one)
+        wraps = tile.CmpIOp.create(
+            operands=[plus.result, count],
+            result_types=[i1],
+            properties={"predicate": StringAttr("eq")},
+        )
+        pick = tile.SelectOp.create(
+            operands=[wraps.result, zero, plus.result], result_types=[stage.type]
+        )
+        for op in (plus, wraps, pick):
+            insert_before(op, before)
+        return pick.result
+
+    def _replace_loop(self, inits: list[SSAValue]) -> None:
+        loop = self.loop
+        region: Region = loop.detach_region(loop.body)
+        new = scf.ForOp.create(
+            operands=[loop.lb, loop.ub, loop.step, *loop.iter_args, *inits],
+            result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
+            regions=[region],
+            attributes=loop.attributes,
+            location=loop.location,
+        )
+        insert_before(new, loop)
+        position = self._sum_position(new)
+        for i, (old, result) in enumerate(zip(loop.results, new.results, strict=False)):
+            value: SSAValue = result
+            if i == position and self.lag:
+                wait = gpu.WgmmaWaitOp.create(
+                    operands=[result],
+                    properties={"pending": IntegerAttr(0, i32)},
+                    result_types=[result.type],
+                )
+                insert_before(wait, loop)
+                value = wait.result
+            value.name_hint = old.name_hint
+            old.replace_all_uses_with(value)
+        loop.detach()
+        loop.erase()
+
+    def _sum_position(self, loop: scf.ForOp) -> int:
+        end = end_of(loop.body.block)
+        return list(end.operands).index(self.pattern.done.result)
+
+
+def _constant(number: int, before: Operation) -> SSAValue:
+    op = arith.ConstantOp(IntegerAttr(number, i32))
+    insert_before(op, before)
+    return op.result
+
+
+def _widen(buffer: SSAValue, stages: int) -> None:
+    """Give a buffer that many stages."""
+    kind: Any = buffer.type
+    buffer._type = gpu.SharedType(kind.tile, kind.layout, IntAttr(stages))

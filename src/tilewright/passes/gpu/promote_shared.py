@@ -1,0 +1,193 @@
+"""`promote-shared`: operands of warp-group dots get buffers in shared memory.
+
+A `tile.dot` that `select-mma` gave to `wgmma` reads both operands from shared memory. An operand that
+is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at least 4
+bytes can be; any other is written there from registers.
+
+    Before:
+        func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
+          %d = tile.dot %a, %b, %c, "ieee" {gpu.mma = "wgmma.k16.f16"} : tensor<64x16xf16, "64x16 r[] l[] w[]">, tensor<16x16xf16, "16x16 r[] l[] w[]">, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
+          func.return
+        }
+    After:
+        func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
+          %0 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
+          %1 = arith.constant 0 : i32
+          gpu.local_store %a, %0[%1] : tensor<64x16xf16, "64x16 r[] l[] w[]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
+          %2 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %3 = arith.constant 0 : i32
+          gpu.local_store %b, %2[%3] : tensor<16x16xf16, "16x16 r[] l[] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.barrier
+          %4 = gpu.wgmma "wgmma.k16.f16" %0[%1], %2[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
+          %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
+          gpu.barrier
+          func.return
+        }
+
+Relies on `assign-layouts`. Guarantees: no `wgmma` dot is left as `tile.dot`; buffers are read only
+between barriers. `pipeline-loads` moves copies ahead afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts.shared import SharedLayout, widest_span
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
+
+SMALLEST_COPY = 4
+"""Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
+
+
+@dataclass(frozen=True)
+class PromoteShared(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "promote-shared"
+    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                known = Divisibility()
+                for op in list(function.walk()):
+                    if isinstance(op, tile.DotOp) and is_wgmma(op):
+                        _promote(op, function, known)
+
+
+def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
+    loads = [_copyable(v, op, known) for v in (op.lhs, op.rhs)]
+    places = [
+        _operand(value, load, op, function)
+        for value, load in zip((op.lhs, op.rhs), loads, strict=True)
+    ]
+    if any(load is not None for load in loads):
+        insert_before(gpu.CommitOp.create(), op)
+        insert_before(_wait(0), op)
+    insert_before(gpu.BarrierOp.create(location=op.location), op)
+    (a, a_slot), (b, b_slot) = places
+    multiply = gpu.WgmmaOp.create(
+        operands=[a, a_slot, b, b_slot, op.acc],
+        properties={"instruction": StringAttr(instruction_of(op))},
+        result_types=[op.result.type],
+        location=op.location,
+    )
+    done = gpu.WgmmaWaitOp.create(
+        operands=[multiply.result],
+        properties={"pending": IntegerAttr(0, i32)},
+        result_types=[op.result.type],
+        location=op.location,
+    )
+    insert_before(multiply, op)
+    insert_before(done, op)
+    insert_before(gpu.BarrierOp.create(location=op.location), op)
+    done.result.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(done.result)
+    op.detach()
+    op.erase()
+    for load in loads:
+        if load is not None:
+            load.detach()
+            load.erase()
+
+
+def _wait(pending: int) -> Operation:
+    return gpu.WaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
+
+
+def _copyable(value: SSAValue, op: tile.DotOp, known: Divisibility) -> tile.LoadViewOp | None:
+    """The load of an operand, when it can be an asynchronous copy next to the dot."""
+    load = value.owner
+    if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
+        return None
+    alone = len(list(value.uses)) == 1
+    zero = load.other is None or uniform_constant(load.other) == 0
+    dim = contiguous_dim(load)
+    if not (alone and zero) or load.mask is not None or load.indices or dim is None:
+        return None
+    if _writes_between(load, op):
+        return None
+    size = tile.element_bytes(tile.element_of(value))
+    return load if run_length(load, known) * size >= SMALLEST_COPY else None
+
+
+def _writes_between(first: Operation, last: Operation) -> bool:
+    current = first.next_op
+    while current is not None and current is not last:
+        if current.regions or isinstance(
+            current, tile.StoreOp | tile.StoreViewOp | tile.AtomicRMWOp | tile.AtomicCASOp
+        ):
+            return True
+        current = current.next_op
+    return False
+
+
+def _operand(
+    value: SSAValue, load: tile.LoadViewOp | None, op: tile.DotOp, function: FuncOp
+) -> tuple[SSAValue, SSAValue]:
+    """A buffer that holds `value` before the dot, and its stage."""
+    dim = (contiguous_dim(load) if load is not None else None) or 0
+    if load is None:
+        layout = gpu.layout_of(value)
+        units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
+        dim = units[0].index(1) if units else 1
+    buffer = allocate(value, dim, 1, function)
+    slot = arith.ConstantOp(IntegerAttr(0, i32))
+    insert_before(slot, op)
+    if load is None:
+        store = gpu.LocalStoreOp.create(operands=[value, buffer, slot.result], location=op.location)
+        insert_before(store, op)
+        return buffer, slot.result
+    active = arith.ConstantOp(IntegerAttr(1, i1))
+    insert_before(active, op)
+    insert_before(copy_of(load, buffer, slot.result, active.result), op)
+    return buffer, slot.result
+
+
+def allocate(value: SSAValue, dim: int, stages: int, function: FuncOp) -> SSAValue:
+    """A buffer for tiles like `value`, contiguous along `dim`."""
+    rows, columns = tile.shape_of(value)
+    element = tile.element_of(value)
+    size = tile.element_bytes(element)
+    span = widest_span(rows if dim == 0 else columns, size)
+    layout = SharedLayout(rows, columns, size, dim, span)
+    kind = gpu.SharedType(
+        TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(stages)
+    )
+    alloc = gpu.AllocOp.create(result_types=[kind])
+    insert_before(alloc, start_of(function.body.block))
+    return alloc.result
+
+
+def copy_of(
+    load: tile.LoadViewOp, buffer: SSAValue, slot: SSAValue, active: SSAValue
+) -> gpu.CopyOp:
+    """A load's access as a copy."""
+    from xdsl.dialects.builtin import DenseArrayBase
+
+    counts = [1, len(load.strides), len(load.starts), len(load.sizes), len(load.limits), 1, 1, 1]
+    layout = gpu.layout_of(load.result)
+    return gpu.CopyOp.create(
+        operands=[
+            load.base, *load.strides, *load.starts, *load.sizes, *load.limits, buffer, slot, active,
+        ],
+        properties={
+            "kinds": load.kinds,
+            "limited": load.limited,
+            "layout": StringAttr(str(layout)),
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, counts),
+        },
+        location=load.location,
+    )  # fmt: skip
