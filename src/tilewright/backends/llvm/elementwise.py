@@ -121,9 +121,10 @@ def _is_safe_divisor(value: Any) -> bool:
     """Whether a divisor is a constant that neither traps nor overflows."""
     if not isinstance(value, ir.Constant):
         return False
-    parts = value.constant if isinstance(value.constant, (list, tuple)) else [value.constant]
+    parts = value.constant if isinstance(value.constant, (list, tuple)) else [value]
+    numbers = [getattr(p, "constant", p) for p in parts]  # the lanes of a vector are constants
     ones = (1 << getattr(value.type, "element", value.type).width) - 1
-    return all(isinstance(p, int) and p & ones not in (0, ones) for p in parts)
+    return all(isinstance(n, int) and n & ones not in (0, ones) for n in numbers)
 
 
 def _divide(op: _Op) -> Any:
