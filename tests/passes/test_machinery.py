@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.errors import PassError
@@ -58,6 +58,7 @@ def knobs(monkeypatch):
     monkeypatch.setattr(registry, "lookup", lambda name: extra.get(name) or known(name))
 
 
+SHARED = shared_passes()  # imports the passes: not inside a strategy, which is timed
 options = st.builds(
     Knobs,
     flag=st.booleans(),
@@ -69,7 +70,8 @@ options = st.builds(
 )
 
 
-@given(st.lists(options | st.sampled_from(shared_passes()), max_size=4))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(options | st.sampled_from(SHARED), max_size=4))
 def test_pipeline_text_round_trip(passes):
     known = registry.lookup
     registry.lookup = lambda name: Knobs if name == "knobs" else known(name)

@@ -35,6 +35,8 @@ def doctor() -> bool:
         ("cache", _cache), ("settings", _settings), ("a kernel", _kernel),
     ):  # fmt: skip
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        table.add_column()
+        table.add_column(overflow="fold")  # long paths are worth more whole
         for what, answer, good in _guarded(facts):
             well = well and good
             table.add_row(what, Text(answer, style="" if good else "red"))
