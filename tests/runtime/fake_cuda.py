@@ -20,6 +20,7 @@ class FakeCuda:
 
     def __init__(self, devices=2):
         self.devices = devices
+        self.allocated, self.copies = 0, []
         self.calls, self.launches, self.fail = [], [], {}
         self.slots = 0
         self.stack = [0]
@@ -160,7 +161,11 @@ class FakeCuda:
         _store(c_void_p, out, ctypes.addressof(self._memory[-1]))
 
     def _cuMemAlloc_v2(self, out, size):
-        _store(c_void_p, out, 0x7F00000000)
+        self.allocated += 1
+        _store(c_void_p, out, 0x7F00000000 + (self.allocated << 20))
+
+    def _cuMemcpyAsync(self, to, source, size, stream):
+        self.copies.append((to, source, size))
 
     def _cuEventCreate(self, out, flags):
         _store(c_void_p, out, 0xE000 + len(self.calls))

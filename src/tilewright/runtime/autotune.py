@@ -20,7 +20,7 @@ from tilewright.runtime.heuristics import parameter_defaults
 from tilewright.runtime.interface import KernelInterface, innermost
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.tuning import Tuner, TuningTask
-from tilewright.runtime.tuning_config import Config, effective_options
+from tilewright.runtime.tuning_config import Config, effective_options, target_family
 
 Hook = Callable[..., Any]
 _Choice = tuple[Config, dict[str, Any]]
@@ -163,6 +163,7 @@ class Autotuner(KernelInterface):
             key = (
                 *values,
                 *[getattr(value, "dtype", None) for value in args],
+                *[getattr(value, "is_cuda", value.__class__) for value in args],
                 *[(n, getattr(v, "dtype", n in self.keys and v)) for n, v in kwargs.items()],
             )
             hash(key)
@@ -185,7 +186,7 @@ class Autotuner(KernelInterface):
         return {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
 
     def tuning_key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        """Values of the key arguments, then the dtypes of all arrays."""
+        """Values of the key arguments, the dtypes of all arrays, and the target if it is a GPU."""
         named = self._named(args, kwargs)
         values = [named[name] if name in named else self._defaults.get(name) for name in self.keys]
         key = [
@@ -196,7 +197,8 @@ class Autotuner(KernelInterface):
         key += [
             str(value.dtype) for value in found if value is not None and hasattr(value, "dtype")
         ]
-        return tuple(key)
+        family = target_family(found)
+        return tuple(key if family == "cpu" else [*key, family])
 
     def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> _Choice:
         self.nargs = dict(zip(self.arg_names, args, strict=False))
@@ -275,7 +277,7 @@ class Autotuner(KernelInterface):
             warmup_ms=self.num_warmups,
             rep_ms=self.num_reps,
         )
-        tuner = Tuner(task, effective_options(innermost(self), args))
+        tuner = Tuner(task, effective_options(innermost(self), list(task.named.values())))
         chosen = tuner.choose(configs)
         self.configs_timings, self.failures = tuner.timings, tuner.failures
         self.bench_time = time.perf_counter() - start

@@ -109,7 +109,7 @@ def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
     return ("fp64" if argument.type == "fp64" else "fp32"), value
 
 
-def _stream_library() -> str:
+def stream_library() -> str:
     """Whose current stream to launch on where no array says it."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     started = getattr(cuda, "is_initialized", None)
@@ -298,7 +298,7 @@ class CompiledKernel:
             from tilewright.runtime.drivers.cuda import driver
 
             named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
-            place = place_of(named) or Place(driver().current_device(), _stream_library())
+            place = place_of(named) or Place(driver().current_device(), stream_library())
             call = self.launcher(kinds, place.device)
             result = call(tuple(grid), place.stream(), *plain)
         if result is not None:

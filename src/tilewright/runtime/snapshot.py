@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.runtime.devices import device_of
+
 #: allocations up to this size are kept whole even if the array is a small view of them
 _WHOLE_ALLOCATION_BYTES = 64 << 20
 
@@ -26,7 +28,7 @@ class MemoryRange:
     size: int
 
 
-def _element_range(
+def element_range(
     address: int, shape: Iterable[int], strides: Iterable[int], item: int
 ) -> MemoryRange:
     """From the lowest to the highest byte of an array; `strides` in bytes, `item` bytes an element."""
@@ -40,18 +42,18 @@ def _element_range(
 
 
 def _numpy_range(array: Any) -> MemoryRange:
-    own = _element_range(array.ctypes.data, array.shape, array.strides, array.itemsize)
+    own = element_range(array.ctypes.data, array.shape, array.strides, array.itemsize)
     root = array
     while type(root.base) is type(array):
         root = root.base
-    whole = _element_range(root.ctypes.data, root.shape, root.strides, root.itemsize)
+    whole = element_range(root.ctypes.data, root.shape, root.strides, root.itemsize)
     covers = whole.start <= own.start and own.start + own.size <= whole.start + whole.size
     return whole if covers and whole.size <= max(2 * own.size, _WHOLE_ALLOCATION_BYTES) else own
 
 
-def _torch_range(tensor: Any) -> MemoryRange:
+def torch_range(tensor: Any) -> MemoryRange:
     item = tensor.element_size()
-    own = _element_range(tensor.data_ptr(), tensor.shape, [s * item for s in tensor.stride()], item)
+    own = element_range(tensor.data_ptr(), tensor.shape, [s * item for s in tensor.stride()], item)
     storage = tensor.untyped_storage()
     whole = MemoryRange(storage.data_ptr(), storage.nbytes())
     return whole if whole.size <= max(2 * own.size, _WHOLE_ALLOCATION_BYTES) else own
@@ -63,10 +65,12 @@ def memory_range(value: Any) -> MemoryRange | None:
     Understands NumPy arrays, torch CPU tensors (and subclasses, parameters) and writable objects
     with `__dlpack__` on the CPU.
     """
+    if device_of(value) is not None:
+        return None
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     tensor_type = getattr(torch, "Tensor", None)
     if isinstance(tensor_type, type) and isinstance(value, tensor_type):
-        return _torch_range(value.detach()) if value.device.type == "cpu" else None
+        return torch_range(value.detach()) if value.device.type == "cpu" else None
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _numpy_range(value) if value.flags.writeable else None
     if hasattr(value, "base") and hasattr(value, "data_ptr"):  # a TensorWrapper
@@ -83,10 +87,10 @@ def _dlpack_range(value: Any) -> MemoryRange | None:
         view = numpy.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError, AttributeError):
         return None
-    return _element_range(view.ctypes.data, view.shape, view.strides, view.itemsize)
+    return element_range(view.ctypes.data, view.shape, view.strides, view.itemsize)
 
 
-def _merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
+def merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
     """The same bytes without overlaps (in-place kernels get one array twice)."""
     merged: list[MemoryRange] = []
     for part in sorted(ranges, key=lambda r: (r.start, -r.size)):
@@ -111,7 +115,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 class Snapshot:
     """A copy of the memory behind some arguments; `restore()` writes it back, any number of times.
 
-    torch tensors on an accelerator are cloned by torch.
+    Memory of GPUs is kept on the GPU (`gpu_snapshot`).
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
@@ -119,27 +123,24 @@ class Snapshot:
         found = [memory_range(value) for value in values]
         self._host = [
             (part, ctypes.string_at(part.start, part.size))
-            for part in _merged([part for part in found if part is not None and part.size])
+            for part in merged([part for part in found if part is not None and part.size])
         ]
-        torch = sys.modules.get("torch")
-        tensor_type = getattr(torch, "Tensor", ())
-        self._device = [
-            (value, value.detach().clone())
-            for value in values
-            if isinstance(tensor_type, type)
-            and isinstance(value, tensor_type)
-            and value.device.type != "cpu"
-        ]
+        on_gpu = [value for value in values if device_of(value) is not None]
+        self._device: list[Any] = []
+        if on_gpu:
+            from tilewright.runtime.gpu_snapshot import gpu_copies
+
+            self._device = gpu_copies(on_gpu)
 
     @property
     def nbytes(self) -> int:
         """Bytes copied by each `restore()`."""
-        device = sum(copy.numel() * copy.element_size() for _, copy in self._device)
+        device = sum(copy.size for copy in self._device)
         return sum(part.size for part, _ in self._host) + device
 
     def restore(self) -> None:
         """Write the kept bytes back."""
         for part, kept in self._host:
             ctypes.memmove(part.start, kept, part.size)
-        for value, copy in self._device:
-            value.detach().copy_(copy)
+        for copy in self._device:
+            copy.restore()

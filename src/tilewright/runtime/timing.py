@@ -1,13 +1,13 @@
 """Measure how long a call takes, in milliseconds (`testing.do_bench` is this function).
 
 Sources: the argument names and the meaning of the results are those of `triton.testing.do_bench`;
-the clock is `time.perf_counter_ns`, because a CPU kernel has finished when its launch returns.
+the clock is `time.perf_counter_ns`, because a CPU kernel has finished when its launch returns. In a
+process that uses a GPU, CUDA events are (`gpu_timing`).
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,13 +27,13 @@ def do_bench(
     *,
     setup: Callable[[], Any] | None = None,
     teardown: Callable[[], Any] | None = None,
-    flush_cache: bool = False,
+    flush_cache: bool | None = None,
     give_up_above: float | None = None,
 ) -> Any:
     """Time `fn()` and return milliseconds.
 
     Args:
-        fn: what to time, called without arguments. On an accelerator torch's stream is waited for.
+        fn: what to time, called without arguments.
         warmup: milliseconds of unmeasured calls, after a first one that compiles.
         rep: milliseconds of measured calls; there is always at least one.
         grad_to_none: torch tensors whose `.grad` is dropped before each call.
@@ -41,7 +41,8 @@ def do_bench(
             number for one quantile) and `return_mode` is not used.
         return_mode: "mean", "median", "min", "max", or "all" (a list of every measurement).
         setup, teardown: called before and after every run, outside the measured time.
-        flush_cache: evict the CPU's caches before each measured run.
+        flush_cache: evict the CPU's caches, or the GPU's L2, before each measured run; without a
+            choice it is done on a GPU and not on a CPU.
         give_up_above: milliseconds; a first estimate above it is the result (autotuning's cut).
 
     Raises:
@@ -52,7 +53,15 @@ def do_bench(
     if quantiles is not None and not all(0 <= q <= 1 for q in quantiles):
         raise ValueError(f"quantiles={list(quantiles)!r}: each must lie between 0 and 1")
 
-    measure = _measurer(fn, setup, teardown, grad_to_none, flush_cache)
+    from tilewright.runtime.gpu_timing import gpu_timer
+
+    timer = gpu_timer()
+    if timer is not None:
+        times = _on_gpu(
+            timer, fn, warmup, rep, grad_to_none, setup, teardown, flush_cache, give_up_above
+        )
+        return summarize(times, quantiles, return_mode)
+    measure = _measurer(fn, setup, teardown, grad_to_none, bool(flush_cache))
     measure()
     estimate = measure()
     if give_up_above is None or estimate <= give_up_above:
@@ -64,6 +73,42 @@ def do_bench(
     else:
         times = [estimate]
     return summarize(times, quantiles, return_mode)
+
+
+def _on_gpu(
+    timer: Any,
+    fn: Callable[[], Any],
+    warmup: float,
+    rep: float,
+    grad_to_none: Sequence[Any] | None,
+    setup: Callable[[], Any] | None,
+    teardown: Callable[[], Any] | None,
+    flush_cache: bool | None,
+    give_up_above: float | None,
+) -> list[float]:
+    """The measurements of `do_bench` where a GPU is in use."""
+    from tilewright.runtime.gpu_timing import GpuMeasurement
+
+    def before() -> None:
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        if setup is not None:
+            setup()
+
+    def after() -> None:
+        if teardown is not None:
+            teardown()
+
+    try:
+        measurement = GpuMeasurement(timer, fn, before, after, flush_cache is not False)
+        estimate = measurement.first()
+        if give_up_above is not None and estimate > give_up_above:
+            return [estimate]
+        if warmup > estimate:
+            measurement.runs(_runs(warmup, estimate))
+        return measurement.runs(_runs(rep, estimate))
+    finally:
+        timer.close()
 
 
 def _runs(budget_ms: float, estimate_ms: float) -> int:
@@ -79,7 +124,6 @@ def _measurer(
 ) -> Callable[[], float]:
     """A function that runs `fn` once and gives its milliseconds."""
     clock = time.perf_counter_ns
-    wait = _device_wait()
     flush = _cache_flusher() if flush_cache else None
 
     def measure() -> float:
@@ -89,27 +133,14 @@ def _measurer(
             setup()
         if flush is not None:
             flush()
-        if wait is not None:
-            wait()
         start = clock()
         fn()
-        if wait is not None:
-            wait()
         elapsed = (clock() - start) * 1e-6
         if teardown is not None:
             teardown()
         return elapsed
 
     return measure
-
-
-def _device_wait() -> Callable[[], Any] | None:
-    """torch's device synchronisation when the caller uses an accelerator through torch."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is not None and hasattr(cuda, "is_initialized") and cuda.is_initialized():
-        return cuda.synchronize
-    return None
 
 
 def _cache_flusher() -> Callable[[], Any]:

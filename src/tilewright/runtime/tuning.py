@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,8 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
+from tilewright.runtime.devices import device_of
+from tilewright.runtime.drivers.kernels import cores
 from tilewright.runtime.interface import innermost
 from tilewright.runtime.snapshot import Snapshot
 from tilewright.runtime.timing import do_bench
@@ -140,12 +142,10 @@ class Tuner:
         """The configurations that compile, and the arguments that any of them may write."""
         working, written = [], dict.fromkeys([*self.task.reset_to_zero, *self.task.restore_value])
         errors: list[Exception] = []
-        for config in configs:
-            try:
-                compiled = self.task.launch(config, warmup=True)
-            except _SKIPPED as error:
-                errors.append(error)
-                self.failures[config] = _first_line(error)
+        for config, compiled in zip(configs, self._compiled(configs), strict=True):
+            if isinstance(compiled, Exception):
+                errors.append(compiled)
+                self.failures[config] = _first_line(compiled)
                 advance()
                 continue
             working.append(config)
@@ -154,6 +154,29 @@ class Tuner:
         if errors and not working and len({_first_line(error) for error in errors}) == 1:
             raise errors[0]
         return working, list(written)
+
+    def _compiled(self, configs: Sequence[Config]) -> Iterator[Any]:
+        """What each configuration compiles to, or the error that keeps it out; those that ask for
+        more than the target has are left out here. On a GPU several compile at a time.
+        """
+
+        def compile_one(config: Config) -> Any:
+            try:
+                compiled = self.task.launch(config, warmup=True)
+                if hasattr(compiled, "check_fits"):
+                    compiled.check_fits()
+            except _SKIPPED as error:
+                return error
+            return compiled
+
+        # on a CPU compiling is Python and LLVM under one lock; for a GPU the assembler is a process
+        if len(configs) < 2 or target_family(self.task.named.values()) == "cpu":
+            yield from map(compile_one, configs)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(len(configs), cores()), "tilewright-compile") as pool:
+            yield from pool.map(compile_one, configs)
 
     def _written(self, compiled: Any) -> list[str]:
         """Names of pointer arguments that a compiled kernel may write (all when it cannot say)."""
@@ -243,7 +266,7 @@ class Tuner:
             {
                 "kernel": str(source),
                 "compiler": compiler_text(),
-                "target": target_text(task.args),
+                "target": target_text(list(task.named.values())),
                 "threads": str(now.num_threads or "all"),
                 "disabled": ",".join(now.disabled_passes),
                 "key": repr(task.key),
@@ -260,6 +283,13 @@ def _plain(task: TuningTask) -> dict[str, Any]:
 def target_text(args: Sequence[Any]) -> str:
     """The target's cache key for launches with these arguments."""
     family = target_family(args)
+    for value in args:
+        index = device_of(value)
+        if index is not None:
+            from tilewright.runtime.drivers.cuda import driver
+
+            gpu = driver().device(index)
+            return f"{gpu.target.key} {gpu.name} {gpu.multiprocessors} driver {driver().version}"
     try:
         from tilewright.backends import registry
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tilewright.runtime.devices import device_of
+
 #: options of `Config` that are not meta-parameters, with their defaults
 _OPTIONS: dict[str, Any] = {
     "num_warps": 4, "num_ctas": 1, "num_stages": 3, "maxnreg": None, "ir_override": None,
@@ -103,7 +105,6 @@ def effective_options(
 def target_family(args: Iterable[Any]) -> str:
     """ "cpu" unless an array among `args` lives on an accelerator ("nvidia")."""
     for value in args:
-        device = getattr(value, "device", None)
-        if getattr(device, "type", None) == "cuda" or hasattr(value, "__cuda_array_interface__"):
+        if device_of(value) is not None:
             return "nvidia"
     return "cpu"

@@ -313,6 +313,11 @@ class CudaDriver:
 
     # ---- errors ------------------------------------------------------------------------------------
 
+    @property
+    def launches(self) -> int:
+        """How many launches there have been (0 where the portable launcher does them)."""
+        return 0 if self._state is None else self._state[5]
+
     def recent_kernels(self) -> list[str]:
         """Names of the kernels launched last, the latest first."""
         if self._state is None:

@@ -1,0 +1,107 @@
+"""Keep and bring back GPU memory that kernels under tuning write (`snapshot` for what is on a GPU)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from tilewright.errors import UnsupportedTarget
+from tilewright.runtime.devices import Place, device_of, gpu_address
+from tilewright.runtime.drivers.cuda_api import CudaError
+
+
+class GpuCopy:
+    """A copy of one range of a device's memory, on the device if there is room, else on the host."""
+
+    def __init__(self, place: Place, start: int, size: int) -> None:
+        from tilewright.runtime.drivers.cuda import driver
+
+        self.place, self.start, self.size = place, start, size
+        self._native = driver()
+        self._owned = 0
+        self._held: Any = None
+        self._kept = self._allocate()
+        self._copy(self._kept, start)
+
+    def _allocate(self) -> int:
+        """From torch where it manages the memory, else from the driver, else on the host."""
+        torch: Any = sys.modules.get("torch")
+        if self.place.library == "torch" and hasattr(torch, "empty"):
+            with contextlib.suppress(RuntimeError):  # out of memory
+                device = f"cuda:{self.place.device}"
+                self._held = torch.empty(self.size, dtype=torch.uint8, device=device)
+                return self._held.data_ptr()
+        with contextlib.suppress(CudaError):
+            with self._native.in_context(self._native.device(self.place.device)):
+                self._owned = self._native.api.handle("cuMemAlloc_v2", self.size)
+            return self._owned
+        self._held = ctypes.create_string_buffer(self.size)
+        return ctypes.addressof(self._held)
+
+    def _copy(self, to: int, source: int) -> None:
+        with self._native.in_context(self._native.device(self.place.device)):
+            self._native.api.cuMemcpyAsync(to, source, self.size, self.place.stream())
+
+    def restore(self) -> None:
+        """Write the kept bytes back, on the current stream."""
+        self._copy(self.start, self._kept)
+
+    def __del__(self) -> None:
+        if getattr(self, "_owned", 0):
+            with contextlib.suppress(Exception):  # the context may be lost
+                self._native.synchronize(self.place.device)
+                with self._native.in_context(self._native.device(self.place.device)):
+                    self._native.api.cuMemFree_v2(self._owned)
+
+
+def gpu_ranges(values: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
+    """Device → (address, bytes) of the memory behind the arrays that are on one."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for value in values:
+        index = device_of(value)
+        if index is not None:
+            part = _range(value)
+            if part is not None and part[1]:
+                found.setdefault(index, []).append(part)
+    return found
+
+
+def _range(value: Any) -> tuple[int, int] | None:
+    """Where an array's memory is; None where it does not say its extent."""
+    from tilewright.runtime import snapshot
+
+    if hasattr(value, "untyped_storage"):
+        part = snapshot.torch_range(value.detach())
+    elif getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
+        return _range(value.base)
+    elif hasattr(value, "__cuda_array_interface__"):
+        facts = value.__cuda_array_interface__
+        shape, strides = facts.get("shape"), facts.get("strides")
+        if shape is None:
+            return None
+        item = int(facts["typestr"][2:])
+        if strides is None:
+            strides = [item] * len(shape)
+            for i in range(len(shape) - 2, -1, -1):
+                strides[i] = strides[i + 1] * shape[i + 1]
+        part = snapshot.element_range(gpu_address(value)[0], shape, strides, item)
+    else:
+        return None
+    return part.start, part.size
+
+
+def gpu_copies(values: Iterable[Any]) -> list[GpuCopy]:
+    """Copies of the GPU memory behind `values`; none without a driver."""
+    from tilewright.runtime.compiled import stream_library
+    from tilewright.runtime.snapshot import MemoryRange, merged
+
+    copies: list[GpuCopy] = []
+    with contextlib.suppress(UnsupportedTarget):
+        for index, parts in gpu_ranges(values).items():
+            place = Place(index, stream_library())
+            ranges = merged([MemoryRange(*p) for p in parts])
+            copies += [GpuCopy(place, part.start, part.size) for part in ranges]
+    return copies

@@ -1,0 +1,174 @@
+"""Timing and tuning of GPU launches on a libcuda that records."""
+
+import time
+
+import pytest
+from tests.runtime.test_gpu_launch import Tensor, add, fake
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.errors import AutotuneError, KernelFault, OutOfResources
+from tilewright.runtime.gpu_timing import GpuMeasurement, gpu_timer
+from tilewright.testing import do_bench
+
+assert fake
+
+
+def arrays():
+    return [Tensor(0x1000000 + 256 * i) for i in range(3)]
+
+
+def test_runs_are_queued_behind_a_flush_and_waited_for_once(fake):
+    timer = gpu_timer()
+    x, y, out = arrays()
+    add[(1,)](x, y, out, 1000, BLOCK=256)
+    run = GpuMeasurement(
+        timer, lambda: add[(1,)](x, y, out, 1000, BLOCK=256), lambda: None, lambda: None, True
+    )
+    fake.calls.clear()
+    assert run.runs(3) == [0.5] * 3
+    order = [
+        c
+        for c in fake.calls
+        if c in ("cuMemsetD32Async", "cuEventRecord", "cuLaunchKernel", "cuCtxSynchronize")
+    ]
+    assert order == ["cuMemsetD32Async", "cuEventRecord", "cuLaunchKernel", "cuEventRecord"] * 3 + [
+        "cuCtxSynchronize"
+    ]
+    timer.close()
+    assert fake.calls.count("cuEventDestroy_v2") == 6 and "cuMemFree_v2" in fake.calls
+
+
+def test_do_bench_uses_events(fake):
+    x, y, out = arrays()
+    assert do_bench(lambda: add[(1,)](x, y, out, 1000, BLOCK=256), rep=5) == 0.5
+    assert fake.calls.count("cuMemAlloc_v2") == fake.calls.count("cuMemFree_v2") == 1
+    assert do_bench(lambda: add[(1,)](x, y, out, 1000, BLOCK=256), rep=5, quantiles=[0.5, 0.2]) == [
+        0.5,
+        0.5,
+    ]
+
+
+def test_what_keeps_the_cpu_busy_is_timed_by_the_clock(fake):
+    timer = gpu_timer()
+    run = GpuMeasurement(timer, lambda: time.sleep(0.002), lambda: None, lambda: None, True)
+    assert 1.9 < run.first() < 50 and run.host_bound
+
+
+def test_a_kernel_that_fails_while_it_is_timed(fake):
+    x, y, out = arrays()
+    fake.fail["cuCtxSynchronize"] = 700
+    with pytest.raises(KernelFault, match="launched last: add"):
+        do_bench(lambda: add[(1,)](x, y, out, 1000, BLOCK=256), rep=5)
+
+
+def tuned(configs, **more):
+    @tw.autotune(configs=configs, key=["n"], **more)
+    @tw.jit
+    def scale(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n
+        x = tl.load(x_ptr + offsets, mask=mask)
+        tl.store(out_ptr + offsets, x * 2, mask=mask)
+
+    return scale
+
+
+def test_options_of_a_gpu_tell_configurations_apart(fake):
+    kernel = tuned([tw.Config({"BLOCK": 256}, num_warps=w) for w in (1, 2, 4)])
+    x, y, out = arrays()
+    kernel[lambda meta: (4,)](x, y, out, 1000)
+    assert len(kernel.configs_timings) == 3
+    assert {launch.block[0] for launch in fake.launches} == {32, 64, 128}
+    assert kernel.best_config.num_warps == 1  # equal times: the first of the list
+
+
+def test_results_are_kept_by_device_and_driver(fake, private_cache):
+    import json
+
+    kernel = tuned([tw.Config({"BLOCK": b}) for b in (128, 256)])
+    kernel[lambda meta: (4,)](*arrays(), 1000)
+    (record,) = (private_cache / "tuning").glob("*.json")
+    target = json.loads(record.read_text())["identity"]["target"]
+    assert "sm_90a" in target and "Fake H200 132 driver 13000" in target
+
+
+def test_configurations_that_do_not_fit_are_left_out(fake, monkeypatch):
+    from tilewright.runtime.compiled import CompiledKernel
+
+    def check_fits(self):
+        if self.options.num_warps > 2:
+            raise OutOfResources(300_000, 232_448, "shared memory")
+
+    monkeypatch.setattr(CompiledKernel, "check_fits", check_fits)
+    kernel = tuned([tw.Config({"BLOCK": 256}, num_warps=w) for w in (8, 2, 4, 1)])
+    kernel[lambda meta: (4,)](*arrays(), 1000)
+    assert kernel.best_config.num_warps == 2 and len(kernel.failures) == 2
+    assert {launch.block[0] for launch in fake.launches} == {32, 64}
+    none = tuned([tw.Config({"BLOCK": 256}, num_warps=w) for w in (8, 4)])
+    with pytest.raises((AutotuneError, OutOfResources), match="shared memory"):
+        none[lambda meta: (4,)](*arrays(), 1000)
+
+
+def test_what_fits(fake):
+    import dataclasses
+
+    compiled = add[(1,)](*arrays(), 1000, BLOCK=256)
+    compiled.check_fits()
+    plan = compiled.artifact.plan
+    for change, name in (
+        ({"shared_bytes": 300_000}, "shared memory"),
+        ({"threads": 1024, "registers": 65}, "registers"),
+    ):
+        altered = dataclasses.replace(plan, **change)
+        compiled.artifact = dataclasses.replace(compiled.artifact, plan=altered)
+        with pytest.raises(OutOfResources, match=name):
+            compiled.check_fits()
+
+
+def test_the_same_kernel_is_tuned_for_each_target(fake):
+    import numpy as np
+
+    kernel = tuned([tw.Config({"BLOCK": b}) for b in (128, 256)])
+    x = np.ones(1000, np.float32)
+    kernel[lambda meta: (8,)](x, x, x.copy(), 1000)
+    kernel[lambda meta: (8,)](*arrays(), 1000)
+    kernel[lambda meta: (8,)](*arrays(), 1000)
+    assert len(kernel.cache) == 2
+
+
+def test_gpu_memory_is_put_back(fake):
+    """Torch tensors with their whole storage, others by shape and strides; ranges are merged."""
+    from types import SimpleNamespace
+
+    from tests.runtime.test_gpu_launch import Interface
+
+    from tilewright.runtime.snapshot import Snapshot
+
+    class Stored(Tensor):
+        shape = (4,)
+
+        def stride(self):
+            return (1,)
+
+        def element_size(self):
+            return 4
+
+        def detach(self):
+            return self
+
+        def untyped_storage(self):
+            return SimpleNamespace(data_ptr=lambda: 0x1000000, nbytes=lambda: 4096)
+
+    Stored.__module__ = "torch"
+    other = Interface(0x1800000)
+    other.__cuda_array_interface__ |= {"shape": (3, 5), "strides": (40, 8)}
+    snapshot = Snapshot([Stored(0x1000100), Stored(0x1000200), other, 5])
+    kept = [(to, source, size) for to, source, size in fake.copies]
+    assert [(source, size) for _, source, size in kept] == [(0x1000000, 4096), (0x1800000, 116)]
+    assert snapshot.nbytes == 4096 + 116
+    fake.copies.clear()
+    snapshot.restore()
+    assert fake.copies == [(source, to, size) for to, source, size in kept]
+    del snapshot
+    assert fake.calls.count("cuMemFree_v2") == 2
