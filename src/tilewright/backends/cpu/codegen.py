@@ -21,7 +21,14 @@ from tilewright.backends.cpu.lower import memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
-from tilewright.backends.llvm.types import Builder, Value, constant, llvm_type
+from tilewright.backends.llvm.types import (
+    Builder,
+    Value,
+    constant,
+    llvm_type,
+    steps,
+    undefined,
+)
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
 
@@ -123,10 +130,9 @@ def splat(b: Builder, value: Value, lanes: int) -> Value:
     kind = ir.VectorType(value.type, lanes)
     if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
         return constant(kind, value.constant)
-    poison = ir.Constant(kind, ir.Undefined)
+    poison = undefined(kind)
     one = b.insert_element(poison, value, ir.Constant(I32, 0))
-    zeros = ir.Constant(ir.VectorType(I32, lanes), None)
-    return b.shuffle_vector(one, poison, zeros)
+    return b.shuffle_vector(one, poison, constant(ir.VectorType(I32, lanes), 0))
 
 
 def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
@@ -135,8 +141,7 @@ def _splat(gen: KernelCodegen, op: cpu.SplatOp) -> None:
 
 def _iota(gen: KernelCodegen, op: cpu.IotaOp) -> None:
     b, base, lanes = gen.builder, gen.get(op.base), cpu.lanes_of(op.result)
-    steps = ir.Constant(ir.VectorType(base.type, lanes), list(range(lanes)))
-    gen.set(op.result, b.add(splat(b, base, lanes), steps))
+    gen.set(op.result, b.add(splat(b, base, lanes), steps(base.type, lanes)))
 
 
 def _lane_mask(gen: KernelCodegen, op: cpu.LaneMaskOp) -> None:
@@ -149,8 +154,7 @@ def _lane_mask(gen: KernelCodegen, op: cpu.LaneMaskOp) -> None:
         b.icmp_signed(">", clamped, ir.Constant(I64, 0)), clamped, ir.Constant(I64, 0)
     )
     limit = splat(b, b.trunc(clamped, I32), lanes)
-    steps = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
-    gen.set(op.result, b.icmp_signed(">", limit, steps))
+    gen.set(op.result, b.icmp_signed(">", limit, steps(I32, lanes)))
 
 
 def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
@@ -160,11 +164,11 @@ def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
         gen.set(op.result, b.extract_element(source, ir.Constant(I32, start)))
         return
     picks = ir.Constant(ir.VectorType(I32, lanes), list(range(start, start + lanes)))
-    gen.set(op.result, b.shuffle_vector(source, ir.Constant(source.type, ir.Undefined), picks))
+    gen.set(op.result, b.shuffle_vector(source, undefined(source.type), picks))
 
 
 def _concat(gen: KernelCodegen, op: cpu.ConcatOp) -> None:
-    value: Value = ir.Constant(gen.type(op.result), ir.Undefined)
+    value: Value = undefined(gen.type(op.result))
     for i, part in enumerate(op.values):
         value = gen.builder.insert_element(value, gen.get(part), ir.Constant(I32, i))
     gen.set(op.result, value)

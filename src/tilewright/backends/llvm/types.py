@@ -6,6 +6,7 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -90,6 +91,18 @@ def constant(kind: ir.Type, value: float) -> ir.Constant:
     return _Splat(kind, value)
 
 
+class _Spelled(ir.Constant):
+    """A constant whose text is known; `constant` is what code that looks inside is to see."""
+
+    def __init__(self, kind: ir.Type, text: str, constant: object = None) -> None:
+        self.type = kind
+        self.constant = constant
+        self._text = text
+
+    def _get_reference(self) -> str:
+        return self._text
+
+
 class _Splat(ir.Constant):
     """A vector constant whose lanes are equal.
 
@@ -104,6 +117,23 @@ class _Splat(ir.Constant):
     def _get_reference(self) -> str:
         element = self.constant[0]
         return f"splat ({element.type} {element.get_reference()})"
+
+
+def undefined(kind: ir.Type) -> ir.Constant:
+    """A value of which nothing is known (llvmlite would spell it out lane by lane)."""
+    return _Spelled(kind, "undef", ir.Undefined)
+
+
+def zeros(kind: ir.Type) -> ir.Constant:
+    """All bits zero."""
+    return _Spelled(kind, "zeroinitializer")
+
+
+@functools.cache
+def steps(element: ir.Type, lanes: int) -> ir.Constant:
+    """0, 1, 2, … in the lanes of a vector of integers."""
+    text = ", ".join(f"{element} {i}" for i in range(lanes))
+    return _Spelled(ir.VectorType(element, lanes), f"<{text}>")
 
 
 def mangled(kind: ir.Type) -> str:

@@ -262,7 +262,8 @@ class _Lowering:
         """Emit a group's loops; with one lane when some value cannot be made for a chunk."""
         before = emit.block.last_op
         try:
-            shape = plan_shape(op, self.target, scalar=False)
+            # the ordered variant runs rarely: what counts is that it compiles fast
+            shape = plan_shape(op, self.target, scalar=False, small=compact)
             return self._versions(op, emit, shape, compact)
         except NeedsScalar:
             emit.rewind(before)

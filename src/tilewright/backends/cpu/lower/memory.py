@@ -10,7 +10,14 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tilewright.backends.cpu.lower.dot import emit_dot
 from tilewright.backends.llvm.elementwise import lower_elementwise
-from tilewright.backends.llvm.types import Value, constant, llvm_type, storage_type
+from tilewright.backends.llvm.types import (
+    Value,
+    constant,
+    llvm_type,
+    storage_type,
+    undefined,
+    zeros,
+)
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.dot_plan import DotPlan
 
@@ -43,7 +50,7 @@ def intrinsic(
 
 
 def zero_of(kind: ir.Type) -> Value:
-    return ir.Constant(kind, None)
+    return zeros(kind) if isinstance(kind, ir.VectorType) else ir.Constant(kind, None)
 
 
 def _stored(element: Attribute, lanes: int) -> ir.Type:
@@ -129,9 +136,9 @@ def _opaque_true(gen: KernelCodegen, kind: ir.VectorType) -> Value:
     """
     pointer = gen.function.args[0]
     bit = gen.builder.icmp_unsigned("!=", pointer, ir.Constant(pointer.type, None))
-    start = gen.builder.insert_element(ir.Constant(kind, ir.Undefined), bit, ir.Constant(I32, 0))
-    lanes = ir.Constant(ir.VectorType(I32, kind.count), None)
-    return gen.builder.shuffle_vector(start, ir.Constant(kind, ir.Undefined), lanes)
+    start = gen.builder.insert_element(undefined(kind), bit, ir.Constant(I32, 0))
+    lanes = constant(ir.VectorType(I32, kind.count), 0)
+    return gen.builder.shuffle_vector(start, undefined(kind), lanes)
 
 
 def _all_lanes(lanes: int) -> Value:

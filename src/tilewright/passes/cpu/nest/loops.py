@@ -36,8 +36,8 @@ class Shape:
     """The axis of the group's reductions or scans."""
 
 
-def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool) -> Shape:
-    """Choose the dimension that goes in chunks and the lanes of a chunk."""
+def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
+    """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
     members = list(group.body.block.ops)
     axis_ops = [op for op in members if isinstance(op, AXIS_OPS)]
@@ -54,7 +54,7 @@ def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool) -> Shape:
         return Shape(extents, dim, 1, axis)
     scores = _contiguity(members, extents)
     dim = max(candidates, key=lambda d: (scores[d], d))
-    limit = _lane_limit(group, members, target, dim)
+    limit = _lane_limit(group, members, target, dim, small)
     lanes = 1
     while lanes * 2 <= limit and extents[dim] % (lanes * 2) == 0:
         lanes *= 2
@@ -76,7 +76,9 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
     return scores
 
 
-def _lane_limit(group: cpu.GroupOp, members: list[Operation], target: Any, dim: int) -> int:
+def _lane_limit(
+    group: cpu.GroupOp, members: list[Operation], target: Any, dim: int, small: bool
+) -> int:
     """Lanes so that a value takes at most four registers and what is live at once fits."""
     widest = 4
     for op in (o for m in members for o in m.walk()):
@@ -85,7 +87,7 @@ def _lane_limit(group: cpu.GroupOp, members: list[Operation], target: Any, dim: 
                 element = tile.element_of(value)
                 if not isinstance(element, IntegerType) or element.width.data > 1:
                     widest = max(widest, element_bytes(element))
-    registers = registers_per_value(group, target.vector_registers)
+    registers = 1 if small else registers_per_value(group, target.vector_registers)
     limit = registers * target.vector_bits // (8 * widest)
     for op in members:
         if isinstance(op, cpu.ReadOp | cpu.WriteOp) and dim == len(group.extents) - 1:
