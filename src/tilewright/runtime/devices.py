@@ -46,7 +46,8 @@ def device_of(value: Any) -> int | None:
     if base is not None:
         return device_of(base)
     on_gpu = getattr(value, "is_cuda", None)
-    if on_gpu is not None and hasattr(value, "data_ptr"):
+    is_numpy = hasattr(value, "__array_interface__")  # a subclass of ndarray may have more names
+    if on_gpu is not None and hasattr(value, "data_ptr") and not is_numpy:
         return value.get_device() if on_gpu else None
     if module == "cupy":
         return getattr(getattr(value, "data", None), "device_id", None)
