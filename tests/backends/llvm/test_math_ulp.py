@@ -61,7 +61,7 @@ REFERENCES = {
     "round": lambda x: np.copysign(np.floor(abs(x) + 0.5), x), "sqrt_rn": np.sqrt,
 }  # fmt: skip
 EXACT = {"sqrt", "sqrt_rn", "floor", "ceil", "trunc", "rint", "round", "abs"}
-BOUNDS = {"exp": 1.0, "exp2": 1.0, "log": 1.5, "log2": 2.0, "sin": 1.5, "cos": 1.5, "tanh": 2.0,
+BOUNDS = {"exp": 1.0, "exp2": 1.0, "log": 1.5, "log2": 2.0, "sin": 1.6, "cos": 1.6, "tanh": 2.0,
           "erf": 2.0, "rsqrt": 1.5, "sigmoid": 3.0, "cbrt": 4.0}  # fmt: skip
 
 

@@ -234,6 +234,16 @@ def _may_share(first: Operation, second: Operation, nested: bool) -> bool:
     return relation(first, second, nested) != UNKNOWN
 
 
+def _may_race(load: Operation, group: _Group) -> bool:
+    """Whether `load`, done chunk by chunk in `group`, might see what its earlier chunks wrote."""
+    return any(
+        relation(load, own, member is not own) == UNKNOWN
+        for member in group.members
+        for own in accesses_within(member)
+        if isinstance(own, WRITES)
+    )
+
+
 class _Outliner:
     """Moves the members of each group into a `cpu.group` operation."""
 
@@ -266,7 +276,7 @@ class _Outliner:
             return 0
         if op.regions or any(v in home.tainted for v in op.results):
             return budget + 1
-        if isinstance(op, LOADS) and home.epoch != group.epoch:
+        if isinstance(op, LOADS) and (home.epoch != group.epoch or _may_race(op, group)):
             return budget + 1
         cost = recompute_cost(op)
         for operand in op.operands:

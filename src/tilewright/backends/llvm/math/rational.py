@@ -44,7 +44,7 @@ def erf(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 
 def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
-    """1 / sqrt(x), two correctly rounded operations (at most 1 ulp)."""
+    """1 / sqrt(x), two correctly rounded operations (at most 1.5 ulp)."""
     return b.fdiv(constant(x.type, 1.0), ctx.intrinsic(b, "sqrt", x))
 
 

@@ -85,7 +85,7 @@ def _with_fallback(b: Builder, ctx: MathContext, x: Any, fast: Any, name: str) -
 
 
 def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
-    """Sine, at most 1.5 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
+    """Sine, at most 1.6 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
     as the C library."""
     s = Single(b, ctx, x.type)
     fast = _quadrant(b, ctx, x, 0)
