@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
@@ -30,6 +31,41 @@ class AssertSite:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """An integer that the host computes from a kernel's arguments: `Σ coefficient * Π arguments`."""
+
+    terms: tuple[tuple[int, tuple[int, ...]], ...]
+    """(coefficient, indices into `LaunchPlan.arguments`)."""
+
+    def value(self, arguments: Sequence[Any]) -> int:
+        """The integer, given the values of all arguments."""
+        total = 0
+        for coefficient, factors in self.terms:
+            product = coefficient
+            for index in factors:
+                product *= int(arguments[index])
+            total += product
+        return total
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A matrix that boxes are copied from (CUDA driver API, `cuTensorMapEncodeTiled`).
+
+    It is one more parameter of the kernel, after the arguments. Sizes in elements, x (contiguous)
+    first; `span` is the width of the swizzle in bytes (0: none).
+    """
+
+    argument: int
+    element_bytes: int
+    width: Extent
+    height: Extent
+    pitch: Extent
+    box: tuple[int, int]
+    span: int
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """What the host must know to launch a compiled kernel. Plain data: stored as JSON in the cache."""
 
@@ -47,6 +83,8 @@ class LaunchPlan:
     """Dynamic shared memory of a program."""
     cluster: int = 1
     """Programs of a cluster."""
+    tensor_maps: tuple[TensorMap, ...] = ()
+    """What the host prepares for copies of boxes."""
     registers: int = 0
     """Registers of a thread, where an assembler has said so (0: unknown)."""
     spills: int = 0
@@ -61,7 +99,17 @@ class LaunchPlan:
         data = json.loads(text)
         data["arguments"] = tuple(Argument(**a) for a in data["arguments"])
         data["asserts"] = tuple(AssertSite(**a) for a in data["asserts"])
+        data["tensor_maps"] = tuple(_tensor_map(m) for m in data.get("tensor_maps", ()))
         return LaunchPlan(**data)
+
+
+def _tensor_map(data: dict[str, Any]) -> TensorMap:
+    """A `TensorMap` from its JSON form."""
+    sizes = {
+        name: Extent(tuple((c, tuple(factors)) for c, factors in data[name]["terms"]))
+        for name in ("width", "height", "pitch")
+    }
+    return TensorMap(**{**data, **sizes, "box": tuple(data["box"])})
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,75 @@ class WaitOp(IRDLOperation):
     assembly_format = "$pending attr-dict"
 
 
+@irdl_attr_definition
+class BarriersType(ParametrizedAttribute, TypeAttribute):
+    """`!gpu.barriers<4>`: memory barriers that count bytes, one a stage."""
+
+    name = "gpu.barriers"
+    stages: IntAttr
+
+
+@irdl_op_definition
+class BarriersOp(IRDLOperation):
+    """Memory barriers, ready for their first phase (0)."""
+
+    name = "gpu.barriers"
+    result = result_def(BarriersType)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class ElectOp(IRDLOperation):
+    """True in one thread of the program: the one that starts copies of boxes."""
+
+    name = "gpu.elect"
+    result = result_def(i1)
+    assembly_format = "attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class ExpectOp(IRDLOperation):
+    """This phase of a stage's barrier ends when `bytes` have been copied."""
+
+    name = "gpu.expect"
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+    bytes = prop_def(IntegerAttr)
+    assembly_format = "$barriers `[` $slot `]` `,` $bytes attr-dict `:` type($barriers)"
+
+
+@irdl_op_definition
+class TmaCopyOp(IRDLOperation):
+    """Start copying the box at (`x`, `y`) of a matrix to stage `slot` of a buffer.
+
+    The matrix starts at `base` (a kernel argument), has lines of `width` contiguous elements, `pitch`
+    elements apart, and `height` lines; what the box has beyond becomes 0. The stage's barrier counts
+    the bytes.
+    """
+
+    name = "gpu.tma_copy"
+    base = operand_def(tile.PtrType)
+    width = operand_def(i64)
+    height = operand_def(i64)
+    pitch = operand_def(i64)
+    x = operand_def(i64)
+    y = operand_def(i64)
+    buffer = operand_def(SharedType)
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+
+
+@irdl_op_definition
+class TmaWaitOp(IRDLOperation):
+    """Wait for the end of phase `phase` (0 or 1) of a stage's barrier."""
+
+    name = "gpu.tma_wait"
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+    phase = operand_def(i32)
+    assembly_format = "$barriers `[` $slot `]` `,` $phase attr-dict `:` type($barriers)"
+
+
 @irdl_op_definition
 class WgmmaOp(IRDLOperation):
     """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`."""
@@ -193,6 +262,7 @@ Gpu = Dialect(
     "gpu",
     [
         ConvertOp, BarrierOp, AllocOp, LocalStoreOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
+        BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp,
     ],
-    [SharedType],
+    [SharedType, BarriersType],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright import dtypes
@@ -87,7 +87,11 @@ class KernelBuilder(Statements):
             if not _is_signature_error(error, method):
                 raise
             text = str(error).partition("()")[2].strip() or str(error)
-            raise KernelTypeError(f"{name}: {text}", help=_signature_help(method, name)) from None
+            text, _, near = text.partition(". Did you mean ")  # Python 3.13's own guess
+            hint = _signature_help(method, name)
+            near = near.rstrip("?") or _similar_keyword(method, keywords)
+            hint = f"did you mean {near}? {hint[:1].upper()}{hint[1:]}" if near else hint
+            raise KernelTypeError(f"{name}: {text}", help=hint) from None
 
     def call_back(self, function: Any, args: Sequence[Any]) -> Any:
         """What semantics calls to run a combine function on its values."""
@@ -326,6 +330,19 @@ def _is_signature_error(error: TypeError, method: Any) -> bool:
     """Whether `error` says that `method` itself was called with wrong arguments."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None and method is not None
+
+
+def _similar_keyword(method: Any, keywords: Mapping[str, Any]) -> str:
+    """A parameter of `method`, in quotes, that one of the unknown `keywords` may be meant for."""
+    import difflib
+    import inspect
+
+    known = list(inspect.signature(method).parameters)
+    for name in keywords:
+        close = difflib.get_close_matches(name, known, 1) if name not in known else []
+        if close:
+            return f"'{close[0]}'"
+    return ""
 
 
 def _signature_help(method: Any, name: str) -> str:

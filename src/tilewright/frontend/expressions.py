@@ -340,7 +340,8 @@ class Expressions(WhileLoops):
                 self._comprehend(others, emit)
 
     def expr_JoinedStr(self, node: ast.JoinedStr) -> str:
-        return "".join(self.visit(part) for part in node.values)
+        # before Python 3.12 the parts do not know where they stand
+        return "".join(self.visit(ast.copy_location(part, node)) for part in node.values)
 
     def expr_FormattedValue(self, node: ast.FormattedValue) -> str:
         value = self.visit(node.value)

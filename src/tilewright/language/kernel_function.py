@@ -88,7 +88,10 @@ class KernelFunction:
     def _source(self) -> tuple[str, int, int]:
         lines, start = inspect.getsourcelines(self.fn)
         indent = len(lines[0]) - len(lines[0].lstrip())
-        skip = next(i for i, line in enumerate(lines) if line.lstrip().startswith("def "))
+        starts = (i for i, line in enumerate(lines) if line.lstrip().startswith("def "))
+        skip = next(starts, None)
+        if skip is None:  # Python 3.13 gives an empty line for code from exec()
+            raise OSError("could not get source code")
         return textwrap.dedent("".join(lines[skip:])), max(start, 1) + skip, indent
 
     @property

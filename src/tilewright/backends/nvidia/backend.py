@@ -55,6 +55,7 @@ class NvidiaBackend:
             threads=32 * options.num_warps,
             shared_bytes=gen.scratch_bytes,
             cluster=options.num_ctas,
+            tensor_maps=tuple(gen.maps.recipes),
         )
         return Artifact(plan.name, ptx.encode() + b"\0", plan, {"llvm": text, "ptx": ptx})
 

@@ -22,6 +22,7 @@ from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
+    boxes,
     dot,
     exchange,
     memory,
@@ -30,6 +31,7 @@ from tilewright.backends.nvidia.lower import (
     shapes,
 )
 from tilewright.backends.nvidia.shared_plan import SharedPlan
+from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
@@ -41,6 +43,8 @@ from tilewright.passes.gpu.assign_layouts import warps_of
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED = ir.PointerType(), ir.PointerType(None, 3)
 TRIPLE = "nvptx64-nvidia-cuda"
+MAP_PREFIX = "tensor_map_"
+"""Names of the parameters that are tensor maps; `ptx` makes them 128 bytes passed by value."""
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 
@@ -58,6 +62,7 @@ class KernelCodegen:
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
         self.prints = False
+        self.maps = TensorMaps(function)
         self.function = self._declare()
         self.threads = Threads(self.function.append_basic_block("entry"), module)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
@@ -71,12 +76,16 @@ class KernelCodegen:
         args = self.source.body.block.args
         kinds = [llvm_type(a.type) for a in args]
         kinds = [I8 if isinstance(k, ir.IntType) and k.width == 1 else k for k in kinds]
+        kinds += [PTR] * len(self.maps.recipes)
         self.has_asserts = any(isinstance(op, tile.AssertOp) for op in self.source.walk())
         if self.has_asserts:
             kinds.append(PTR)
         kind = ir.FunctionType(ir.VoidType(), kinds)
         function = ir.Function(self.module, kind, self.source.sym_name.data)
         function.calling_convention = "ptx_kernel"
+        first = len(args)
+        for i in range(len(self.maps.recipes)):
+            function.args[first + i].name = f"{MAP_PREFIX}{i}"
         return function
 
     def run(self) -> None:
@@ -205,6 +214,12 @@ class KernelCodegen:
             self._shared = space
         return self._shared
 
+    def map_address(self, op: gpu.TmaCopyOp) -> Value:
+        """Address (i64) of the tensor map that a copy uses, among the kernel's parameters."""
+        number = self.maps.number(op)
+        parameter = self.function.args[len(self.source.body.block.args) + number]
+        return self.threads.at_start(("map", number), lambda b: b.ptrtoint(parameter, I64))
+
     def declare(self, name: str, kind: ir.FunctionType) -> Any:
         """A function of that name, declared once."""
         found = self.module.globals.get(name)
@@ -266,6 +281,11 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.WaitOp: asynchronous.lower_wait,
     gpu.WgmmaOp: asynchronous.lower_wgmma,
     gpu.WgmmaWaitOp: asynchronous.lower_wgmma_wait,
+    gpu.BarriersOp: boxes.lower_barriers,
+    gpu.ElectOp: boxes.lower_elect,
+    gpu.ExpectOp: boxes.lower_expect,
+    gpu.TmaCopyOp: boxes.lower_tma_copy,
+    gpu.TmaWaitOp: boxes.lower_tma_wait,
     gpu.ConvertOp: exchange.lower_convert,
     tile.CatOp: exchange.lower_cat,
     tile.GatherOp: exchange.lower_gather,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from tilewright.backends.nvidia.target import TRIPLE
 from tilewright.errors import PassError
 
 _lock = threading.Lock()
+_MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
+"""A parameter that is a tensor map: llvmlite cannot write that it is passed by value."""
+_BY_VALUE = r'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" \1'
 _machines: dict[str, Any] = {}
 
 
@@ -112,6 +116,6 @@ def _attach(text: str) -> str:
     lines = text.split("\n")
     for i, line in enumerate(lines):
         if line.startswith("define ptx_kernel"):
-            lines[i] = line + " #0"
+            lines[i] = _MAP.sub(_BY_VALUE, line) + " #0"
             return "\n".join(lines)
     raise PassError("an LLVM module without kernel")

@@ -10,6 +10,9 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu
 from tilewright.layouts.shared import ALIGNMENT
 
+BARRIER = 8
+"""Bytes of one memory barrier."""
+
 
 class SharedPlan:
     """Buffers one after another; scratch space begins after those still in use."""
@@ -24,11 +27,17 @@ class SharedPlan:
             if isinstance(op, gpu.AllocOp):
                 kind: Any = op.result.type
                 size = gpu.shared_layout_of(op.result).bytes * kind.stages.data
-                start = -(-end // ALIGNMENT) * ALIGNMENT
-                end = start + size
-                self._places[op.result] = (start, end)
-                uses = [self._top(use.operation) for use in op.result.uses]
-                self._last[op.result] = max(uses, default=-1)
+                end = self._put(op.result, -(-end // ALIGNMENT) * ALIGNMENT, size)
+        for op in function.walk():
+            if isinstance(op, gpu.BarriersOp):
+                kind = op.result.type
+                end = self._put(op.result, -(-end // BARRIER) * BARRIER, BARRIER * kind.stages.data)
+
+    def _put(self, value: SSAValue, start: int, size: int) -> int:
+        self._places[value] = (start, start + size)
+        uses = [self._top(use.operation) for use in value.uses]
+        self._last[value] = max(uses, default=-1)
+        return start + size
 
     @property
     def used(self) -> bool:

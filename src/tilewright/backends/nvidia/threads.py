@@ -74,18 +74,24 @@ class Threads:
             value = b.shl(value, ir.Constant(I32, to - first))
         return b.and_(value, ir.Constant(I32, ((1 << length) - 1) << to))
 
-    def warp_group(self) -> Value:
-        """Index of the group of four warps, the same register in all its lanes."""
+    def uniform_warp(self) -> Value:
+        """Index of the warp, in a register that the assembler knows to be the same in all lanes."""
+        return self._uniform("warp", LANE_BITS)
 
+    def warp_group(self) -> Value:
+        """Index of the group of four warps, likewise."""
+        return self._uniform("warp group", LANE_BITS + 2)
+
+    def _uniform(self, key: str, shift: int) -> Value:
         def make(b: Builder) -> Value:
             kind = ir.FunctionType(I32, [I32] * 4)
             name = "llvm.nvvm.shfl.sync.idx.i32"
             fn = self._module.globals.get(name) or ir.Function(self._module, kind, name)
-            index = b.lshr(self.index, ir.Constant(I32, 7))
+            index = b.lshr(self.index, ir.Constant(I32, shift))
             zero, all_lanes = ir.Constant(I32, 0), ir.Constant(I32, -1)
             return b.call(fn, [all_lanes, index, zero, ir.Constant(I32, 31)])
 
-        return self.at_start("warp group", make)
+        return self.at_start(key, make)
 
     def bits_are_zero(self, lanes: tuple[int, ...], warps: tuple[int, ...]) -> Value | None:
         """i1: the given bits of lane and warp index are 0; None when no bit is given."""

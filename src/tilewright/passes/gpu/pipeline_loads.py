@@ -32,6 +32,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.transports import choose
 
 STAGES = "gpu.stages"
 
@@ -44,6 +45,8 @@ class PipelineLoads(Pass):
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     lag: int = 1
     """Multiplications that an iteration leaves under way (0 or 1)."""
+    boxes: bool = True
+    """Copy whole tiles by the tensor memory accelerator where an access is a box."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -53,7 +56,7 @@ class PipelineLoads(Pass):
                     if isinstance(op, scf.ForOp) and stages > 1:
                         found = _find(op)
                         if found is not None:
-                            _Pipeliner(op, found, stages, self.lag, target).run()
+                            _Pipeliner(op, found, function, stages, self, target).run()
                 erase_dead(function.body.block)
 
 
@@ -112,8 +115,15 @@ def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
 
 class _Pipeliner:
     def __init__(
-        self, loop: scf.ForOp, pattern: _Pattern, stages: int, lag: int, target: Any
+        self,
+        loop: scf.ForOp,
+        pattern: _Pattern,
+        function: FuncOp,
+        stages: int,
+        options: PipelineLoads,
+        target: Any,
     ) -> None:
+        lag = options.lag
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
@@ -122,11 +132,17 @@ class _Pipeliner:
         self.lag = lag if fits >= stages + lag else 0
         self.stages = min(stages + self.lag, fits)
         self.ahead = self.stages - 1 - self.lag
+        self.function, self.options, self.target = function, options, target
 
     def run(self) -> None:
         if self.ahead < 1:
             return
-        sliced = self._slice()
+        if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
+            return
+        self.transport = choose(
+            self.pattern.copies, self.stages, self.function, self.options.boxes, self.target
+        )
+        sliced = self._slice(self.transport.operands)
         if sliced is None:
             return
         self.ops, self.carried = sliced
@@ -137,12 +153,12 @@ class _Pipeliner:
 
     # ---- what the copies need --------------------------------------------------------------------
 
-    def _slice(self) -> tuple[list[Operation], list[BlockArgument]] | None:
+    def _slice(self, values: list[SSAValue]) -> tuple[list[Operation], list[BlockArgument]] | None:
         """Operations of the body, and carried scalars, that the copies' operands are made of."""
         needed: set[Operation] = set()
         carried: list[BlockArgument] = []
         end = end_of(self.body)
-        pending = [v for c in self.pattern.copies for v in c.operands]
+        pending = list(values)
         while pending:
             value = pending.pop()
             op = value.owner
@@ -186,19 +202,6 @@ class _Pipeliner:
             state[arg] = mapping.get(value, value)
         return state
 
-    def _copy(
-        self,
-        copy: gpu.CopyOp,
-        mapping: dict[SSAValue, SSAValue],
-        slot: SSAValue,
-        active: SSAValue,
-        before: Operation,
-    ) -> None:
-        new = copy.clone(mapping)
-        new.operands[len(new.operands) - 2] = slot
-        new.operands[len(new.operands) - 1] = active
-        insert_before(new, before)
-
     # ---- before the loop -----------------------------------------------------------------------------
 
     def _prologue(self) -> dict[SSAValue, SSAValue]:
@@ -210,9 +213,7 @@ class _Pipeliner:
             mapping = self._advance(state, loop)
             slot = _constant(stage, loop)
             active = self._runs(state[self.body.args[0]], loop)
-            for copy in self.pattern.copies:
-                self._copy(copy, mapping, slot, active, loop)
-            insert_before(gpu.CommitOp.create(), loop)
+            self.transport.start(mapping, slot, active, loop)
             state = self._next(mapping, loop)
         return state
 
@@ -233,63 +234,70 @@ class _Pipeliner:
         loop, body, end = self.loop, self.body, end_of(self.body)
         extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
         take, put = _constant(0, loop), _constant(self.ahead % self.stages, loop)
-        inits = [*extra, take, put]
+        inits = [*extra, take, put, _constant(0, loop)]
         added = [body.insert_arg(v.type, len(body.args)) for v in inits]
-        counter, *scalars, take_arg, put_arg = added
+        counter, *scalars, take_arg, put_arg, phase = added
         state = {body.args[0]: counter, **dict(zip(self.carried, scalars, strict=True))}
         pattern = self.pattern
-        self._order(pattern)
+        self._order(pattern, take_arg, phase)
         after = pattern.multiply
         mapping = self._advance(state, after)
         active = self._runs(counter, after)
-        for copy in pattern.copies:
-            self._copy(copy, mapping, put_arg, active, after)
-        insert_before(gpu.CommitOp.create(), after)
-        for op in (*pattern.copies, pattern.commit, pattern.last_barrier):
+        self.transport.start(mapping, put_arg, active, after)
+        for op in (*pattern.copies, pattern.commit, pattern.wait, pattern.last_barrier):
             op.detach()
             op.erase()
         pattern.multiply.operands[1] = take_arg
         pattern.multiply.operands[3] = take_arg
         pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
-        pattern.wait.properties["pending"] = IntegerAttr(self.ahead - 1, i32)
         following = self._next(mapping, end)
         yields = [
             *end.operands,
             following[body.args[0]],
             *(following[arg] for arg in self.carried),
-            self._next_stage(take_arg, end),
-            self._next_stage(put_arg, end),
+            *self._next_stages(take_arg, put_arg, phase, end),
         ]
         body.insert_op_before(scf.YieldOp.create(operands=yields), end)
         end.detach()
         end.erase()
         self._replace_loop(inits)
 
-    def _order(self, pattern: _Pattern) -> None:
+    def _order(self, pattern: _Pattern, stage: SSAValue, phase: SSAValue) -> None:
         """Wait and barrier first in the body, so that all that follows may overlap."""
         barrier = pattern.multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
         first = start_of(self.body)
-        for op in (pattern.wait, barrier):
-            op.detach()
-            insert_before(op, first)
+        self.transport.wait(stage, phase, self.ahead, first)
+        barrier.detach()
+        insert_before(barrier, first)
 
-    def _next_stage(self, stage: SSAValue, before: Operation) -> SSAValue:
-        one, zero = _constant(1, before), _constant(0, before)
+    def _next_stages(
+        self, take: SSAValue, put: SSAValue, phase: SSAValue, before: Operation
+    ) -> list[SSAValue]:
+        """Both stages one further, and the phase, which changes when the stages start again."""
+        zero, one = _constant(0, before), _constant(1, before)
         count = _constant(self.stages, before)
-        plus = arith.AddiOp(stage, one)
-        wraps = tile.CmpIOp.create(
-            operands=[plus.result, count],
-            result_types=[i1],
-            properties={"predicate": StringAttr("eq")},
-        )
-        pick = tile.SelectOp.create(
-            operands=[wraps.result, zero, plus.result], result_types=[stage.type]
-        )
-        for op in (plus, wraps, pick):
+        following, wraps = [], []
+        for stage in (take, put):
+            plus = arith.AddiOp(stage, one)
+            wrap = tile.CmpIOp.create(
+                operands=[plus.result, count],
+                result_types=[i1],
+                properties={"predicate": StringAttr("eq")},
+            )
+            pick = _select(wrap.result, zero, plus.result)
+            for op in (plus, wrap, pick):
+                insert_before(op, before)
+            following.append(pick.result)
+            wraps.append(wrap.result)
+        if not self.transport.phases:
+            return [*following, phase]
+        other = arith.XOrIOp(phase, one)
+        turned = _select(wraps[0], other.result, phase)
+        for op in (other, turned):
             insert_before(op, before)
-        return pick.result
+        return [*following, turned.result]
 
     def _replace_loop(self, inits: list[SSAValue]) -> None:
         loop = self.loop
@@ -321,6 +329,10 @@ class _Pipeliner:
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
         return list(end.operands).index(self.pattern.done.result)
+
+
+def _select(condition: SSAValue, yes: SSAValue, no: SSAValue) -> tile.SelectOp:
+    return tile.SelectOp.create(operands=[condition, yes, no], result_types=[yes.type])
 
 
 def _constant(number: int, before: Operation) -> SSAValue:

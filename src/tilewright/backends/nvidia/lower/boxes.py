@@ -1,0 +1,82 @@
+"""Boxes copied by the tensor memory accelerator, counted by memory barriers (PTX ISA, "mbarrier")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from xdsl.ir import SSAValue
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.asynchronous import stage_address
+from tilewright.backends.nvidia.shared_plan import BARRIER
+from tilewright.dialects import gpu
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+VOID = ir.VoidType()
+
+
+def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
+    """One arrival (of the thread that starts the copies) and the bytes end a phase."""
+    b = gen.builder
+    kind: Any = op.result.type
+    base = gen.buffer_address(op.result)
+    with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+        for stage in range(kind.stages.data):
+            address = b.add(base, ir.Constant(I32, BARRIER * stage))
+            text = "mbarrier.init.shared::cta.b64 [$0], 1;"
+            gen.assembly(text, "r,~{memory}", VOID, [address])
+        gen.assembly("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
+        gen.assembly("fence.proxy.async.shared::cta;", "~{memory}", VOID, [])
+    gen.barrier()
+
+
+def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
+    b = gen.builder
+    offset = b.mul(gen.scalar(slot), ir.Constant(I32, BARRIER))
+    return b.add(gen.buffer_address(barriers), offset)
+
+
+def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
+    """One lane of the first warp; `elect.sync` tells the assembler that it is one."""
+    b = gen.builder
+    text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
+    lane = gen.assembly(text, "=r", I32, [])
+    first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
+    gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
+
+
+def lower_expect(gen: KernelCodegen, op: gpu.ExpectOp) -> None:
+    address = _barrier(gen, op.barriers, op.slot)
+    text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes.value.data};"
+    gen.assembly(text, "r,~{memory}", VOID, [address])
+
+
+def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
+    """One instruction a panel of the buffer."""
+    b = gen.builder
+    shared = gpu.shared_layout_of(op.buffer)
+    start = stage_address(gen, op.buffer, op.slot)
+    barrier, tensor_map = _barrier(gen, op.barriers, op.slot), gen.map_address(op)
+    x, y = (b.trunc(gen.scalar(v), I32) for v in (op.x, op.y))
+    text = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[$0], [$1, {$2, $3}], [$4];"
+    )
+    for panel in range(shared.length // shared.width):
+        target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
+        column = b.add(x, ir.Constant(I32, panel * shared.width))
+        operands = [target, tensor_map, column, y, barrier]
+        gen.assembly(text, "r,l,r,r,r,~{memory}", VOID, operands)
+
+
+def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
+    address = _barrier(gen, op.barriers, op.slot)
+    text = (
+        "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
+        "@!p bra WAIT_${:uid}; }"
+    )
+    gen.assembly(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])

@@ -1,0 +1,60 @@
+"""The matrices that a kernel copies boxes from, as parameters and as recipes for the host."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilewright.backends.base import Extent, TensorMap
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.polynomial import Polynomial
+from tilewright.passes.analysis.symbolic import Symbolic
+
+BYTES = 128
+"""Size of a tensor map (CUtensorMap)."""
+
+
+class TensorMaps:
+    """The distinct tensor maps of a function, in order of first use."""
+
+    def __init__(self, function: FuncOp) -> None:
+        self._symbols = Symbolic()
+        self._numbers: dict[gpu.TmaCopyOp, int] = {}
+        self.recipes: list[TensorMap] = []
+        for op in function.walk():
+            if isinstance(op, gpu.TmaCopyOp):
+                recipe = self._recipe(op)
+                if recipe not in self.recipes:
+                    self.recipes.append(recipe)
+                self._numbers[op] = self.recipes.index(recipe)
+
+    def number(self, op: gpu.TmaCopyOp) -> int:
+        """Which of the recipes a copy uses."""
+        return self._numbers[op]
+
+    def _recipe(self, op: gpu.TmaCopyOp) -> TensorMap:
+        shared = gpu.shared_layout_of(op.buffer)
+        return TensorMap(
+            argument=_argument(op.base),
+            element_bytes=shared.size,
+            width=self._extent(op.width),
+            height=self._extent(op.height),
+            pitch=self._extent(op.pitch),
+            box=(shared.width, shared.lines),
+            span=shared.span,
+        )
+
+    def _extent(self, value: SSAValue) -> Extent:
+        polynomial: Polynomial = self._symbols.of(value)
+        return Extent(
+            tuple(
+                (coefficient, tuple(_argument(leaf.value) for leaf in monomial))
+                for monomial, coefficient in polynomial.terms
+            )
+        )
+
+
+def _argument(value: SSAValue) -> int:
+    if not isinstance(value, BlockArgument):
+        raise TypeError(f"not a kernel argument: {value}")
+    return value.index

@@ -1,0 +1,93 @@
+"""Scalar integers of the IR as polynomials in what they were computed from.
+
+Sums, differences, products and widenings are taken apart; a scalar that a loop carries and that each
+iteration advances by an invariant amount is `start + trips * amount`. Offset arithmetic is taken not to
+wrap (the contract of execution). Everything else is an unknown.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from tilewright.passes.analysis.effects import defined_inside
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.polynomial import Leaf, Polynomial
+
+
+class Symbolic:
+    """Polynomials of scalars, remembered; one value is one unknown wherever it occurs."""
+
+    def __init__(self) -> None:
+        self._leaves: dict[SSAValue, Leaf] = {}
+        self._known: dict[SSAValue, Polynomial] = {}
+
+    def of(self, value: SSAValue) -> Polynomial:
+        """The polynomial of an integer scalar."""
+        if value not in self._known:
+            self._known[value] = self.leaf(value)  # a carried scalar meets itself
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def leaf(self, value: SSAValue) -> Polynomial:
+        """The value itself as an unknown."""
+        if value not in self._leaves:
+            self._leaves[value] = Leaf(len(self._leaves), value, True)
+        return Polynomial.leaf(self._leaves[value])
+
+    def _find(self, value: SSAValue) -> Polynomial:
+        number = constant_int(value)
+        if number is not None:
+            return Polynomial.constant(number)
+        op = value.owner
+        if isinstance(op, Block):
+            return self._carried(value, op)
+        match op:
+            case arith.AddiOp():
+                return self.of(op.lhs) + self.of(op.rhs)
+            case arith.SubiOp():
+                return self.of(op.lhs) - self.of(op.rhs)
+            case arith.MuliOp():
+                return self.of(op.lhs) * self.of(op.rhs)
+            case arith.ExtSIOp():
+                return self.of(op.input)
+        return self.leaf(value)
+
+    def _carried(self, value: SSAValue, block: Block) -> Polynomial:
+        loop = block.parent_op()
+        plain = isinstance(loop, scf.ForOp) and isinstance(value, BlockArgument) and value.index > 0
+        if not plain or constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+            return self.leaf(value)
+        end = block.last_op
+        if end is None:
+            return self.leaf(value)
+        following = end.operands[value.index - 1].owner
+        if not isinstance(following, arith.AddiOp):
+            return self.leaf(value)
+        for same, amount in ((following.lhs, following.rhs), (following.rhs, following.lhs)):
+            if same is value and not defined_inside(amount, loop):
+                trips = self.leaf(block.args[0])
+                return self.of(loop.iter_args[value.index - 1]) + trips * self.of(amount)
+        return self.leaf(value)
+
+
+def divide(polynomial: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+    """(quotient, rest) by a single term, the terms that it divides going into the quotient."""
+    if len(divisor.terms) != 1:
+        return None
+    ((monomial, coefficient),) = divisor.terms
+    quotient: dict[tuple[Leaf, ...], int] = {}
+    rest: dict[tuple[Leaf, ...], int] = {}
+    for term, c in polynomial.terms:
+        left = list(term)
+        divides = c % coefficient == 0
+        for leaf in monomial:
+            if leaf in left:
+                left.remove(leaf)
+            else:
+                divides = False
+        if divides:
+            quotient[tuple(left)] = quotient.get(tuple(left), 0) + c // coefficient
+        else:
+            rest[term] = rest.get(term, 0) + c
+    return Polynomial.of(quotient), Polynomial.of(rest)

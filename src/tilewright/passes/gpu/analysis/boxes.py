@@ -1,0 +1,163 @@
+"""Accesses as boxes of a matrix in memory, which the tensor memory accelerator copies by itself.
+
+A copy from `root + y * pitch + x`, contiguous along x, is a box at (x, y) of a matrix with that pitch.
+Where a dimension has a limit, the matrix ends there and the hardware fills with zeros. Where it has
+none, what the program reads is there by contract, so the matrix is taken not to end. A dimension that
+wraps around (`% M` in the matmul tutorial, only there to keep addresses valid) is read without wrapping
+where nothing of the lines beyond the end is ever stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.polynomial import ZERO, Polynomial
+from tilewright.passes.analysis.symbolic import Symbolic, divide
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+
+UNBOUNDED = 1 << 31
+"""The extent of a dimension without an end (the hardware's limit is 2^32)."""
+_ALIGNMENT = 16
+_LARGEST_BOX = 256
+
+
+@dataclass(frozen=True)
+class Box:
+    """A copy as a box: x is the contiguous dimension."""
+
+    root: SSAValue
+    pitch: SSAValue
+    """Elements from line to line."""
+    extents: tuple[Polynomial, Polynomial]
+    corner: tuple[Polynomial, Polynomial]
+
+
+def box_of(copy: gpu.CopyOp, known: Divisibility) -> Box | None:
+    """The box of a two-dimensional copy, if it is one, aligned, with extents that the host knows."""
+    dim = contiguous_dim(copy)
+    root = root_of(copy.base)
+    shared = gpu.shared_layout_of(copy.buffer)
+    if dim is None or root is None or dim != shared.dim or shared.span == 0:
+        return None
+    pitch = copy.strides[1 - dim]
+    size = shared.size
+    aligned = known.of(root) % _ALIGNMENT == 0 and known.of(pitch) * size % _ALIGNMENT == 0
+    if not aligned or shared.lines > _LARGEST_BOX:
+        return None
+    symbols = Symbolic()
+    offset = _offset(copy.base, root, symbols)
+    parts = divide(offset, symbols.of(pitch)) if offset is not None else None
+    if parts is None:
+        return None
+    y, x = parts
+    places = {dim: x, 1 - dim: y}
+    found: dict[int, tuple[Polynomial, Polynomial]] = {}
+    for d in (dim, 1 - dim):
+        line = _along(copy, d, places[d], symbols)
+        if line is None:
+            return None
+        found[d] = line
+    extents = (found[dim][1], found[1 - dim][1])
+    if not all(_known_to_host(e) for e in extents):
+        return None
+    return Box(root, pitch, extents, (found[dim][0], found[1 - dim][0]))
+
+
+def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial | None:
+    """Elements from the kernel argument to a pointer made of it."""
+    total, value = ZERO, pointer
+    while value is not root:
+        op = value.owner
+        if not isinstance(op, tile.AddPtrOp):
+            return None
+        total = total + symbols.of(op.offset)
+        value = op.pointer
+    return total
+
+
+def _along(
+    copy: gpu.CopyOp, dim: int, place: Polynomial, symbols: Symbolic
+) -> tuple[Polynomial, Polynomial] | None:
+    """(corner, extent) along one dimension."""
+    kinds = [k.data for k in copy.kinds]
+    limits = dict(zip((int(d) for d in copy.limited.get_values()), copy.limits, strict=True))
+    if kinds[dim] == "strided":
+        if dim not in limits:
+            return place, Polynomial.constant(UNBOUNDED)
+        return place, symbols.of(limits[dim]) + place
+    if kinds[dim] != "wrapped" or place != ZERO or dim in limits:
+        return None
+    at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
+    start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
+    consumer = next(
+        (u.operation for u in copy.buffer.uses if isinstance(u.operation, gpu.WgmmaOp)), None
+    )
+    if consumer is None:
+        return None
+    k_dim = 1 if consumer.operands[0] is copy.buffer else 0
+    if dim == k_dim or not _dropped_beyond(consumer.results[0], 1 - k_dim, size - start, symbols):
+        return None
+    return start, size
+
+
+def _known_to_host(extent: Polynomial) -> bool:
+    """Whether an extent is made of kernel arguments and constants."""
+    return all(
+        isinstance(leaf.value, BlockArgument) and isinstance(leaf.value.owner.parent_op(), FuncOp)
+        for leaf in extent.leaves()
+    )
+
+
+def _dropped_beyond(value: SSAValue, dim: int, limit: Polynomial, symbols: Symbolic) -> bool:
+    """Whether lines of `value` from `limit` on along `dim` reach no store, lane-wise all the way."""
+    seen: set[SSAValue] = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        for use in current.uses:
+            following = _follow(use.operation, current, use.index, dim, limit, symbols)
+            if following is None:
+                return False
+            pending.extend(following)
+    return True
+
+
+def _follow(
+    op: Operation, value: SSAValue, index: int, dim: int, limit: Polynomial, symbols: Symbolic
+) -> list[SSAValue] | None:
+    """Values that a use makes of `value`, line by line; None for uses that mix or keep lines."""
+    if isinstance(op, tile.StoreViewOp):
+        bound = tile.view_limits(op).get(dim)
+        return [] if bound is not None and symbols.of(bound) == limit else None
+    if isinstance(op, scf.YieldOp):
+        parent = op.parent_op()
+        if not isinstance(parent, scf.ForOp):
+            return None
+        return [parent.results[index], parent.body.block.args[index + 1]]
+    if isinstance(op, scf.ForOp):
+        return [op.results[index - 3], op.body.block.args[index - 2]]
+    if isinstance(op, gpu.WgmmaOp | gpu.WgmmaWaitOp | gpu.ConvertOp):
+        return list(op.results)
+    if is_lane_wise(op) and all(tile.shape_of(r) == tile.shape_of(value) for r in op.results):
+        return list(op.results)
+    return None
+
+
+def scalar_of(polynomial: Polynomial, before: Operation) -> SSAValue:
+    """Emit a polynomial as an i64 scalar."""
+    return polynomial.emit(
+        Emitter(before), lambda leaf, writer: writer.resize(leaf.value, i64, True)
+    )

@@ -1,0 +1,124 @@
+"""Two ways to bring operands into shared memory: copies of each thread, or boxes of the TMA.
+
+Both start the copies of an iteration into a stage and later wait for a stage; `pipeline-loads` does the
+rest. Threads' copies are counted in groups, boxes by a memory barrier a stage, whose phase changes each
+time round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
+
+Mapping = dict[SSAValue, SSAValue]
+
+
+class Transport(Protocol):
+    """How the copies of one iteration are made."""
+
+    operands: list[SSAValue]
+    """What they need that the loop's body computes."""
+    phases: bool
+    """Whether `wait` needs to know the phase of a stage."""
+
+    def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
+        """Emit the copies of the iteration that `mapping` leads to, into a stage."""
+        ...
+
+    def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
+        """Emit the wait for a stage, `ahead` iterations having been started beyond it."""
+        ...
+
+
+class ThreadCopies:
+    """`cp.async`: each thread copies its elements."""
+
+    phases = False
+
+    def __init__(self, copies: list[gpu.CopyOp]) -> None:
+        self._copies = copies
+        self.operands = [v for c in copies for v in c.operands]
+
+    def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
+        for copy in self._copies:
+            new = copy.clone(mapping)
+            new.operands[len(new.operands) - 2] = slot
+            new.operands[len(new.operands) - 1] = active
+            insert_before(new, before)
+        insert_before(gpu.CommitOp.create(), before)
+
+    def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
+        pending = IntegerAttr(ahead - 1, i32)
+        insert_before(gpu.WaitOp.create(properties={"pending": pending}), before)
+
+
+class BoxCopies:
+    """The tensor memory accelerator: one thread starts the copy of whole tiles."""
+
+    phases = True
+
+    def __init__(self, copies: list[gpu.CopyOp], boxes: list[Box], stages: int, function: FuncOp):
+        self._copies, self._boxes = copies, boxes
+        self._entry = start_of(function.body.block)
+        self._places = [
+            tuple(scalar_of(p, copy) for p in box.corner)
+            for copy, box in zip(copies, boxes, strict=True)
+        ]
+        self.operands = [v for place in self._places for v in place]
+        self._shapes = [tuple(scalar_of(e, self._entry) for e in box.extents) for box in boxes]
+        self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
+        barriers = gpu.BarriersOp.create(result_types=[gpu.BarriersType(IntAttr(stages))])
+        insert_before(barriers, self._entry)
+        self._barriers = barriers.result
+
+    def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
+        elect = gpu.ElectOp.create(result_types=[i1])
+        both = arith.AndIOp(elect.result, active)
+        inside = Block()
+        expect = gpu.ExpectOp.create(
+            operands=[self._barriers, slot],
+            properties={"bytes": IntegerAttr(self._bytes, i32)},
+        )
+        inside.add_op(expect)
+        for copy, box, shape, place in zip(
+            self._copies, self._boxes, self._shapes, self._places, strict=True
+        ):
+            corner = [mapping.get(v, v) for v in place]
+            new = gpu.TmaCopyOp.create(
+                operands=[
+                    box.root, *shape, box.pitch, *corner, copy.buffer, self._barriers, slot,
+                ],
+                location=copy.location,
+            )  # fmt: skip
+            inside.add_op(new)
+        inside.add_op(scf.YieldOp.create())
+        branch = scf.IfOp.create(
+            operands=[both.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
+        )
+        for op in (elect, both, branch):
+            insert_before(op, before)
+
+    def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
+        wait = gpu.TmaWaitOp.create(operands=[self._barriers, slot, phase])  # type: ignore[list-item]
+        insert_before(wait, before)
+
+
+def choose(
+    copies: list[gpu.CopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
+) -> Transport:
+    """Boxes where the target copies them and all copies are boxes, else threads' copies."""
+    if boxes and getattr(target, "name", "") == "sm_90a":
+        known = Divisibility()
+        found = [box_of(copy, known) for copy in copies]
+        if all(box is not None for box in found):
+            return BoxCopies(copies, [b for b in found if b is not None], stages, function)
+    return ThreadCopies(copies)
