@@ -1,7 +1,5 @@
 """Launches that are wrong in one way each; `test_launch_errors.py` holds what they say."""
 
-import types
-
 import numpy as np
 
 import tilewright as tw
@@ -39,9 +37,15 @@ def tuned(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
 
 
 class OnAnotherDevice:
-    """As much of a tensor on a GPU as a launch looks at."""
+    """As much of a tensor on an unknown accelerator as a launch looks at."""
 
-    device = types.SimpleNamespace(type="cuda", index=0)
+    class device:
+        type = "xpu"
+
+        def __str__(self):
+            return "xpu:0"
+
+    device = device()
     dtype = np.dtype(np.float32)
     shape = (64,)
 
