@@ -129,10 +129,17 @@ class _Pipeliner:
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         limit = getattr(target, "shared_bytes", 0) or 48 << 10
         fits = max(1, (limit - 2048) // bytes_)
-        self.lag = lag if fits >= stages + lag else 0
+        self.lag = lag if self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
         self.ahead = self.stages - 1 - self.lag
         self.function, self.options, self.target = function, options, target
+
+    @staticmethod
+    def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
+        """Whether one more stage fits without fewer programs sharing a multiprocessor (two programs
+        fill each other's gaps better than one that does not wait)."""
+        with_lag = (limit - 2048) // ((stages + 1) * bytes_)
+        return 1 <= with_lag == (limit - 2048) // (stages * bytes_)
 
     def run(self) -> None:
         if self.ahead < 1:
