@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from tilewright import config
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.nvidia.assemble import assemble
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
@@ -41,12 +42,13 @@ class NvidiaBackend:
         target: TargetInfo,
         observer: Callable[..., Any] | None = None,
     ) -> Artifact:
-        """Lower a tile IR module (consumed) to PTX for `target`."""
+        """Lower a tile IR module (consumed) to PTX for `target`, and to a cubin where there is ptxas."""
         arguments = launch_arguments(module)
         self.lower(module, options, target, observer)
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
         ptx = to_ptx(text, target, options, 32 * options.num_warps)
+        assembled = assemble(ptx, target, options)
         plan = LaunchPlan(
             name=gen.function.name,
             arguments=arguments,
@@ -56,8 +58,10 @@ class NvidiaBackend:
             shared_bytes=gen.scratch_bytes,
             cluster=options.num_ctas,
             tensor_maps=tuple(gen.maps.recipes),
+            registers=assembled.registers,
+            spills=assembled.spills,
         )
-        return Artifact(plan.name, ptx.encode() + b"\0", plan, {"llvm": text, "ptx": ptx})
+        return Artifact(plan.name, assembled.object_code(ptx), plan, {"llvm": text, "ptx": ptx})
 
     def lower(
         self,

@@ -29,6 +29,7 @@ from tilewright.runtime.drivers.native_code import (
     common_cpython,
     object_of,
 )
+from tilewright.runtime.drivers.tensor_maps import MapLauncher
 
 #: of CUdevice_attribute
 _MULTIPROCESSORS, _L2_BYTES, _MAJOR, _MINOR, _SHARED_OPTIN = 16, 38, 75, 76, 97
@@ -257,6 +258,7 @@ class CudaDriver:
         `cuda_ir`'s codes. A kernel with assertions is waited for, except in a capture; the call
         then gives a tuple (program, assert site) when one failed.
         """
+        given, kinds = kinds, [*kinds, *["blob"] * len(plan.tensor_maps)]
         record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(len(kinds), 1))
         words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
         fault = self._fault_record(kernel.device) if plan.asserts else 0
@@ -275,6 +277,8 @@ class CudaDriver:
             call = portable_launcher(self.api, words, kinds)
         else:
             call = builtin_function(self._method, address)
+        if plan.tensor_maps:
+            call = MapLauncher(self.api, call, plan.tensor_maps, given, kernel.entry)
         return self._checking(call, fault, kernel.device) if fault else call
 
     def _fault_record(self, device: Device) -> int:

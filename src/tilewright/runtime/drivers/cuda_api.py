@@ -47,8 +47,11 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemFree_v2": (c_void_p,),
     "cuMemsetD32Async": (c_void_p, c_uint, c_size_t, c_void_p),
     "cuMemcpyAsync": (c_void_p, c_void_p, c_size_t, c_void_p),
+    "cuTensorMapEncodeTiled": (
+        c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, *[c_int] * 4,
+    ),
     "cuPointerGetAttribute": (c_void_p, c_int, c_void_p),
-}
+}  # fmt: skip
 SUCCESS, OUT_OF_MEMORY, INVALID_IMAGE, NO_BINARY, UNSUPPORTED_PTX = 0, 2, 200, 209, 222
 JIT_COMPILER_NOT_FOUND, INVALID_PTX = 221, 218
 #: errors of a kernel that ran: the context is lost, every later call reports them

@@ -8,26 +8,30 @@ and waits for nothing, so that CUDA graphs can capture it.
 Records that both sides know (offsets in bytes):
 
     state   0 cuLaunchKernel  8 cuLaunchKernelEx  16 cuCtxGetCurrent  24 cuCtxPushCurrent
-            32 cuCtxPopCurrent  40 launches so far  48… the records launched last, a ring
+            32 cuCtxPopCurrent  40 launches so far  48 cuTensorMapEncodeTiled
+            56… the records launched last, a ring
     record  0 function  8 context  16 threads (i32)  20 dynamic shared memory (i32)
-            24 cluster  32 arguments  40 slots  48 fault record or 0  56… one kind an argument
+            24 cluster  32 arguments  40 slots  48 fault record or 0  56 tensor maps
+            64 their descriptions (`tensor_map_ir`)  72… one kind an argument
 
 A kernel's parameters are `slots` of 8 bytes, of which the driver reads as many as the parameter has
-(the machine is little-endian); a "blob" slot is the address of the parameter itself, such as a
-tensor map. The fault record's address is one parameter more.
+(the machine is little-endian); a "blob" slot is the address of the parameter itself. Tensor maps and
+the fault record's address are parameters more, in this order.
 """
 
 from __future__ import annotations
 
 from tilewright.runtime.drivers.native_ir import READ_GRID
+from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 
 #: how a slot's value is fetched from a Python object
 KINDS = {"address": 1, "int": 4, "uint": 5, "fp32": 6, "fp64": 7, "bool": 8, "skip": 9, "blob": 10}
 #: what the launcher returns instead of None: these, or DRIVER_ERROR + CUresult
-BAD_GRID, BAD_CALL, BAD_CLUSTER, DRIVER_ERROR = 1, 4, 5, 1000
+BAD_GRID, BAD_CALL, BAD_CLUSTER, DRIVER_ERROR, MAP_ERROR = 1, 4, 5, 1000, 100_000
 #: launches that the ring remembers
 RING = 8
-STATE_WORDS, RECORD_WORDS = 6 + RING, 7
+COUNT_WORD, RING_WORD = 5, 7
+STATE_WORDS, RECORD_WORDS = RING_WORD + RING, 9
 
 LAUNCHER = r"""
 @tw_cuda_state = global [STATE_WORDS x i64] zeroinitializer, align 64
@@ -48,6 +52,7 @@ declare void @Py_IncRef(ptr)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
 READ_GRID
+ENCODE_MAPS
 
 define internal ptr @code(i64 %value) nounwind {
   %result = call ptr @PyLong_FromLongLong(i64 %value)
@@ -58,7 +63,7 @@ define internal void @remember(ptr %record) nounwind {
   %count.p = getelementptr i8, ptr @tw_cuda_state, i64 40
   %old = atomicrmw add ptr %count.p, i64 1 monotonic
   %at = urem i64 %old, RING
-  %ring = getelementptr i8, ptr @tw_cuda_state, i64 48
+  %ring = getelementptr i8, ptr @tw_cuda_state, i64 56
   %slot = getelementptr ptr, ptr %ring, i64 %at
   store atomic ptr %record, ptr %slot monotonic, align 8
   ret void
@@ -171,7 +176,10 @@ bad.call:
 grid:
   %count.p = getelementptr i8, ptr %record, i64 40
   %count = load i64, ptr %count.p
-  %room = add i64 %count, 1
+  %maps.p = getelementptr i8, ptr %record, i64 56
+  %maps = load i64, ptr %maps.p
+  %room1 = add i64 %count, %maps
+  %room = add i64 %room1, 1
   %slots = alloca i64, i64 %room, align 16
   %params = alloca ptr, i64 %room, align 16
   %grid.o = load ptr, ptr %args
@@ -217,7 +225,7 @@ fetch:
   %place = add i64 %i, 2
   %object.p = getelementptr ptr, ptr %args, i64 %place
   %object = load ptr, ptr %object.p
-  %kind.o = add i64 %i, 56
+  %kind.o = add i64 %i, 72
   %kind.p = getelementptr i8, ptr %record, i64 %kind.o
   %kind = load i8, ptr %kind.p
   %slot = getelementptr i64, ptr %slots, i64 %s
@@ -272,11 +280,29 @@ check:
   %empty = icmp eq i64 %total, 0
   br i1 %empty, label %none, label %fill
 fill:
+  %mapped = icmp ne i64 %maps, 0
+  br i1 %mapped, label %encode, label %finish
+encode:
+  %bytes = mul i64 %maps, 128
+  %space = alloca i8, i64 %bytes, align 64
+  %described.p = getelementptr i8, ptr %record, i64 64
+  %described = load ptr, ptr %described.p
+  %map.params = getelementptr ptr, ptr %params, i64 %count
+  %map.code = call i32 @make_maps(ptr %described, i64 %maps, ptr %slots, ptr %space, ptr %map.params)
+  %map.wrong = icmp ne i32 %map.code, 0
+  br i1 %map.wrong, label %bad.map, label %finish
+bad.map:
+  %m64 = zext i32 %map.code to i64
+  %m.told = add i64 %m64, MAP_ERROR
+  %sm = call ptr @code(i64 %m.told)
+  ret ptr %sm
+finish:
   %fault.p = getelementptr i8, ptr %record, i64 48
   %fault = load i64, ptr %fault.p
-  %last.slot = getelementptr i64, ptr %slots, i64 %count
+  %last = add i64 %count, %maps
+  %last.slot = getelementptr i64, ptr %slots, i64 %last
   store i64 %fault, ptr %last.slot
-  %last.param = getelementptr ptr, ptr %params, i64 %count
+  %last.param = getelementptr ptr, ptr %params, i64 %last
   store ptr %last.slot, ptr %last.param
   call void @remember(ptr %record)
   %saved = call ptr @PyEval_SaveThread()
@@ -300,6 +326,8 @@ def launcher_ir() -> str:
     """The module's text."""
     return (
         LAUNCHER.replace("READ_GRID", READ_GRID)
+        .replace("ENCODE_MAPS", ENCODE)
+        .replace("MAP_ERROR", str(MAP_ERROR))
         .replace("STATE_WORDS", str(STATE_WORDS))
         .replace("RING", str(RING))
     )
