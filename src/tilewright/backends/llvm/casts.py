@@ -76,8 +76,13 @@ def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
     return b.select(is_nan, constant(single, float("nan")), number)
 
 
-def from_f32(b: Builder, value: Value, kind: Attribute, ctx: MathContext) -> Value:
-    """fp32 rounded to a narrow float (its register form)."""
+def from_f32(
+    b: Builder, value: Value, kind: Attribute, ctx: MathContext, computed: bool = False
+) -> Value:
+    """fp32 rounded to a narrow float (its register form).
+
+    `computed` says that the value is a sum, product or quotient of numbers of that narrow type.
+    """
     element = scalar_kind(kind)
     if isinstance(element, Float32Type):
         return value
@@ -86,17 +91,23 @@ def from_f32(b: Builder, value: Value, kind: Attribute, ctx: MathContext) -> Val
     bits_type = like(value.type, I32)
     bits = b.bitcast(value, bits_type)
     if isinstance(element, BFloat16Type):
-        return _to_bf16(b, value, bits)
+        return _to_bf16(b, value, bits, never_carries=computed and not ctx.on_nvidia)
     small = _E5M2 if isinstance(element, Float8E5M2Type) else _E4M3
     return _to_small(b, value, bits, small)
 
 
-def _to_bf16(b: Builder, value: Value, bits: Value) -> Value:
+def _to_bf16(b: Builder, value: Value, bits: Value, never_carries: bool) -> Value:
+    """Nearest bf16, ties to even; NaN stays NaN.
+
+    `never_carries`: a NaN has zeros in the low half, as one that arithmetic made of bf16 numbers does
+    on CPUs (it is an operand's, or the default NaN), so rounding leaves it alone.
+    """
     c = lambda v: constant(bits.type, v)  # noqa: E731
     odd = b.and_(b.lshr(bits, c(16)), c(1))
-    rounded = b.add(b.add(bits, c(0x7FFF)), odd)
-    quiet = b.or_(bits, c(0x400000))
-    chosen = b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
+    chosen = b.add(b.add(bits, c(0x7FFF)), odd)
+    if not never_carries:
+        quiet = b.or_(bits, c(0x400000))
+        chosen = b.select(b.fcmp_unordered("uno", value, value), quiet, chosen)
     return b.trunc(b.lshr(chosen, c(16)), like(bits.type, I16))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
@@ -18,6 +18,8 @@ class MathContext:
     target: TargetInfo
     module: ir.Module
     fp_fusion: bool = True
+    products: dict[int, tuple[Value, Value]] = field(default_factory=dict)
+    """Products in narrow types, by identity: the rounded value, and the fp32 number it came from."""
 
     @property
     def on_nvidia(self) -> bool:

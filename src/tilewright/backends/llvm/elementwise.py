@@ -197,10 +197,26 @@ def _in_single(rule: Callable[[_Op, list[Any]], Any]) -> Rule:
 
 
 def _float(method: str, fuse: bool = False) -> Rule:
-    def rule(op: _Op, values: list[Any]) -> Any:
-        return getattr(op.b, method)(*values, flags=op.ctx.flags if fuse else ())
+    """Arithmetic. Where products may fuse with sums, they do so in narrow types as well: a sum takes
+    one product as it was before it was rounded."""
 
-    return _in_single(rule)
+    def rule(op: _Op) -> Any:
+        kind, b, ctx = op.operands[0], op.b, op.ctx
+        flags = ctx.flags if fuse else ()
+        if not casts.is_narrow(kind):
+            return getattr(b, method)(*op.values, flags=flags)
+        wide = [casts.to_f32(b, v, t) for v, t in zip(op.values, op.operands, strict=True)]
+        if flags and method != "fmul":
+            fused = next((i for i, v in enumerate(op.values) if id(v) in ctx.products), None)
+            if fused is not None:
+                wide[fused] = ctx.products[id(op.values[fused])][1]
+        result = getattr(b, method)(*wide, flags=flags)
+        rounded = casts.from_f32(b, result, op.results[0], ctx, computed=True)
+        if flags and method == "fmul":
+            ctx.products[id(rounded)] = (rounded, result)
+        return rounded
+
+    return rule
 
 
 def _intrinsic(name: str) -> Rule:
