@@ -1,7 +1,7 @@
 """A libcuda for tests without a GPU: C functions (ctypes callbacks) that record what they are given."""
 
 import ctypes
-from ctypes import c_char_p, c_float, c_int, c_uint, c_void_p
+from ctypes import c_char_p, c_float, c_int, c_uint, c_uint64, c_void_p
 from types import SimpleNamespace
 
 from tilewright.runtime.drivers import cuda_api
@@ -20,7 +20,7 @@ class FakeCuda:
 
     def __init__(self, devices=2):
         self.devices = devices
-        self.allocated, self.copies = 0, []
+        self.allocated, self.copies, self.maps = 0, [], []
         self.calls, self.launches, self.fail = [], [], {}
         self.slots = 0
         self.stack = [0]
@@ -150,6 +150,44 @@ class FakeCuda:
         self.launches.append(launch)
         if self.on_launch:
             self.on_launch(launch)
+
+    def _cuTensorMapEncodeTiled(
+        self,
+        to,
+        kind,
+        rank,
+        address,
+        dims,
+        strides,
+        box,
+        steps,
+        interleave,
+        swizzle,
+        promotion,
+        fill,
+    ):
+        pairs = [
+            tuple((t * n).from_address(a))
+            for t, n, a in ((c_uint64, 2, dims), (c_uint, 2, box), (c_uint, 2, steps))
+        ]
+        pitch = c_uint64.from_address(strides).value
+        self.maps.append(
+            (
+                kind,
+                rank,
+                address,
+                pairs[0],
+                pitch,
+                pairs[1],
+                pairs[2],
+                interleave,
+                swizzle,
+                promotion,
+                fill,
+            )
+        )
+        self.map_addresses_aligned = to % 64 == 0
+        c_uint64.from_address(to).value = 0xAB << 56 | len(self.maps)
 
     def _cuStreamIsCapturing(self, stream, out):
         _store(c_int, out, int(self.capturing))

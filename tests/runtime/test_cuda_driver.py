@@ -5,7 +5,7 @@ import struct
 import pytest
 from tests.runtime.fake_cuda import FakeCuda
 
-from tilewright.backends.base import Artifact, AssertSite, LaunchPlan
+from tilewright.backends.base import Argument, Artifact, AssertSite, Extent, LaunchPlan, TensorMap
 from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
 from tilewright.runtime.drivers import cuda, cuda_ir
 
@@ -145,7 +145,7 @@ def test_the_ring_of_launches_keeps_the_latest(gpu):
         first((1,), 0)
     last((1,), 0)
     assert gpu.recent_kernels() == ["kern"] * cuda_ir.RING
-    assert gpu._state[6 + 20 % cuda_ir.RING] in gpu._records
+    assert gpu._state[cuda_ir.RING_WORD + 20 % cuda_ir.RING] in gpu._records
 
 
 def fault_site():
@@ -229,3 +229,63 @@ def test_without_a_driver(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(UnsupportedTarget, match="no NVIDIA driver"):
         cuda_api.load_library()
+
+
+def matrix(**change):
+    """A map over argument 1 of (n, pointer, pitch): width 2 n - 1, height n * pitch."""
+    facts = {
+        "argument": 1, "element_bytes": 2, "width": Extent(((2, (0,)), (-1, ()))),
+        "height": Extent(((1, (0, 2)),)), "pitch": Extent(((1, (2,)),)), "box": (64, 128), "span": 128,
+    }  # fmt: skip
+    return TensorMap(**{**facts, **change})
+
+
+def test_tensor_maps(gpu):
+    maps = (matrix(), matrix(element_bytes=4, box=(8, 16), span=32, width=Extent(((1 << 31, ()),))))
+    call = start(gpu, ["int", "address", "skip", "int"], tensor_maps=maps, asserts=fault_site())
+    gpu.fake.slots = 6
+    assert call((1,), 0, 10, 0x7000, None, 24) is None
+    first, second = gpu.fake.maps
+    assert first == (1, 2, 0x7000, (19, 240), 48, (64, 128), (1, 1), 0, 3, 3, 0)
+    assert second == (2, 2, 0x7000, (1 << 31, 240), 96, (8, 16), (1, 1), 0, 1, 3, 0)
+    # the driver finds what was encoded, then the fault record
+    slots = gpu.fake.launches[0].slots
+    assert slots[3:5] == [0xAB00000000000000 | 1, 0xAB00000000000000 | 2] and slots[5] > 1 << 20
+    assert gpu.fake.map_addresses_aligned
+
+
+def test_tensor_maps_are_kept(gpu):
+    if gpu._native is None:
+        pytest.skip("native only")
+    call = start(gpu, ["int", "address", "int"], tensor_maps=(matrix(),))
+    gpu.fake.slots = 4
+    for _ in range(3):
+        call((1,), 0, 10, 0x7000, 24)
+    call((1,), 0, 10, 0x123456700, 24)
+    call((1,), 0, 10, 0x7000, 24)
+    assert len(gpu.fake.maps) == 2
+    call((1,), 0, 11, 0x7000, 24)
+    call((1,), 0, 11, 0x7000, 32)
+    assert len(gpu.fake.maps) == 4
+    assert [launch.slots[3] & 0xFF for launch in gpu.fake.launches] == [1, 1, 1, 2, 1, 3, 4]
+
+
+def test_a_rejected_tensor_map(gpu):
+    arguments = [Argument(n, "pointer", "*fp16") for n in ("n", "matrix", "pitch")]
+    made = artifact(arguments, tensor_maps=(matrix(),))
+    call = gpu.launcher(gpu.load(made, 0), made.plan, ["int", "address", "int"])
+    gpu.fake.fail["cuTensorMapEncodeTiled"] = 1
+    code = call((1,), 0, 10, 0x7000, 24)
+    assert code == cuda_ir.MAP_ERROR + 1 and not gpu.fake.launches
+    error = gpu.launch_error(code - 1000, "kern", made.plan, (1,))
+    assert "rejects a tensor map of matrix: CUDA_ERROR_INVALID_VALUE" in str(error)
+    del gpu.fake.fail["cuTensorMapEncodeTiled"]
+    gpu.fake.slots = 4
+    assert call((1,), 0, 10, 0x7000, 24) is None
+
+
+def test_empty_matrices_have_one_element(gpu):
+    call = start(gpu, ["int", "address", "int"], tensor_maps=(matrix(),))
+    gpu.fake.slots = 4
+    call((1,), 0, 0, 0x7000, 24)
+    assert gpu.fake.maps[0][3] == (1, 1)

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def _compile(
 
     try:
         with internal_errors("to compile the kernel", pass_errors=False):
-            return _assembled(backend.compile(module, options, machine), options, machine)
+            return backend.compile(module, options, machine)
     except InternalError as error:
         if error.location is None:
             error.location = SourceLocation(
@@ -90,21 +90,6 @@ def _compile(
                 error.help
             )
         raise
-
-
-def _assembled(artifact: Artifact, options: Options, machine: TargetInfo) -> Artifact:
-    """`artifact` with a cubin in place of PTX, where the assembler is installed."""
-    ptx = artifact.asm.get("ptx")
-    if ptx is None or artifact.object_code[:4] == b"\x7fELF":
-        return artifact
-    from tilewright.backends.nvidia.assemble import assemble
-
-    made = assemble(ptx, machine, options)
-    plan = replace(artifact.plan, registers=made.registers, spills=made.spills)
-    texts = dict(artifact.asm)
-    if made.warnings:
-        texts["log"] = "\n".join(made.warnings)
-    return Artifact(artifact.entry, made.object_code(ptx), plan, texts)
 
 
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:

@@ -61,7 +61,10 @@ class NvidiaBackend:
             registers=assembled.registers,
             spills=assembled.spills,
         )
-        return Artifact(plan.name, assembled.object_code(ptx), plan, {"llvm": text, "ptx": ptx})
+        texts = {"llvm": text, "ptx": ptx}
+        if assembled.warnings:
+            texts["log"] = "\n".join(assembled.warnings)
+        return Artifact(plan.name, assembled.object_code(ptx), plan, texts)
 
     def lower(
         self,

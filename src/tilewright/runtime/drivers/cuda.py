@@ -29,7 +29,7 @@ from tilewright.runtime.drivers.native_code import (
     common_cpython,
     object_of,
 )
-from tilewright.runtime.drivers.tensor_maps import MapLauncher
+from tilewright.runtime.drivers.tensor_map_ir import describe
 
 #: of CUdevice_attribute
 _MULTIPROCESSORS, _L2_BYTES, _MAJOR, _MINOR, _SHARED_OPTIN = 16, 38, 75, 76, 97
@@ -107,12 +107,12 @@ class CudaDriver:
             return
         self._native, self._method, self._state = _native_launcher()
         ctypes.memset(ctypes.addressof(self._state), 0, ctypes.sizeof(self._state))
-        for i, name in enumerate(
-            ("cuLaunchKernel", "cuLaunchKernelEx", "cuCtxGetCurrent", "cuCtxPushCurrent_v2",
-             "cuCtxPopCurrent_v2")
+        for word, name in (
+            (0, "cuLaunchKernel"), (1, "cuLaunchKernelEx"), (2, "cuCtxGetCurrent"),
+            (3, "cuCtxPushCurrent_v2"), (4, "cuCtxPopCurrent_v2"), (6, "cuTensorMapEncodeTiled"),
         ):  # fmt: skip
-            with contextlib.suppress(UnsupportedTarget):  # no clusters before driver 520
-                self._state[i] = self.api.address(name)
+            with contextlib.suppress(UnsupportedTarget):  # drivers before CUDA 12 lack some
+                self._state[word] = self.api.address(name)
 
     # ---- devices -----------------------------------------------------------------------------------
 
@@ -258,7 +258,6 @@ class CudaDriver:
         `cuda_ir`'s codes. A kernel with assertions is waited for, except in a capture; the call
         then gives a tuple (program, assert site) when one failed.
         """
-        given, kinds = kinds, [*kinds, *["blob"] * len(plan.tensor_maps)]
         record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(len(kinds), 1))
         words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
         fault = self._fault_record(kernel.device) if plan.asserts else 0
@@ -267,18 +266,18 @@ class CudaDriver:
         words[3], words[4] = max(1, plan.cluster), len(kinds)
         words[5] = sum(kind != "skip" for kind in kinds)
         words[6] = fault
+        words[7] = len(plan.tensor_maps)
+        words[8], maps = describe(plan.tensor_maps)
         for i, kind in enumerate(kinds):
             record[8 * cuda_ir.RECORD_WORDS + i] = cuda_ir.KINDS[kind]
         address = ctypes.addressof(record)
-        self._records[address] = (record, kernel.entry)
+        self._records[address] = ((record, maps), kernel.entry)
         if self._native is None:
             from tilewright.runtime.drivers.cuda_portable import portable_launcher
 
-            call = portable_launcher(self.api, words, kinds)
+            call = portable_launcher(self.api, words, kinds, plan.tensor_maps)
         else:
             call = builtin_function(self._method, address)
-        if plan.tensor_maps:
-            call = MapLauncher(self.api, call, plan.tensor_maps, given, kernel.entry)
         return self._checking(call, fault, kernel.device) if fault else call
 
     def _fault_record(self, device: Device) -> int:
@@ -320,15 +319,16 @@ class CudaDriver:
     @property
     def launches(self) -> int:
         """How many launches there have been (0 where the portable launcher does them)."""
-        return 0 if self._state is None else self._state[5]
+        return 0 if self._state is None else self._state[cuda_ir.COUNT_WORD]
 
     def recent_kernels(self) -> list[str]:
         """Names of the kernels launched last, the latest first."""
         if self._state is None:
             return []
-        count, names = self._state[5], list[str]()
+        count, names = self.launches, list[str]()
         for i in range(min(count, cuda_ir.RING)):
-            entry = self._records.get(self._state[6 + (count - 1 - i) % cuda_ir.RING])
+            word = cuda_ir.RING_WORD + (count - 1 - i) % cuda_ir.RING
+            entry = self._records.get(self._state[word])
             if entry is not None:
                 names.append(entry[1])
         return names
@@ -346,6 +346,8 @@ class CudaDriver:
 
     def launch_error(self, code: int, kernel: str, plan: LaunchPlan, grid: Any) -> Exception:
         """What a launch that gave the CUresult `code` raises."""
+        if code >= cuda_ir.MAP_ERROR - cuda_ir.DRIVER_ERROR:
+            return self._map_error(code - cuda_ir.MAP_ERROR + cuda_ir.DRIVER_ERROR, kernel, plan)
         name, text = self.api.describe(code)
         if code in api.ASYNCHRONOUS:
             return self.fault(code, text)
@@ -359,6 +361,15 @@ class CudaDriver:
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
             f"threads, {plan.shared_bytes} bytes of shared memory, clusters of {plan.cluster})"
+        )
+
+    def _map_error(self, code: int, kernel: str, plan: LaunchPlan) -> LaunchError:
+        names = {plan.arguments[m.argument].name for m in plan.tensor_maps}
+        return LaunchError(
+            f"{kernel}: the driver rejects a tensor map of {', '.join(sorted(names))}: "
+            f"{self.api.describe(code)[0]}",
+            help="an address or a distance between lines is not a multiple of 16 bytes, or an extent "
+            "exceeds 2^32; TILEWRIGHT_DISABLE=pipeline-loads compiles without tensor maps",
         )
 
     def synchronize(self, index: int | None = None) -> None:

@@ -8,11 +8,20 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.backends.base import TensorMap
 from tilewright.runtime.drivers import cuda_ir
 from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
+from tilewright.runtime.drivers.tensor_map_ir import (
+    DATA_TYPES,
+    L2_PROMOTION_256,
+    MAP_BYTES,
+    SWIZZLES,
+)
 
 
-def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callable[..., Any]:
+def portable_launcher(
+    api: CudaApi, record: Any, kinds: Sequence[str], maps: Sequence[TensorMap] = ()
+) -> Callable[..., Any]:
     """See `CudaDriver.launcher`; `record` are the words of a launch record."""
     launch, extended = api.function("cuLaunchKernel"), api.function("cuLaunchKernelEx")
     get, push, pop = (
@@ -31,9 +40,16 @@ def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callab
         slots = (ctypes.c_uint64 * (len(pairs) + 1))(*[_bits(k, v) for k, v in pairs], record[6])
         base = ctypes.addressof(slots)
         places = [v if k == "blob" else base + 8 * i for i, (k, v) in enumerate(pairs)]
-        params = (ctypes.c_void_p * len(slots))(*places, base + 8 * len(pairs))
         if not x * y * z:
             return None
+        held = ctypes.create_string_buffer(MAP_BYTES * len(maps) + 64)
+        space = (ctypes.addressof(held) + 63) & ~63
+        for i, tensor_map in enumerate(maps):
+            code = _encode(api, tensor_map, [v for _, v in pairs], space + MAP_BYTES * i)
+            if code != SUCCESS:
+                return cuda_ir.MAP_ERROR + code
+        places += [space + MAP_BYTES * i for i in range(len(maps))]
+        params = (ctypes.c_void_p * (len(places) + 1))(*places, base + 8 * len(pairs))
         current = ctypes.c_void_p()
         get(ctypes.byref(current))
         foreign = current.value != record[1]
@@ -41,10 +57,9 @@ def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callab
             return cuda_ir.DRIVER_ERROR + code
         if cluster > 1:
             attribute = struct.pack("<IxxxxIII52x", 4, cluster, 1, 1)
-            held = ctypes.create_string_buffer(attribute)
-            config = struct.pack(
-                "<7I4xQQI4x", x, y, z, threads, 1, 1, shared, stream, ctypes.addressof(held), 1
-            )
+            attributes = ctypes.create_string_buffer(attribute)
+            listed = ctypes.addressof(attributes)
+            config = struct.pack("<7I4xQQI4x", x, y, z, threads, 1, 1, shared, stream, listed, 1)
             code = extended(config, record[0], params, None)
         else:
             code = launch(record[0], x, y, z, threads, 1, 1, shared, stream, params, None)
@@ -53,6 +68,18 @@ def portable_launcher(api: CudaApi, record: Any, kinds: Sequence[str]) -> Callab
         return None if code == SUCCESS else cuda_ir.DRIVER_ERROR + code
 
     return call
+
+
+def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int) -> int:
+    """Make a tensor map at an address; a CUresult."""
+    width, height = (max(1, e.value(values)) for e in (tensor_map.width, tensor_map.height))
+    pitch = tensor_map.pitch.value(values) * tensor_map.element_bytes
+    dims, strides = (ctypes.c_uint64 * 2)(width, height), (ctypes.c_uint64 * 1)(pitch)
+    box, steps = (ctypes.c_uint32 * 2)(*tensor_map.box), (ctypes.c_uint32 * 2)(1, 1)
+    kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.span]
+    address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
+    promotion = L2_PROMOTION_256
+    return encode(to, kind, 2, address, dims, strides, box, steps, 0, swizzle, promotion, 0)
 
 
 def _bits(kind: str, value: Any) -> int:
