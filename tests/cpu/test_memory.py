@@ -232,3 +232,134 @@ def test_pointers_as_values() -> None:
     i = np.arange(N)
     want = [rows[0], rows[1] + 1, rows[2] + 2, i, 7.0 * (i < 4), 7.0 * (i >= 4), i < 5, rows[0]]
     np.testing.assert_array_equal(o, np.array(want, np.float32))
+
+
+@tw.jit
+def dead_lanes_kernel(x_ptr, o_ptr, t_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    e = tl.exp(x)  # 1 in the masked lanes, which the sums count
+    share = e / tl.sum(e)
+    total = tl.sum(share)
+    tl.store(o_ptr + i, share, mask=i < n)
+    tl.store(t_ptr, total)
+    wide = x.to(tl.float64) + 0.5
+    spread = wide - tl.max(wide)
+    tl.store(t_ptr + 1, tl.sum(spread * spread))
+    tl.store(t_ptr + 2, tl.min(spread.to(tl.float16)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 100, 129, 255, 256])
+def test_masked_lanes_count_in_reductions(n: int) -> None:
+    B = 256
+    x = np.linspace(0, 1, B).astype(np.float32)[:n].copy() if n else np.zeros(1, np.float32)
+    o, t = np.zeros(B, np.float32), np.zeros(3, np.float32)
+    dead_lanes_kernel[(1,)](x, o, t, n, B=B)
+    full = np.zeros(B)
+    full[:n] = x[:n]
+    e = np.exp(full)
+    want = np.where(np.arange(B) < n, e / e.sum(), 0)
+    np.testing.assert_allclose(o, want, rtol=1e-5)
+    spread = full - full.max()
+    np.testing.assert_allclose(t, [1, (spread**2).sum(), spread.min()], rtol=1e-3, atol=1e-5)
+
+
+@tw.jit
+def parked_kernel(x_ptr, o_ptr, n, M: tl.constexpr, N: tl.constexpr):
+    """Results wait for a reduction while what they came from may overlap the output."""
+    m = tl.arange(0, M)[:, None]
+    i = tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + (m + i * M) % 512)
+    tl.store(x_ptr + 16 + m * 2 + i * 2 * M, x)
+    y = tl.load(o_ptr + m * N + i)
+    share = y / tl.sum(y)
+    tl.store(o_ptr + m * N + i, tl.trans(tl.reshape(share, N, M)))
+    z = tl.load(o_ptr + (m * N + i + 3) % n)
+    tl.store(o_ptr + m * N + i, z - tl.max(z))
+
+
+def test_results_that_wait_in_the_output() -> None:
+    M, N, n = 8, 16, 100
+    x, o = np.arange(1024, dtype=np.float32), np.arange(1, M * N + 1, dtype=np.float32)
+    m, i = np.arange(M)[:, None], np.arange(N)[None, :]
+    want = x.copy()
+    want[16 + m * 2 + i * 2 * M] = x[(m + i * M) % 512]
+    share = (o / o.sum()).reshape(N, M).T
+    z = share.ravel()[(m * N + i + 3) % n]
+    parked_kernel[(1,)](x, o, n, M=M, N=N)
+    np.testing.assert_array_equal(x, want)
+    np.testing.assert_allclose(o.reshape(M, N), z - z.max(), rtol=1e-5, atol=1e-7)
+
+
+@tw.jit
+def in_place_kernel(x_ptr, how: tl.constexpr, M: tl.constexpr, N: tl.constexpr):
+    """Every lane is stored where another lane was loaded."""
+    i = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + i) + 1
+    if how == "transpose":
+        tl.store(x_ptr + i, tl.reshape(x.T, M, N))
+    elif how == "flip":
+        tl.store(x_ptr + i, tl.flip(x, 0) * 2)
+    elif how == "gather":
+        tl.store(x_ptr + i, tl.gather(x, (i * 7) % M, 0))
+    elif how == "mixed":
+        tl.store(x_ptr + i, x / tl.sum(x) + tl.flip(x, 1))
+    elif how == "rotate":
+        low, high = tl.split(tl.reshape(x, M, N // 2, 2))
+        tl.store(x_ptr + i, tl.reshape(tl.join(-high, low), M, N))
+    elif how == "same":
+        tl.store(
+            x_ptr + tl.zeros((M, N), tl.int32), tl.load(x_ptr + tl.zeros((M, N), tl.int32)) + 1
+        )
+
+
+@pytest.mark.parametrize("how", ["transpose", "flip", "gather", "mixed", "rotate", "same"])
+@pytest.mark.parametrize("shape", [(16, 16), (4, 64)])
+def test_in_place(how: str, shape: tuple[int, int]) -> None:
+    M, N = shape
+    x = np.arange(M * N, dtype=np.float32).reshape(shape)
+    y = x + 1
+    i = np.arange(M * N).reshape(shape)
+    want = x.copy()
+    want[0, 0] = 1
+    want = {
+        "transpose": y.T.reshape(M, N), "flip": y[::-1] * 2, "mixed": y / y.sum() + y[:, ::-1],
+        "gather": np.take_along_axis(y, i * 7 % M, 0),
+        "rotate": np.stack([-y[:, 1::2], y[:, ::2]], -1).reshape(M, N), "same": want,
+    }[how]  # fmt: skip
+    in_place_kernel[(1,)](x, how=how, M=M, N=N)
+    np.testing.assert_allclose(x, want, rtol=1e-6)
+
+
+@tw.jit
+def carried_kernel(x_ptr, o_ptr, n, how: tl.constexpr, N: tl.constexpr):
+    """Carried tiles that are replaced by rearrangements of what is computed from them."""
+    i = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + i)
+    for _ in range(n):
+        if how == "transpose":
+            x = tl.trans(x + 1) * 2
+        elif how == "flip":
+            x = tl.flip(x + 1, 0) * 2
+        elif how == "reshape":
+            x = tl.reshape(tl.trans(tl.reshape(x * 2, N // 2, 2 * N)), N, N) + 1
+        else:
+            x = tl.trans(x + 1) * 2 - tl.sum(x, 1)[:, None]
+    tl.store(o_ptr + i, x)
+
+
+@pytest.mark.parametrize("how", ["transpose", "flip", "reshape", "sum"])
+def test_carried_rearrangements(how: str) -> None:
+    N = 16
+    x = np.arange(N * N, dtype=np.float32).reshape(N, N) % 11
+    step = {
+        "transpose": lambda a: (a + 1).T * 2, "flip": lambda a: (a + 1)[::-1] * 2,
+        "reshape": lambda a: (a * 2).reshape(N // 2, 2 * N).T.reshape(N, N) + 1,
+        "sum": lambda a: (a + 1).T * 2 - a.sum(1)[:, None],
+    }[how]  # fmt: skip
+    for n in (1, 3):
+        o, want = np.zeros((N, N), np.float32), x
+        for _ in range(n):
+            want = step(want)
+        carried_kernel[(1,)](x, o, n, how=how, N=N)
+        np.testing.assert_array_equal(o, want)

@@ -12,9 +12,10 @@ After:
     %sum = "cpu.group"() ({ ... math.exp ; "tile.store_view"(%y, ..., %e) ; tile.reduce ; group_end %sum })
     "cpu.group"() ({ %e = "tile.load_view"(%y, ...) ; %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
 
-Legal because the second group overwrites every lane that is parked, nothing touches memory between
-the two groups, and no other operation of the second group reads memory that the parked lanes may
-overlap. Whether the first group's own loads overlap the output is compared at run time, like any store.
+Legal because the second group overwrites every lane that is parked and needs each at its own lane
+only, nothing touches memory between the two groups, and no other operation of the second group reads
+memory that the parked lanes may overlap. Whether the first group's own loads overlap the output is
+compared at run time, like any store.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import block_of, end_of, insert_before, position_of, start_of
 from tilewright.passes.base import Pass
-from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS, WRITES
-from tilewright.passes.cpu.analysis.hazards import constant_of, is_bounded
+from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, WRITES, is_elementwise
+from tilewright.passes.cpu.analysis.hazards import (
+    UNKNOWN,
+    accesses_within,
+    constant_of,
+    is_bounded,
+    relation,
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +68,13 @@ def _park(first: cpu.GroupOp, second: cpu.GroupOp) -> None:
         return
     if first.extents != second.extents or not _one_address_a_lane(store):
         return
-    if any(isinstance(op, WRITES) for op in first.body.block.walk()):
+    if any(isinstance(op, WRITES) for op in first.body.block.walk()) or _races(first, store):
         return
     for result in first.results:
         made = end_of(first.body.block).operands[position_of(result, first.results)]
         if isinstance(made.owner, tile.ReduceOp):
             continue
-        if result.type == store.value.type and _only_used_in(result, second):
+        if result.type == store.value.type and _flows_to_own_lanes(result, store):
             if _hoist(store, first):
                 _rewrite(first, second, result, store)
             return
@@ -110,12 +117,30 @@ def _quiet_between(first: cpu.GroupOp, second: cpu.GroupOp) -> bool:
     return op is second
 
 
-def _only_used_in(value: SSAValue, group: cpu.GroupOp) -> bool:
-    """Whether all users are lane-wise members of `group`."""
-    return bool(value.uses) and all(
-        use.operation.parent is group.body.block
-        and not isinstance(use.operation, (*REMAPS, tile.GatherOp, cpu.GroupEndOp))
-        for use in value.uses
+def _flows_to_own_lanes(value: SSAValue, store: tile.StoreViewOp) -> bool:
+    """Whether every lane of `value` is only used, in the group of `store`, at that same lane.
+
+    Lanes that the store's limits cut off are not parked, so nothing but the store may need them.
+    """
+    body = store.parent
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op is store or (isinstance(op, tile.ReduceOp) and not store.limits):
+                continue
+            if op.parent is not body or not is_elementwise(op):
+                return False
+            pending.extend(r for r in op.results if r not in seen)
+            seen.update(op.results)
+    return bool(value.uses)
+
+
+def _races(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:
+    """Whether a load of `group` might read what earlier chunks have parked, unknown to any guard."""
+    return any(
+        relation(load, store, load.parent is not group.body.block) == UNKNOWN
+        for load in accesses_within(group)
     )
 
 

@@ -19,7 +19,7 @@ overlap compares their byte ranges first and has an ordered variant for when the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from xdsl.dialects import func
@@ -90,6 +90,8 @@ class _Lowering:
         self.prefetch = prefetch
         self.ahead: dict[cpu.DotBuffersOp, list[SSAValue]] = {}
         self.dead: DeadLanes | None = None
+        self.chunks: dict[SSAValue, int] = {}
+        """Lanes of the one chunk that stands for all dead ones, for each buffer written so."""
         self.addresses: dict[SSAValue, SSAValue] = {}
         self.bounds = BufferBounds(self.entry)
         self.untrimmed = keeps_all_lanes(self.entry) if trim_dead_lanes else set()
@@ -264,11 +266,24 @@ class _Lowering:
         try:
             # the ordered variant runs rarely: what counts is that it compiles fast
             shape = plan_shape(op, self.target, scalar=False, small=compact)
+            shape = self._fitted(op, shape)
             return self._versions(op, emit, shape, compact)
         except NeedsScalar:
             emit.rewind(before)
-            shape = plan_shape(op, self.target, scalar=True)
+            shape = self._fitted(op, plan_shape(op, self.target, scalar=True))
             return self._versions(op, emit, shape, compact)
+
+    def _fitted(self, op: cpu.GroupOp, shape: Shape) -> Shape:
+        """`shape` with chunks no wider than those whose dead lanes its buffers hold once."""
+        if self.dead is None:
+            return shape
+        inner = list(op.body.block.walk())
+        read = [self.chunks.get(o.buffer) for o in inner if isinstance(o, cpu.ReadOp)]
+        lanes = min([shape.lanes, *(width for width in read if width)])
+        for write in inner:
+            if isinstance(write, cpu.WriteOp):
+                self.chunks[write.buffer] = min(lanes, self.chunks.get(write.buffer, lanes))
+        return replace(shape, lanes=lanes)
 
     def _versions(
         self, op: cpu.GroupOp, emit: Emitter, shape: Shape, compact: bool

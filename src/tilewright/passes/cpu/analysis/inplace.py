@@ -9,6 +9,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
+from tilewright.passes.cpu.analysis.lanes import leaves_its_lane
 
 
 def coalesce(block: Block, table: SlotTable) -> None:
@@ -130,11 +131,11 @@ def _ancestor_in(op: Operation, block: Block) -> Operation | None:
 
 def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
     if isinstance(maker, cpu.GroupOp):
-        return all(
-            not isinstance(use.operation, (*REMAPS, tile.GatherOp, tile.ScanOp, tile.ReduceOp))
-            or isinstance(use.operation, tile.ReduceOp)
-            for use in old.uses
-        ) and not any(isinstance(o, tile.ScanOp) for o in maker.walk())
+        direct = all(
+            not isinstance(use.operation, (*REMAPS, tile.GatherOp, tile.ScanOp)) for use in old.uses
+        )
+        scans = any(isinstance(o, tile.ScanOp) for o in maker.walk())
+        return direct and not scans and not leaves_its_lane(old, maker)
     if isinstance(maker, cpu.DotOp):
         return maker.acc is old and maker.lhs is not old and maker.rhs is not old
     if isinstance(maker, scf.IfOp):

@@ -1,0 +1,69 @@
+"""Does a lane of a tile matter to other lanes of the group that uses it?
+
+A group runs chunk by chunk, and what is stored or written to a buffer in one chunk is seen by the
+chunks after it. A value that is read and replaced in one group is therefore safe only where each lane
+is read at itself; `trans(x + 1)` reads `x` elsewhere although `x` meets no shape change directly.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
+
+_MOVES = (*REMAPS, tile.GatherOp, tile.JoinOp, tile.CatOp)
+
+
+def leaves_its_lane(value: SSAValue, group: cpu.GroupOp) -> bool:
+    """Whether `group` needs some lane of `value` (or of what it computes from it) at another lane.
+
+    Reductions end the search: who needs their result waits for all lanes.
+    """
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        for use in current.uses:
+            op = use.operation
+            if not _is_inside(op, group):
+                continue
+            if isinstance(op, _MOVES) and not (
+                isinstance(op, tile.GatherOp) and op.index is current and op.source is not current
+            ):
+                return True
+            for result in _reached(op):
+                if result not in seen:
+                    seen.add(result)
+                    pending.append(result)
+    return False
+
+
+def moved_loads(group: cpu.GroupOp) -> set[Operation]:
+    """The loads of a group that some lane does for the sake of another."""
+    return {
+        op
+        for op in group.body.block.walk()
+        if isinstance(op, LOADS) and tile.is_tile(op.results[0])
+        if leaves_its_lane(op.results[0], group)
+    }
+
+
+def _reached(op: Operation) -> list[SSAValue]:
+    """Values whose lanes are made from the same lanes of the operands of `op`."""
+    if isinstance(op, tile.ReduceOp):
+        return []
+    if isinstance(op, CONTROL):
+        return [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]
+    if isinstance(op, scf.YieldOp):
+        above = op.parent_op()
+        return [] if above is None else _reached(above)
+    return list(op.results)
+
+
+def _is_inside(op: Operation, group: cpu.GroupOp) -> bool:
+    current: Operation | None = op
+    while current is not None and current is not group:
+        home: Block | None = current.parent
+        current = None if home is None else home.parent_op()
+    return current is group
