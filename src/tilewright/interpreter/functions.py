@@ -58,6 +58,8 @@ def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
     with np.errstate(all="ignore"):
         return [(to_narrow(array, kind) if kind.itemsize < 4 else array.astype(kind))[()]]
 
+_FUNCTIONS["div_rn"] = np.divide
+
 
 def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """C's `name` of floats, in the type of the result."""

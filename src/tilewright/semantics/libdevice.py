@@ -81,7 +81,7 @@ class Libdevice(Mathematics):
 
     def libdevice_div_rn(self, arg0: Any, arg1: Any) -> TensorValue:
         """`arg0 / arg1`, correctly rounded."""
-        return self.fdiv(arg0, arg1)
+        return self.div_rn(arg0, arg1)
 
     def libdevice_fast_dividef(self, arg0: Any, arg1: Any) -> TensorValue:
         """`arg0 / arg1`."""

@@ -147,8 +147,8 @@ class Mathematics(Linalg):
         return self.convert(self.emit("arith.divf", [a, b], a.type), kind)
 
     def div_rn(self, x: Any, y: Any) -> TensorValue:
-        """`x / y`, correctly rounded."""
-        return self.fdiv(x, y)
+        """`x / y`, correctly rounded (a plain division may be 2 ulp off on a GPU)."""
+        return self.float_function("div_rn", (x, y), "tl.div_rn")
 
     def umulhi(self, x: Any, y: Any) -> TensorValue:
         """High half of the double-width product of unsigned integers."""

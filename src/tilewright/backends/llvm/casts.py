@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder, Value, constant, like, llvm_type, scalar_kind
 
 F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -88,6 +89,8 @@ def from_f32(
         return value
     if isinstance(element, Float16Type):
         return b.fptrunc(value, like(value.type, F16))
+    if ctx.on_nvidia and isinstance(element, BFloat16Type):
+        return ptx.to_bf16(b, value)
     bits_type = like(value.type, I32)
     bits = b.bitcast(value, bits_type)
     if isinstance(element, BFloat16Type):
@@ -103,8 +106,8 @@ def _to_bf16(b: Builder, value: Value, bits: Value, never_carries: bool) -> Valu
     on CPUs (it is an operand's, or the default NaN), so rounding leaves it alone.
     """
     c = lambda v: constant(bits.type, v)  # noqa: E731
-    odd = b.and_(b.lshr(bits, c(16)), c(1))
-    chosen = b.add(b.add(bits, c(0x7FFF)), odd)
+    odd = b.icmp_unsigned("!=", b.and_(bits, c(0x10000)), c(0))
+    chosen = b.add(bits, b.select(odd, c(0x8000), c(0x7FFF)))
     if not never_carries:
         quiet = b.or_(bits, c(0x400000))
         chosen = b.select(b.fcmp_unordered("uno", value, value), quiet, chosen)

@@ -219,6 +219,17 @@ def _float(method: str, fuse: bool = False) -> Rule:
     return rule
 
 
+def _quotient(op: _Op, values: list[Any]) -> Any:
+    """Division: correctly rounded on CPUs; on NVIDIA GPUs single precision is 2 ulp off at most, as
+    in Triton (`tl.div_rn` is exact)."""
+    if op.ctx.on_nvidia and isinstance(values[0].type, ir.FloatType):
+        return math.ptx.divide(op.b, *values)
+    return op.b.fdiv(*values)
+
+
+_divide_floats = _in_single(_quotient)
+
+
 def _intrinsic(name: str) -> Rule:
     return _in_single(lambda op, values: op.ctx.intrinsic(op.b, name, *values))
 
@@ -316,7 +327,7 @@ _RULES: dict[str, Rule] = {
     "arith.extsi": _convert("sext"), "arith.extui": _convert("zext"),
     "arith.trunci": _convert("trunc"),
     "arith.addf": _float("fadd", True), "arith.subf": _float("fsub", True),
-    "arith.mulf": _float("fmul", True), "arith.divf": _float("fdiv"), "arith.negf": _negate,
+    "arith.mulf": _float("fmul", True), "arith.divf": _divide_floats, "arith.negf": _negate,
     "arith.maximumf": _intrinsic("maximum"), "arith.minimumf": _intrinsic("minimum"),
     "arith.maxnumf": _intrinsic("maxnum"), "arith.minnumf": _intrinsic("minnum"),
     "arith.sitofp": _from_int(True), "arith.uitofp": _from_int(False),

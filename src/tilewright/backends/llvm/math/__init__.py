@@ -22,7 +22,7 @@ _SINGLE = {
     "log2": exponential.log2, "sin": trigonometric.sin, "cos": trigonometric.cos,
     "tanh": rational.tanh, "erf": rational.erf,
 }  # fmt: skip
-_ANY = {"rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
+_ANY = {"div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
         "isfinite": rational.isfinite, "sqrt": rational.sqrt, "fabs": rational.fabs,
         "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip

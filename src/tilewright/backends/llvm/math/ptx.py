@@ -36,6 +36,18 @@ def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
     return _instruction(b, "rsqrt.approx.f32", x)
 
 
+def divide(b: Builder, x: Any, y: Any) -> Any:
+    """`div.full.f32`: 2 ulp, over the whole range."""
+    kind = ir.FunctionType(x.type, [x.type, y.type])
+    return b.asm(kind, "div.full.f32 $0, $1, $2;", "=f,f,f", [x, y], side_effect=False)
+
+
+def to_bf16(b: Builder, x: Any) -> Any:
+    """`cvt.rn.bf16.f32`: fp32 to the bits of the nearest bf16, NaN to 0x7fff."""
+    kind = ir.FunctionType(ir.IntType(16), [x.type])
+    return b.asm(kind, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x], side_effect=False)
+
+
 SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt}
 
 

@@ -86,3 +86,8 @@ def rint(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 def fma(b: Builder, ctx: MathContext, x: Any, y: Any, z: Any) -> Any:
     return ctx.intrinsic(b, "fma", x, y, z)
+
+
+def div_rn(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
+    """Division, correctly rounded."""
+    return b.fdiv(x, y)

@@ -145,6 +145,8 @@ def _across_warps(
         for where, value in zip(tiles, group, strict=True):
             _poke(gen, where, part, place, value)
     gen.barrier()
+    if parts <= 32 and not any(any(v) for v in target.lanes):
+        return [_lanes_combine(gen, block, tiles, place, elements, parts) for place in places]
     result = []
     for place in places:
         several = [
@@ -152,6 +154,26 @@ def _across_warps(
         ]
         result.append(_tree(gen, block, several))
     return result
+
+
+def _lanes_combine(
+    gen: KernelCodegen,
+    block: Block,
+    tiles: list[SharedTile],
+    place: Value,
+    elements: list[Attribute],
+    parts: int,
+) -> Group:
+    """The parts of one element that all lanes want: a lane takes one, and they meet by shuffles."""
+    mine = gen.builder.and_(gen.threads.lane, ir.Constant(I32, parts - 1))
+    group = [_peek(gen, where, mine, place) for where in tiles]
+    step = parts // 2
+    while step:
+        lane = ir.Constant(I32, step)
+        others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
+        group = gen.region(block, group + others)
+        step //= 2
+    return group
 
 
 def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
