@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long check bench docs format clean
+.PHONY: demo test test-long test-gpu check bench bench-gpu docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,16 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet -e . --group test
 	touch $@
 
+$(VENV)/.gpu: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e . --group test --group gpu
+	touch $@
+
+# GPU_PYTHON=python3 uses a Python that has everything already, such as one on a machine without network
+ifndef GPU_PYTHON
+GPU_PYTHON := $(BIN)/python
+GPU_READY := $(VENV)/.gpu
+endif
+
 $(VENV)/.check: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet -e . --group dev
 	touch $@
@@ -31,6 +41,9 @@ test: $(VENV)/.test  ## all tests (those that use torch run where torch is insta
 test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs
 	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2
 
+test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q
+
 check: $(VENV)/.check  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ruff check src tests benchmarks examples
@@ -39,6 +52,9 @@ check: $(VENV)/.check  ## format, lint, types, import contracts
 
 bench: $(VENV)/.demo  ## the speed tables, into benchmarks/results/
 	$(BIN)/python benchmarks/cpu_kernels.py
+
+bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/results/
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py
 
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py
