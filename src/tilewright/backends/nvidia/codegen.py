@@ -43,6 +43,8 @@ from tilewright.passes.gpu.assign_layouts import warps_of
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED = ir.PointerType(), ir.PointerType(None, 3)
 TRIPLE = "nvptx64-nvidia-cuda"
+SMALL_EXCHANGE = 4096
+"""Bytes of an exchange that has two places to take turns in."""
 MAP_PREFIX = "tensor_map_"
 """Names of the parameters that are tensor maps; `ptx` makes them 128 bytes passed by value."""
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -70,6 +72,8 @@ class KernelCodegen:
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
+        self._exchange: tuple[Any, int | None] | None = None
+        """Block of the last exchange through shared memory, and whose turn it was (None: neither's)."""
 
     def _declare(self) -> Any:
         """The entry: one parameter an argument, then the fault record if there are asserts."""
@@ -158,11 +162,13 @@ class KernelCodegen:
         for arg, value in zip(block.args, arguments, strict=True):
             self.bind(arg, [value])
         yielded: list[Value] = []
+        outside = self.current
         for op in block.ops:
             if isinstance(op, tile.YieldOp):
                 yielded = [self.scalar(v) for v in op.values]
             else:
                 self.op(op)
+        self.current = outside
         return yielded
 
     # ---- shared memory and barriers ----
@@ -174,18 +180,29 @@ class KernelCodegen:
         self.builder.call(fn, [ir.Constant(I32, 0)])
 
     def scratch(self, bytes_needed: int) -> Value:
-        """Shared memory for one exchange; what an earlier exchange left there is given up.
+        """Shared memory for one exchange (write, barrier, read).
 
-        It lies beyond the buffers that are still in use. Raises PassError when the target has not
+        It lies beyond the buffers that are still in use. Small exchanges take turns in two places:
+        who gets to the second next one has passed the barrier inside the next, so that all have
+        read the first, and no barrier is needed in front. Raises PassError when the target has not
         that much.
         """
         start = self.shared.free_from(self.current)
+        block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
+        before = self._exchange
+        turn = 0
+        if before is None:
+            safe = block is self.source.body.block and not self.shared.used
+        else:
+            safe = small and before[0] is block and before[1] is not None
+            turn = 1 - before[1] if safe and before[1] is not None else 0
+        self._exchange = (block, turn if small else None)
+        start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)
-        self.barrier()
+        if not safe:
+            self.barrier()
         offset = ir.Constant(I32, start)
-        return (
-            self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
-        )
+        return self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
 
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
