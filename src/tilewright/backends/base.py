@@ -105,7 +105,7 @@ class LaunchPlan:
 
 def _tensor_map(data: dict[str, Any]) -> TensorMap:
     """A `TensorMap` from its JSON form."""
-    sizes = {
+    sizes: dict[str, Any] = {
         name: Extent(tuple((c, tuple(factors)) for c, factors in data[name]["terms"]))
         for name in ("width", "height", "pitch")
     }

@@ -1,0 +1,150 @@
+"""Kernels compiled for GPUs on a machine without one: texts, cubins, registers, errors of tools."""
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends import registry
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia import assemble, tools
+from tilewright.backends.nvidia.target import of_capability, target_info
+from tilewright.errors import OutOfResources, PassError, UnsupportedTarget
+
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a")
+PTX = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry one(.param .u64 out)
+{
+  .reg .b64 %d<2>; .reg .b32 %r<2>;
+  ld.param.u64 %d1, [out]; mov.u32 %r1, 1;
+  st.global.u32 [%d1], %r1;
+  ret;
+}
+"""
+needs_ptxas = pytest.mark.skipif(tools.find("ptxas") is None, reason="no ptxas")
+
+
+@tw.jit
+def scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) * factor, mask=mask)
+
+
+def compiled(target, **options):
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "n": "i32", "factor": "fp32"}
+    return scale.compile(types, {"BLOCK": 512}, target=target, options=options)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target(target):
+    kernel = compiled(target, num_warps=8)
+    assert kernel.target.name == target and kernel.metadata.num_warps == 8
+    assert f".target {target}" in kernel.asm["ptx"] and ".maxntid 256" in kernel.asm["ptx"]
+    assert [a.name for a in kernel.plan.arguments] == ["x_ptr", "out_ptr", "n", "factor"]
+    assert "tile.load" in kernel.asm["ttir"] and kernel.asm["gpu"] and kernel.asm["llir"]
+    if tools.find("ptxas"):
+        assert kernel.asm["cubin"][:4] == b"\x7fELF" and 0 < kernel.n_regs < 64
+        assert kernel.n_spills == 0 and kernel.metadata.shared == kernel.plan.shared_bytes
+        if assemble.can_disassemble():
+            assert "STG" in kernel.asm["sass"]
+            assert {"ptx", "cubin", "sass", "llvm"} <= set(kernel.asm)
+
+
+def test_a_second_process_finds_it_on_disk():
+    first = compiled("sm_80")
+    again = compiled("sm_80")
+    assert not first.from_cache and again.from_cache
+    assert again.asm["ptx"] == first.asm["ptx"] and again.n_regs == first.n_regs
+    assert again.artifact.object_code == first.artifact.object_code
+
+
+def test_without_an_assembler_the_ptx_is_the_code(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", "none")
+    kernel = compiled("sm_90a")
+    assert kernel.asm["object"] == kernel.asm["ptx"].encode() + b"\0"
+    assert "cubin" not in kernel.asm and kernel.n_regs == 0
+    with pytest.raises(KeyError, match="no ptxas"):
+        kernel.asm["sass"]
+
+
+def test_code_of_a_gpu_does_not_run_on_the_cpu():
+    import numpy as np
+
+    x = np.ones(8, np.float32)
+    with pytest.raises(UnsupportedTarget):
+        compiled("sm_90a")[(1,)](x, x, 8, 1.0)
+
+
+@needs_ptxas
+def test_registers_can_be_bounded():
+    assert compiled("sm_90a", maxnreg=16).n_regs <= 16
+
+
+def test_names_of_targets():
+    assert registry.machine("sm_86").name == "sm_86"
+    assert registry.machine("sm_90").name == "sm_90a"
+    assert registry.machine("nvidia").name in TARGETS
+    assert registry.machine("cpu").name == "cpu"
+    for wrong in ("sm_70", "sm_12345", "tpu"):
+        with pytest.raises(UnsupportedTarget):
+            registry.machine(wrong)
+    found = [of_capability(*c).name for c in ((8, 0), (8, 6), (8, 7), (8, 9), (9, 0))]
+    assert found == ["sm_80", "sm_86", "sm_86", "sm_89", "sm_90a"]
+    assert of_capability(9, 0, 114).cores == 114
+    assert of_capability(9, 0, 114).key == target_info("sm_90a").key
+    with pytest.raises(UnsupportedTarget, match=r"7\.5"):
+        of_capability(7, 5)
+
+
+@needs_ptxas
+def test_assemble():
+    made = assemble.assemble(PTX, target_info("sm_90a"), Options(enable_fp_fusion=False))
+    assert assemble.is_cubin(made.cubin) and made.registers > 0
+    assert (made.spills, made.shared, made.warnings) == (0, 0, ())
+    assert made.object_code(PTX) is made.cubin
+
+
+@needs_ptxas
+def test_what_the_assembler_rejects():
+    with pytest.raises(PassError, match=r"ptxas rejects.*\n.*Not a name.*<mvo\.u32 %r1, 1;>"):
+        assemble.assemble(PTX.replace("ld.param.u64 %d1, [out]; mov", "ld.param.u64 %d1, [out];\n mvo"), target_info("sm_80"))  # fmt: skip
+    large = PTX.replace(".visible", ".shared .align 4 .b8 room[300000];\n.visible").replace(
+        "ret;", "st.shared.u32 [room], %r1;\n ret;"
+    )
+    with pytest.raises(OutOfResources, match="shared memory: required 300000"):
+        assemble.assemble(large, target_info("sm_80"))
+    newer = assemble.assemble(PTX.replace("8.0", "99.0"), target_info("sm_80"))
+    assert newer.cubin is None and "too old" in newer.warnings[0]
+
+
+def test_logs():
+    log = """ptxas info    : 0 bytes gmem
+ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    8 bytes stack frame, 16 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers, 32 bytes smem
+"""
+    made = assemble._parsed(b"", log)
+    assert (made.registers, made.spills, made.shared) == (168, 4, 32)
+    assert len(made.warnings) == 1 and "(C7514)" in made.warnings[0]
+
+
+def test_tools_are_looked_for_in_order(tmp_path, monkeypatch):
+    tools._find.cache_clear()
+    home = tmp_path / "cuda"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "nvdisasm").write_text("")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    assert tools.find("nvdisasm") == home / "bin" / "nvdisasm"
+    own = tmp_path / "ptxas"
+    own.write_text("")
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", str(own))
+    assert tools.find("ptxas") == own and str(own) in tools.fingerprint("ptxas")
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", "none")
+    assert tools.find("ptxas") is None and tools.fingerprint("ptxas") == ""
+    tools._find.cache_clear()
