@@ -386,3 +386,38 @@ def test_grids(grid: tuple[int, int, int]) -> None:
     z, y, x = np.indices((gz, gy, gx))
     want = (x + 100 * y + 10000 * z).ravel()
     np.testing.assert_array_equal(o, [*want, gz * 100 + gy * 10 + gx])
+
+
+@tw.jit
+def rotation_kernel(x_ptr, o_ptr, n, N: tl.constexpr):
+    """Carried tiles that take each other's place, some of them without a computation of their own."""
+    i = tl.arange(0, N)
+    a = tl.load(x_ptr + i)
+    b = a + 1
+    c = b + 0
+    d = tl.zeros((N, N), tl.float32) + a[None, :]
+    e = d + 1
+    for _ in range(n):
+        b = c
+        c = a + c
+        a, b, c = b, c, a
+        d, e = tl.trans(e), d
+        tl.store(x_ptr + i, a)
+    tl.store(o_ptr + i, a)
+    tl.store(o_ptr + N + i, b)
+    tl.store(o_ptr + 2 * N + i, c)
+    tl.store(o_ptr + 3 * N + i[:, None] * N + i[None, :], d * 100 + e)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_rotations_of_carried_tiles(n: int) -> None:
+    x = (np.arange(N, dtype=np.float32) * 3) % 7
+    o = np.zeros((3 + N, N), np.float32)
+    a, b, c = x.copy(), x + 1, x + 1
+    d = np.zeros((N, N), np.float32) + a[None, :]
+    e = d + 1
+    for _ in range(n):
+        a, b, c = c, a + c, a
+        d, e = e.T, d
+    rotation_kernel[(1,)](x, o, n, N=N)
+    np.testing.assert_array_equal(o, np.concatenate([[a, b, c], d * 100 + e]))

@@ -220,6 +220,7 @@ class _Planner:
                 )
                 self.table.bind(stand_in.result, source)
                 self._write_group(stand_in.result, self._buffer(slot), before)
+                stand_in.drop_all_references()  # it stood for the slot only
             else:
                 self._write_group(source, self._buffer(slot), before)
 
