@@ -307,3 +307,42 @@ print(x[0], [m for m in sys.modules if m.startswith(names)])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "2.0 []", done.stderr
+
+
+@pytest.mark.parametrize("mode", ["1", "ir"])
+def test_kernels_that_run_as_python_take_arrays_of_a_gpu(fake, monkeypatch, mode):
+    """The fake's memory is the host's, so that copies from and to "the GPU" can be followed."""
+    import ctypes
+
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", mode)
+    memory = np.arange(64, dtype=np.float32)
+    memory[32:] = 0
+
+    def move(to, source, size, stream):
+        ctypes.memmove(to, source, size)
+
+    class Part(Tensor):
+        def __init__(self, start):
+            super().__init__(memory.ctypes.data + 4 * start)
+
+        shape = (16,)
+
+        def stride(self):
+            return (1,)
+
+        def detach(self):
+            return self
+
+        def element_size(self):
+            return 4
+
+        def untyped_storage(self):
+            return types.SimpleNamespace(
+                data_ptr=lambda: memory.ctypes.data, nbytes=lambda: memory.nbytes
+            )
+
+    Part.__module__ = "torch"
+    monkeypatch.setattr(fake, "_cuMemcpyAsync", move, raising=False)
+    add[(2,)](Part(0), Part(16), Part(32), 16, BLOCK=8)
+    assert (memory[32:48] == memory[:16] + memory[16:32]).all() and not memory[48:].any()
+    assert not fake.launches and fake.calls.count("cuMemcpyAsync") == 2

@@ -63,20 +63,20 @@ def gpu_ranges(values: Iterable[Any]) -> dict[int, list[tuple[int, int]]]:
     for value in values:
         index = device_of(value)
         if index is not None:
-            part = _range(value)
+            part = gpu_range(value)
             if part is not None and part[1]:
                 found.setdefault(index, []).append(part)
     return found
 
 
-def _range(value: Any) -> tuple[int, int] | None:
+def gpu_range(value: Any) -> tuple[int, int] | None:
     """Where an array's memory is; None where it does not say its extent."""
     from tilewright.runtime import snapshot
 
     if hasattr(value, "untyped_storage"):
         part = snapshot.torch_range(value.detach())
     elif getattr(value, "base", None) is not None and type(value).__name__ == "TensorWrapper":
-        return _range(value.base)
+        return gpu_range(value.base)
     elif hasattr(value, "__cuda_array_interface__"):
         facts = value.__cuda_array_interface__
         shape, strides = facts.get("shape"), facts.get("strides")

@@ -16,6 +16,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -186,12 +187,12 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             for hook in list(self.kernel.pre_run_hooks):
                 hook(**named, **options)
         if settings.interpret and not warmup:
-            return self._interpret(values, grid)
+            return self._interpret(values, grid, place)
         self.refresh()
         types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
         chosen = launch_options.parse(options, self.kernel, settings, place is not None)
         if settings.interpret_ir and not warmup:
-            return self._interpret_ir(types, values, grid, chosen)
+            return self._interpret_ir(types, values, grid, chosen, place)
         compiled = self._compiled(types, chosen, settings, place)
         if warmup:
             return compiled
@@ -344,17 +345,24 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             entries[key] = (call, compiled)
             self.kernel.set_run(function)
 
-    def _interpret(self, values: tuple[Any, ...], grid: Any) -> None:
+    def _interpret(self, values: tuple[Any, ...], grid: Any, place: Place | None) -> None:
         from tilewright.debug.eager import run_eager
 
-        arguments = {
-            p.name: (self.specializer.argument(p, v).type, v)
-            for p, v in zip(self.params, values, strict=True)
-        }
-        run_eager(self.kernel, self._grid(grid, *values), arguments)
+        extents = self._grid(grid, *values)
+        with _reachable(values, place) as values:
+            arguments = {
+                p.name: (self.specializer.argument(p, v).type, v)
+                for p, v in zip(self.params, values, strict=True)
+            }
+            run_eager(self.kernel, extents, arguments)
 
     def _interpret_ir(
-        self, types: Sequence[ArgumentType], values: tuple[Any, ...], grid: Any, options: Options
+        self,
+        types: Sequence[ArgumentType],
+        values: tuple[Any, ...],
+        grid: Any,
+        options: Options,
+        place: Place | None,
     ) -> None:
         from tilewright.debug.context import active_checks
         from tilewright.interpreter.executor import run_module
@@ -363,8 +371,10 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
 
         signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
         module = build_ir(self.kernel, signature, replace(options, debug=True))
-        arguments = ir_arguments(types, values)
-        run_module(module, arguments, self._grid(grid, *values), checks=active_checks())
+        extents = self._grid(grid, *values)
+        with _reachable(values, place) as values:
+            arguments = ir_arguments(types, values)
+            run_module(module, arguments, extents, checks=active_checks())
 
     # ---- errors --------------------------------------------------------------------------------------
 
@@ -387,6 +397,17 @@ def _is_named(param: Any) -> bool:
 def _is_positional(param: Any) -> bool:
     kinds = inspect.Parameter
     return param.parameter.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+
+
+def _reachable(
+    values: tuple[Any, ...], place: Place | None
+) -> AbstractContextManager[tuple[Any, ...]]:
+    """The values for a kernel that runs as Python: what is on a GPU comes to the host meanwhile."""
+    if place is None:
+        return nullcontext(values)
+    from tilewright.runtime.host_copies import on_host
+
+    return on_host(values, place)
 
 
 def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:
