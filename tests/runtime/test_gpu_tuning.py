@@ -172,3 +172,14 @@ def test_gpu_memory_is_put_back(fake):
     assert fake.copies == [(source, to, size) for to, source, size in kept]
     del snapshot
     assert fake.calls.count("cuMemFree_v2") == 2
+
+
+def test_the_copy_rate_is_that_of_the_gpu_in_use(fake):
+    from tilewright.testing import get_dram_gbps
+    from tilewright.testing.machine import _gpu_dram_gbps
+
+    _gpu_dram_gbps.cache_clear()
+    assert get_dram_gbps() == pytest.approx(2 * (1 << 30) * 1e-6 / 0.5)
+    assert {size for _, _, size in fake.copies} == {1 << 30}
+    assert fake.calls.count("cuMemAlloc_v2") == fake.calls.count("cuMemFree_v2")
+    _gpu_dram_gbps.cache_clear()

@@ -49,12 +49,9 @@ class GpuTimer:
     """Events and the cache flush of one device. Close it when done."""
 
     def __init__(self, native: Any) -> None:
-        from tilewright.runtime.compiled import stream_library
-        from tilewright.runtime.devices import Place
-
         self.native, self.api = native, native.api
         self.device = native.device(native.current_device())
-        self.place = Place(self.device.index, stream_library())
+        self._stream = self.stream_of(self.device)
         self._events: list[int] = []
         self._buffer, self._bytes = 0, _FLUSH_BYTES
         with native.in_context(self.device):
@@ -64,18 +61,26 @@ class GpuTimer:
                 except CudaError:
                     self._bytes //= 2
 
+    @staticmethod
+    def stream_of(device: Any) -> int:
+        """The stream that work on a device goes to now."""
+        from tilewright.runtime.compiled import stream_library
+        from tilewright.runtime.devices import Place
+
+        return Place(device.index, stream_library()).stream()
+
     def flush(self) -> None:
         """Queue a write of more than the second-level cache."""
         if self._buffer:
             with self.native.in_context(self.device):
-                self.api.cuMemsetD32Async(self._buffer, 0, self._bytes // 4, self.place.stream())
+                self.api.cuMemsetD32Async(self._buffer, 0, self._bytes // 4, self._stream)
 
     def mark(self) -> int:
         """An event at this point of the stream."""
         with self.native.in_context(self.device):
             event = self.api.handle("cuEventCreate", 0)
             self._events.append(event)
-            self.api.cuEventRecord(event, self.place.stream())
+            self.api.cuEventRecord(event, self._stream)
         return event
 
     def elapsed(self, start: int, end: int) -> float:
@@ -178,3 +183,27 @@ class GpuMeasurement:
         elapsed = (time.perf_counter_ns() - start) * 1e-6
         self.after()
         return elapsed
+
+
+def copy_milliseconds(index: int, size: int) -> float:
+    """How long a GPU takes to copy `size` bytes of its memory, at best.
+
+    Raises CudaError where there is no room for them twice.
+    """
+    from tilewright.runtime.drivers.cuda import driver
+    from tilewright.runtime.timing import do_bench
+
+    native = driver()
+    device = native.device(index)
+    with native.in_context(device):
+        both = native.api.handle("cuMemAlloc_v2", 2 * size)
+        try:
+            stream = GpuTimer.stream_of(device)
+            return do_bench(
+                lambda: native.api.cuMemcpyAsync(both + size, both, size, stream),
+                warmup=5,
+                rep=50,
+                return_mode="min",
+            )
+        finally:
+            native.api.cuMemFree_v2(both)
