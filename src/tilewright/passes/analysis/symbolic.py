@@ -51,6 +51,8 @@ class Symbolic:
                 return self.of(op.lhs) * self.of(op.rhs)
             case arith.ExtSIOp():
                 return self.of(op.input)
+            case arith.TruncIOp() if _is_counter(op.input):
+                return self.of(op.input)  # normalize-loops counts in i64 what was an i32
         return self.leaf(value)
 
     def _carried(self, value: SSAValue, block: Block) -> Polynomial:
@@ -69,6 +71,14 @@ class Symbolic:
                 trips = self.leaf(block.args[0])
                 return self.of(loop.iter_args[value.index - 1]) + trips * self.of(amount)
         return self.leaf(value)
+
+
+def _is_counter(value: SSAValue) -> bool:
+    return (
+        isinstance(value, BlockArgument)
+        and value.index == 0
+        and isinstance(value.owner.parent_op(), scf.ForOp)
+    )
 
 
 def divide(polynomial: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial] | None:

@@ -38,6 +38,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 
@@ -96,7 +97,9 @@ def _conflict(first: Operation, second: Operation, here: bool) -> bool:
     roots = root_of(_pointer(first)), root_of(_pointer(second))
     if None not in roots and roots[0] is not roots[1]:
         return False
-    return not (here and _same_threads(first, second))
+    if here and _same_threads(first, second):
+        return False
+    return not apart(first, second, here)
 
 
 def _pointer(op: Operation) -> SSAValue:

@@ -1,0 +1,94 @@
+"""Structured accesses that provably never touch the same element, in one iteration or in later ones."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.symbolic import Symbolic
+
+_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+
+
+def apart(first: Operation, second: Operation, here: bool) -> bool:
+    """Whether two accesses of one array are disjoint.
+
+    `here`: in one run of the code that holds both; else `second` is in a later iteration of the loop
+    around them. Known for constant strides, and bases a constant apart.
+    """
+    if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
+        return False
+    if first.base.type != second.base.type:
+        return False
+    reach = _reach(first), _reach(second)
+    symbols = Symbolic()
+    offsets = _offset(first.base, symbols), _offset(second.base, symbols)
+    if None in reach or None in offsets or offsets[0][1] is not offsets[1][1]:  # type: ignore[index]
+        return False
+    (low_a, high_a), (low_b, high_b) = reach  # type: ignore[misc]
+    start_a, start_b = offsets[0][0], offsets[1][0]  # type: ignore[index]
+    distance = (start_b - start_a).number
+    if distance is None:
+        return False
+    if here:
+        return distance + low_b > high_a or distance + high_b < low_a
+    stride = _per_iteration(first, second, start_a, symbols)
+    if stride is None or stride == 0:
+        return False
+    if stride > 0:
+        return distance + stride + low_b > high_a
+    return distance + stride + high_b < low_a
+
+
+def _reach(view: tile.LoadViewOp | tile.StoreViewOp) -> tuple[int, int] | None:
+    """Lowest and highest element offset from the base, limits aside."""
+    accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
+    low = high = 0
+    for kind, stride, extent in zip(
+        tile.view_kinds(view), view.strides, tile.shape_of(accessed), strict=True
+    ):
+        step = constant_int(stride)
+        if kind != "strided" or (step is None and extent > 1):
+            return None
+        far = (step or 0) * (extent - 1)
+        low, high = min(low, low + far), max(high, high + far)
+    return low, high
+
+
+def _offset(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue] | None:
+    """Elements from the pointer that a chain of additions starts at, and that pointer."""
+    total, value = ZERO, pointer
+    while isinstance(value.owner, tile.AddPtrOp):
+        total = total + symbols.of(value.owner.offset)
+        value = value.owner.pointer
+    return total, value
+
+
+def _per_iteration(
+    first: Operation, second: Operation, start: Polynomial, symbols: Symbolic
+) -> int | None:
+    """Elements by which both accesses advance in each iteration of the loop that holds both."""
+    loop = first.parent_op()
+    if not isinstance(loop, scf.ForOp) or second.parent is not first.parent:
+        return None
+    step = constant_int(loop.step)
+    counter: Leaf = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
+    advance = 0
+    for monomial, coefficient in start.terms:
+        if counter in monomial:
+            if len(monomial) != 1:
+                return None
+            advance += coefficient
+        elif any(leaf.value.owner is loop.body.block for leaf in monomial) or any(
+            _made_in(leaf.value, loop) for leaf in monomial
+        ):
+            return None
+    return advance * step if step is not None else None
+
+
+def _made_in(value: SSAValue, loop: scf.ForOp) -> bool:
+    owner = value.owner
+    return isinstance(owner, Operation) and owner.parent is loop.body.block
