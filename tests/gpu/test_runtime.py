@@ -120,7 +120,7 @@ def test_cubins_and_the_way_back_to_ptx():
         ptx_add(made.cubin)[(4,)](x, y, out, 1000, 1.0)
         torch.testing.assert_close(out, x + y)
     out.zero_()
-    ptx_add(b"\x7fELF of something else")[(4,)](x, y, out, 1000, 1.0)
+    ptx_add(b"\x7fELF" + bytes(8192))[(4,)](x, y, out, 1000, 1.0)
     torch.testing.assert_close(out, x + y)
 
 

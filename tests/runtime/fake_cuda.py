@@ -20,7 +20,7 @@ class FakeCuda:
 
     def __init__(self, devices=2):
         self.devices = devices
-        self.allocated, self.copies, self.maps = 0, [], []
+        self.allocated, self.copies, self.maps, self.recorded = 0, [], [], {}
         self.calls, self.launches, self.fail = [], [], {}
         self.slots = 0
         self.stack = [0]
@@ -208,8 +208,12 @@ class FakeCuda:
     def _cuEventCreate(self, out, flags):
         _store(c_void_p, out, 0xE000 + len(self.calls))
 
+    def _cuEventRecord(self, event, stream):
+        self.recorded[event] = len(self.launches) + len(self.copies)
+
     def _cuEventElapsedTime(self, out, start, end):
-        _store(c_float, out, 0.5)
+        busy = self.recorded[start] != self.recorded[end]
+        _store(c_float, out, 0.5 if busy else 0.002)
 
     def _cuPointerGetAttribute(self, out, what, address):
         if not address or address < 0x1000000:

@@ -189,8 +189,9 @@ def test_a_cubin_that_the_driver_does_not_know_falls_back_to_ptx(gpu):
     gpu.fake.fail["cuModuleLoadDataEx"] = 222
     with pytest.raises(
         UnsupportedTarget, match=r"CUDA 13\.0.*does not load kernel kern on Fake H200"
-    ):
+    ) as caught:
         start(gpu)
+    assert "newer NVIDIA driver" in caught.value.help
 
 
 def test_loading_happens_on_the_device_and_in_relaxed_capture_mode(gpu):

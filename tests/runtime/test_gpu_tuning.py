@@ -183,3 +183,14 @@ def test_the_copy_rate_is_that_of_the_gpu_in_use(fake):
     assert {size for _, _, size in fake.copies} == {1 << 30}
     assert fake.calls.count("cuMemAlloc_v2") == fake.calls.count("cuMemFree_v2")
     _gpu_dram_gbps.cache_clear()
+
+
+def test_kernels_behind_a_slow_call_are_timed_by_events_on_an_idle_gpu(fake):
+    x, y, out = arrays()
+
+    def call():
+        time.sleep(0.001)
+        add[(1,)](x, y, out, 1000, BLOCK=256)
+
+    run = GpuMeasurement(gpu_timer(), call, lambda: None, lambda: None, True)
+    assert run.first() == 0.5 and run.host_bound and not run.by_clock

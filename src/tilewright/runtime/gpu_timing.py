@@ -1,9 +1,9 @@
 """Time GPU work with CUDA events, the second-level cache emptied before every run.
 
 The work is queued behind the write that empties the cache, so that what a launch costs the CPU does
-not count; all runs are queued before the first is waited for. Functions that turn out to put
-nothing on the GPU, or to keep the CPU busy for longer than the queue lasts, are timed one at a time
-with the GPU idle at the start.
+not count; all runs are queued before the first is waited for. Functions that keep the CPU busy for longer
+than that write lasts are timed one at a time, with the GPU idle at the start, and those that put
+nothing on the GPU by the clock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tilewright.runtime.drivers.cuda_api import CudaError
 
 #: written before every run; more than any L2 (as large as Triton's, so that figures compare)
 _FLUSH_BYTES = 256 << 20
-#: two events with nothing between are closer than this (ms)
-_NOTHING_MS = 0.003
+#: what a kernel adds at least to the distance of two events (ms)
+_KERNEL_MS = 0.0006
 #: a run that keeps the CPU this long (ms) is not hidden by what is queued before it
-_HIDDEN_MS = 0.05
+_HIDDEN_MS = 0.08
 
 
 def gpu_in_use() -> bool:
@@ -124,6 +124,9 @@ class GpuMeasurement:
         self.timer, self.fn, self.before, self.after = timer, fn, before, after
         self.flush = flush
         self.host_bound = False
+        """The CPU takes longer than the queue lasts: runs start one at a time on an idle GPU."""
+        self.by_clock = False
+        """Nothing is put on the GPU."""
 
     def first(self) -> float:
         """Run once unmeasured and a few times measured; an estimate in ms. Chooses how to time."""
@@ -132,15 +135,25 @@ class GpuMeasurement:
         self.after()
         self.timer.synchronize()
         launched = self.timer.native.launches
-        start = time.perf_counter_ns()
         estimate = self.runs(1)[0]
-        host = (time.perf_counter_ns() - start) * 1e-6
-        nothing = self.timer.native.launches == launched and estimate < _NOTHING_MS
-        if nothing or (host > _HIDDEN_MS and self._host_time() > _HIDDEN_MS):
-            self.host_bound = True
+        if self.timer.native.launches == launched:
+            estimate = min(estimate, *self.runs(2))
+            self.by_clock = estimate < self._nothing() + _KERNEL_MS
+        self.host_bound = self.by_clock or self._host_time() > _HIDDEN_MS
         if self.host_bound or estimate < 10:
             estimate = min(self.runs(3 if self.host_bound else 5))
         return estimate
+
+    def _nothing(self) -> float:
+        """The least distance of two events with nothing between them, in ms."""
+        timer, marks = self.timer, list[tuple[int, int]]()
+        for _ in range(5):
+            if self.flush:
+                timer.flush()
+            start = timer.mark()
+            marks.append((start, timer.mark()))
+        timer.synchronize()
+        return min(timer.elapsed(*pair) for pair in marks)
 
     def _host_time(self) -> float:
         """How long the call takes the CPU, in ms."""
@@ -177,10 +190,13 @@ class GpuMeasurement:
         if self.flush:
             self.timer.flush()
         self.timer.synchronize()
+        mark = None if self.by_clock else self.timer.mark()
         start = time.perf_counter_ns()
         self.fn()
-        self.timer.synchronize()
         elapsed = (time.perf_counter_ns() - start) * 1e-6
+        if mark is not None:
+            elapsed = self.timer.elapsed(mark, self.timer.mark())
+            self.timer.drop_events()
         self.after()
         return elapsed
 

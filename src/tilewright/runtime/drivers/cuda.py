@@ -207,7 +207,7 @@ class CudaDriver:
         except CudaError as error:
             # a cubin of an assembler newer than the driver: the driver makes its own
             other_form = len(ptx) > 1 and artifact.object_code != ptx
-            if not (other_form and error.code in (api.INVALID_IMAGE, api.NO_BINARY)):
+            if not other_form or error.code in (api.OUT_OF_MEMORY, *api.ASYNCHRONOUS):
                 raise
             return self._load_image(ptx)
 
