@@ -32,6 +32,7 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -202,7 +203,8 @@ class LaneMaskOp(IRDLOperation):
 @irdl_op_definition
 class VectorLoadOp(IRDLOperation):
     """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
-    `other` (a vector or scalar; 0 when absent). `alignment` is in bytes."""
+    `other` (a vector or scalar; 0 when absent). `alignment` is in bytes. `ahead` fetches the lines
+    so many bytes further into the cache."""
 
     name = "cpu.vector_load"
     pointer = operand_def(PtrType)
@@ -210,6 +212,7 @@ class VectorLoadOp(IRDLOperation):
     mask = opt_operand_def()
     other = opt_operand_def()
     alignment = prop_def(IntegerAttr)
+    ahead = opt_prop_def(IntegerAttr)
     result = result_def(VectorType)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
 

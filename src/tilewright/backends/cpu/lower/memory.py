@@ -24,8 +24,9 @@ from tilewright.passes.cpu.dot_plan import DotPlan
 if TYPE_CHECKING:
     from tilewright.backends.cpu.codegen import KernelCodegen
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
 PTR = ir.PointerType()
+_LINE = 64
 
 
 def type_name(kind: ir.Type) -> str:
@@ -85,10 +86,21 @@ def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element
     return value if isinstance(value.type, ir.VectorType) else splat(gen.builder, value, kind.count)
 
 
+def _fetch(gen: KernelCodegen, pointer: Value, ahead: int, size: int) -> None:
+    """Ask for the lines of `size` bytes that lie `ahead` bytes behind a pointer."""
+    fn = intrinsic(gen.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
+    hints = [ir.Constant(I32, v) for v in (0, 3, 1)]  # for reading, to stay in cache, data
+    for offset in range(0, size, _LINE):
+        place = [ir.Constant(I64, ahead + offset)]
+        gen.builder.call(fn, [gen.builder.gep(pointer, place, source_etype=I8), *hints])
+
+
 def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
     kind = _stored(element, lanes)
     pointer = _pointer(gen, op.pointer, op.offset)
+    if op.ahead is not None:
+        _fetch(gen, pointer, op.ahead.value.data, lanes * _size(element))
     align = op.alignment.value.data
     if op.mask is None:
         value = gen.builder.load(pointer, align=align, typ=kind)

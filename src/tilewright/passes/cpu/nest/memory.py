@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 View = tile.LoadViewOp | tile.StoreViewOp
 
+#: how far ahead loads in loops inside the chunk loop fetch
+_CHUNKS_AHEAD = 4
+
 
 # ---- masks --------------------------------------------------------------------------------------
 
@@ -241,9 +244,25 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
     if address.lane_offsets is not None or address.uniform:
         pointers = _lane_pointers(emit, base, address, lanes)
         return _gather(emit, pointers, mask.value(emit), other, element, lanes)
-    if mask.count is not None and mask.bits is None and not isinstance(op.parent_op(), cpu.GroupOp):
+    if isinstance(op.parent_op(), cpu.GroupOp):
+        return vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
+    if mask.count is not None and mask.bits is None:
         return _load_checked(emit, base, address.offset, mask, other, element)
-    return vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
+    value = vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
+    return _fetching_ahead(value)
+
+
+def _fetching_ahead(value: SSAValue) -> SSAValue:
+    """A load inside a loop that stands in the loop over chunks, made to fetch later chunks.
+
+    Such loads step from tile to tile of memory, and only the loop around them goes to the next chunk:
+    hardware sees strides of a tile and does not foresee the lines beside.
+    """
+    load = value.owner
+    if isinstance(load, cpu.VectorLoadOp):
+        chunk = cpu.lanes_of(value) * element_bytes(cpu.scalar_of(value))
+        load.properties["ahead"] = IntegerAttr(_CHUNKS_AHEAD * chunk, i64)
+    return value
 
 
 def _load_checked(
@@ -259,7 +278,8 @@ def _load_checked(
     full = emit.condition(emit.at_least(emit.value(mask.count), mask.lanes))  # type: ignore[arg-type]
     position = emit.value(offset)
     yes, no, op = emit.branch(full, [kind])
-    yes.yield_values([vector_load(yes, base, position, element, mask.lanes, None, None)])
+    whole = vector_load(yes, base, position, element, mask.lanes, None, None)
+    yes.yield_values([_fetching_ahead(whole)])
     no.yield_values([vector_load(no, base, position, element, mask.lanes, mask.value(no), other)])
     return op.results[0]
 
