@@ -50,8 +50,9 @@ check: $(VENV)/.check  ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --level error
 
-bench: $(VENV)/.demo  ## the speed tables, into benchmarks/results/
+bench: $(VENV)/.demo  ## the tables of speed and costs, into benchmarks/results/ (ratios where torch is in .venv)
 	$(BIN)/python benchmarks/cpu_kernels.py
+	$(BIN)/python benchmarks/costs.py
 
 bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py

@@ -16,12 +16,22 @@ HERE = Path(__file__).resolve().parent
 for _folder in (HERE.parent / "src", HERE.parent / "examples", HERE):
     sys.path.insert(0, str(_folder))
 
-KERNELS = ("add", "softmax fused", "softmax tiled", "softmax online", "matmul blocked", "matmul grouped")
+KERNELS = (
+    "add",
+    "softmax fused",
+    "softmax tiled",
+    "softmax online",
+    "matmul blocked",
+    "matmul grouped",
+)
 
 
-def launches(which: str) -> tuple[Any, tuple[int, ...], Callable[[], tuple[list[Any], dict[str, Any]]]]:
+def launches(
+    which: str,
+) -> tuple[Any, tuple[int, ...], Callable[[], tuple[list[Any], dict[str, Any]]]]:
     """(kernel, grid, arguments) of one seed kernel on small NumPy arrays."""
     import numpy as np
+
     import seeds_loader
 
     def zeros(*shape: int, kind: Any = np.float32) -> Any:
@@ -30,7 +40,11 @@ def launches(which: str) -> tuple[Any, tuple[int, ...], Callable[[], tuple[list[
     family, _, name = which.partition(" ")
     if family == "add":
         kernel = seeds_loader.load("vector_add", stand_in=True).add_kernel_one_block
-        return kernel, (4,), lambda: ([zeros(4096), zeros(4096), zeros(4096), 4096], {"BLOCK_SIZE": 1024})
+        return (
+            kernel,
+            (4,),
+            lambda: ([zeros(4096), zeros(4096), zeros(4096), 4096], {"BLOCK_SIZE": 1024}),
+        )
     if family == "softmax":
         program = seeds_loader.load("softmax", stand_in=True)
         x, y = zeros(4, 4096), zeros(4, 4096)
@@ -111,7 +125,13 @@ def first_results() -> dict[str, Any]:
 
 def ir_stack() -> list[str]:
     """Modules of the IR stack that are loaded."""
-    prefixes = ("xdsl", "tilewright.frontend", "tilewright.passes", "tilewright.dialects", "tilewright.ir")
+    prefixes = (
+        "xdsl",
+        "tilewright.frontend",
+        "tilewright.passes",
+        "tilewright.dialects",
+        "tilewright.ir",
+    )
     return sorted(m for m in sys.modules if m.split(".")[0] == "xdsl" or m.startswith(prefixes[1:]))
 
 

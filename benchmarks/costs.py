@@ -59,9 +59,7 @@ def probe(name: str, *arguments: str, **environment: str) -> dict[str, Any]:
 
 
 def medians(name: str, rounds: int, field: str, *arguments: str, **environment: str) -> float:
-    return statistics.median(
-        probe(name, *arguments, **environment)[field] for _ in range(rounds)
-    )
+    return statistics.median(probe(name, *arguments, **environment)[field] for _ in range(rounds))
 
 
 # ---- launches --------------------------------------------------------------------------------------
@@ -69,6 +67,7 @@ def medians(name: str, rounds: int, field: str, *arguments: str, **environment: 
 
 def microseconds(call: Callable[[], object], calls: int = 3000, rounds: int = 15) -> float:
     """Median over rounds of the mean time of a call, without the loop's own cost."""
+
     def mean(function: Callable[[], object]) -> float:
         start = time.perf_counter()
         for _ in range(calls):
@@ -82,6 +81,7 @@ def microseconds(call: Callable[[], object], calls: int = 3000, rounds: int = 15
 
 def launch(rounds: int) -> Iterator[Cost]:
     import numpy as np
+
     from add_program import add_kernel
 
     what = "launch through kernel[grid](…), 5 arguments, one program"
@@ -109,8 +109,8 @@ def launch(rounds: int) -> Iterator[Cost]:
 def parallel_launch() -> Iterator[Cost]:
     """Two programs that wait for each other: the launch ends only if they run at the same time."""
     import numpy as np
-    from meeting_kernels import mark_kernel, meet_kernel
 
+    from meeting_kernels import mark_kernel, meet_kernel
     from tilewright.runtime.drivers.cpu import driver
 
     torch = protocol.torch_or_none()
@@ -138,9 +138,13 @@ def parallel_launch() -> Iterator[Cost]:
     pool = f"{driver().threads} {driver().pool_kind} threads"
     taken, plain = microseconds(together), microseconds(lambda: mark((2,), out))
     del keep, keep_mark
-    proof = f"programs that wait for each other: {state['failed']} launches ran them one after another"
+    proof = (
+        f"programs that wait for each other: {state['failed']} launches ran them one after another"
+    )
     yield Cost("parallel", f"parallel launch, two programs, {pool}", 3.0, plain, "us", proof)
-    yield Cost("parallel-meet", "the same, until both programs have seen each other", None, taken, "us")
+    yield Cost(
+        "parallel-meet", "the same, until both programs have seen each other", None, taken, "us"
+    )
     if torch is not None:
         yield torch_between(torch, lambda: mark((2,), out))
 
@@ -160,11 +164,11 @@ def torch_between(torch: Any, ours: Callable[[], object]) -> Cost:
             times.append(time.perf_counter() - start)
         return statistics.median(times)
 
-    pairs = [
-        (turns(ours), turns(lambda: torch.add(small, small, out=other))) for _ in range(9)
-    ]
+    pairs = [(turns(ours), turns(lambda: torch.add(small, small, out=other))) for _ in range(9)]
     ratio = statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs)
-    note = "time of torch.softmax(1024 x 1024) between our launches over that between torch.add calls"
+    note = (
+        "time of torch.softmax(1024 x 1024) between our launches over that between torch.add calls"
+    )
     return Cost("torch-between", "torch calls between parallel launches", 1.05, ratio, "x", note)
 
 
@@ -176,7 +180,14 @@ def imports(rounds: int) -> Iterator[Cost]:
     results = [probe("imports") for _ in range(rounds)]
     heavy = sorted({name for result in results for name in result["heavy"]})
     note = f"pulls in: {', '.join(heavy) or 'nothing heavy'}"
-    yield Cost("import", "import tilewright, ms", 250, statistics.median(r["ms"] for r in results), "ms", note)
+    yield Cost(
+        "import",
+        "import tilewright, ms",
+        250,
+        statistics.median(r["ms"] for r in results),
+        "ms",
+        note,
+    )
 
 
 def compiles(rounds: int) -> Iterator[Cost]:
@@ -185,7 +196,9 @@ def compiles(rounds: int) -> Iterator[Cost]:
     for which in KERNELS:
         taken = medians("compile", rounds, "ms", which, TILEWRIGHT_ALWAYS_COMPILE="1")
         budget = COMPILE_BUDGET_MS[which.split()[0]]
-        yield Cost("compile", f"cold compile, process warm, verification off: {which}", budget, taken, "ms")
+        yield Cost(
+            "compile", f"cold compile, process warm, verification off: {which}", budget, taken, "ms"
+        )
 
 
 def cache(rounds: int) -> Iterator[Cost]:
@@ -206,7 +219,9 @@ def cache(rounds: int) -> Iterator[Cost]:
             result = probe("process-start", **place)
             starts.append((result["now"] - begun) * 1e3)
             stack |= set(result["ir stack"])
-        bare, numpy = (_process(code, rounds) for code in ("pass", "import numpy, llvmlite.binding"))
+        bare, numpy = (
+            _process(code, rounds) for code in ("pass", "import numpy, llvmlite.binding")
+        )
         note = f"of which Python's start {bare:.0f} ms, with NumPy and llvmlite imported {numpy:.0f} ms"
         note += "; the IR stack is " + ("not imported" if not stack else "IMPORTED")
         yield Cost("start", "process start to first result, from the disk cache", 150,

@@ -58,7 +58,9 @@ def check(ours: Any, wanted: Any, tolerance: float, what: str) -> None:
     """Refuse to time a wrong result."""
     import numpy as np
 
-    a, b = (np.asarray(v.double() if hasattr(v, "double") else v, np.float64) for v in (ours, wanted))
+    a, b = (
+        np.asarray(v.double() if hasattr(v, "double") else v, np.float64) for v in (ours, wanted)
+    )
     error = float(np.abs(a - b).max()) / max(1.0, float(np.abs(b).max()))
     if not error <= tolerance:
         raise SystemExit(f"{what}: wrong result, error {error:.1e}")
@@ -104,25 +106,31 @@ def elementwise(s: Settings) -> Iterator[Row]:
         )
     ]
     for n in sizes:
-        x, y, out = s.array(n), s.array(n), s.array(n, random=False)
-        grid = (-(-n // 1024),)
-        ours: list[Call] = [
-            lambda: add[grid](x, y, out, n, BLOCK_SIZE=1024),
-            lambda: kernels.scale_kernel[grid](x, out, 2.5, n, BLOCK_SIZE=1024),
-            lambda: kernels.relu_kernel[grid](x, out, n, BLOCK_SIZE=1024),
-        ]
-        peers: list[Call | None] = [None, None, None]
-        if t := s.torch:
-            peers = [
-                lambda: t.add(x, y, out=out),
-                lambda: t.mul(x, 2.5, out=out),
-                lambda: t.clamp_min(x, 0, out=out),
-            ]
         judged: dict[str, Any] = {"floor": 0.93} if n >= 1 << 16 else {"allowance_us": 1.0}
-        for row, mine, peer in zip(rows, ours, peers, strict=True):
+        out, calls = _elementwise_calls(s, add, kernels, n)
+        for row, (mine, peer) in zip(rows, calls, strict=True):
             verify(mine, peer, out, 1e-6, f"{row.key} {n}")
             row.points.append(compared(f"2^{n.bit_length() - 1}", {row.key: mine}, peer, **judged))
     yield from rows
+
+
+def _elementwise_calls(
+    s: Settings, add: Any, kernels: Any, n: int
+) -> tuple[Any, list[tuple[Call, Call | None]]]:
+    """The output, and (ours, torch's) for add, scale and relu of `n` elements."""
+    x, y, out = s.array(n), s.array(n), s.array(n, random=False)
+    grid, t = (-(-n // 1024),), s.torch
+    ours: list[Call] = [
+        lambda: add[grid](x, y, out, n, BLOCK_SIZE=1024),
+        lambda: kernels.scale_kernel[grid](x, out, 2.5, n, BLOCK_SIZE=1024),
+        lambda: kernels.relu_kernel[grid](x, out, n, BLOCK_SIZE=1024),
+    ]
+    peers: list[Call | None] = [
+        lambda: t.add(x, y, out=out),
+        lambda: t.mul(x, 2.5, out=out),
+        lambda: t.clamp_min(x, 0, out=out),
+    ]
+    return out, list(zip(ours, peers if t else [None] * 3, strict=True))
 
 
 # ---- softmax ---------------------------------------------------------------------------------------
@@ -182,6 +190,7 @@ def _split_online(row: Row) -> Iterator[Row]:
 
 def rope(s: Settings) -> Iterator[Row]:
     import numpy as np
+
     import seeds_loader
 
     program = seeds_loader.load("rope")
@@ -216,7 +225,11 @@ def rope(s: Settings) -> Iterator[Row]:
             check(target, wanted, 1e-2, f"rope formula {dtype}")
             launch()
             check(q, wanted, 1e-6 if dtype == "float32" else 1e-2, f"rope {dtype}")
-        copy = (lambda a=q, b=target: b.copy_(a)) if s.torch else (lambda a=q, b=target: np.copyto(b, a))
+        copy = (
+            (lambda a=q, b=target: b.copy_(a))
+            if s.torch
+            else (lambda a=q, b=target: np.copyto(b, a))
+        )
         eager.points.append(compared(dtype, {"": launch}, formula))
         eager.points[-1].note = f"allocating: {allocating:.0f} us"
         copied.points.append(compared(dtype, {"": launch}, copy, floor=0.8))
@@ -319,7 +332,9 @@ def save(facts: dict[str, Any], rows: list[Row], order: dict[str, Any]) -> None:
         notes.read_text(encoding="utf-8").rstrip() if notes.is_file() else "",
         *(protocol.details(row) for row in everything),
     ])  # fmt: skip
-    protocol.write(NAME, {"machine": facts, "rows": [protocol.row_data(r) for r in everything]}, text)
+    protocol.write(
+        NAME, {"machine": facts, "rows": [protocol.row_data(r) for r in everything]}, text
+    )
     print(f"written: {protocol.RESULTS / NAME}.md and .json")
 
 

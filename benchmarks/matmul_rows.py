@@ -94,14 +94,18 @@ def rated(point: Point, n: int) -> Point:
     return point
 
 
-def against_torch(s: Settings, dtype: str, row: Row, configs: list[Any], floor: float | None) -> Row:
+def against_torch(
+    s: Settings, dtype: str, row: Row, configs: list[Any], floor: float | None
+) -> Row:
     from cpu_kernels import compared
 
     slowest = 0.0
     for n in sizes(s):
         product = Product(s, n, dtype)
         launches = product.launches(configs)
-        too_slow = slowest * 8 > TOO_SLOW_SECONDS  # a product of twice the size does eight times the work
+        too_slow = (
+            slowest * 8 > TOO_SLOW_SECONDS
+        )  # a product of twice the size does eight times the work
         peer = None if too_slow else product.peer
         product.check({} if too_slow else launches)
         point = rated(compared(str(n), launches, peer, floor=floor), n)
@@ -133,7 +137,9 @@ def against_ours(s: Settings, dtype: str, other: str, row: Row) -> Row:
             calls[kind] = (best, launches[best])
         times = protocol.measure({kind: call for kind, (_, call) in calls.items()})
         mine, theirs = times[dtype] * 1e6, times[other] * 1e6
-        row.points.append(rated(Point(str(n), mine, theirs, theirs / mine, note=calls[dtype][0]), n))
+        row.points.append(
+            rated(Point(str(n), mine, theirs, theirs / mine, note=calls[dtype][0]), n)
+        )
     return row
 
 

@@ -204,7 +204,9 @@ def machine_facts() -> dict[str, Any]:
 
     torch = torch_or_none()
     target = current_target()
-    shown = [f for f in target.features if f.startswith(("avx", "amx", "fma", "f16c", "sve", "neon"))]
+    shown = [
+        f for f in target.features if f.startswith(("avx", "amx", "fma", "f16c", "sve", "neon"))
+    ]
     return {
         "cpu": cpu_model(),
         "scheduling model": target.cpu,
@@ -217,7 +219,7 @@ def machine_facts() -> dict[str, Any]:
         "versions": f"Python {platform.python_version()}, tilewright {tilewright.__version__}, "
         f"xDSL {xdsl.__version__}, llvmlite {llvmlite.__version__}, NumPy {numpy.__version__}, "
         f"torch {torch.__version__ if torch else 'not installed'}",
-        "load at the start": "{:.2f}".format(os.getloadavg()[0]),
+        "load at the start": f"{os.getloadavg()[0]:.2f}",
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }  # fmt: skip
 
@@ -229,11 +231,11 @@ def number(value: float | None, digits: int = 2) -> str:
 def summary(rows: list[Row]) -> str:
     """The table of targets in Markdown."""
     lines = ["| row | work | target | reached | lowest | verdict |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(
-            f"| {row.key} | {row.work} | {number(row.target)} | {number(row.geomean)} | "
-            f"{number(row.lowest)} | {row.verdict()} |"
-        )
+    lines += [
+        f"| {row.key} | {row.work} | {number(row.target)} | {number(row.geomean)} | "
+        f"{number(row.lowest)} | {row.verdict()} |"
+        for row in rows
+    ]
     return "\n".join(lines)
 
 

@@ -16,7 +16,8 @@ from tilewright.cli.loading import find_kernel, kernels_in, load_place
 from tilewright.errors import LaunchError
 
 _ARRAY = re.compile(r"\*(k?[a-z0-9]+)\[([\d\s,_]+)\]")
-_TABLES = Path("benchmarks", "cpu_kernels.py")
+#: the project's tables, in a checkout
+_TABLES = (Path("benchmarks", "cpu_kernels.py"), Path("benchmarks", "costs.py"))
 
 
 def bench(
@@ -24,12 +25,13 @@ def bench(
 ) -> None:
     """Measure what `place` names; see `tilewright bench --help`."""
     if place is None:
-        if not _TABLES.is_file():
+        if not all(table.is_file() for table in _TABLES):
             raise LaunchError(
                 "what is to be measured?",
                 help="in a checkout: its tables; else tilewright bench FILE.py[:NAME]",
             )
-        raise SystemExit(subprocess.run([sys.executable, str(_TABLES)], check=False).returncode)
+        codes = [subprocess.run([sys.executable, str(t)], check=False).returncode for t in _TABLES]
+        raise SystemExit(max(codes))
     from tilewright.testing import Mark
 
     module, name = load_place(place, placeholders=False)
