@@ -147,7 +147,9 @@ class KeyCode:
                 "grid is not _tw_missing",
             ]
         )
-        key = self.key()[:-1] + "_tw_option_key(_tw_options) if _tw_options else (), _tw_s)"
+        plain = "()" if self.library is None else "(*_tw_options.items(),)"
+        options = f"{plain} if _tw_usual(_tw_options) else _tw_option_key(_tw_options)"
+        key = self.key()[:-1] + f"({options}) if _tw_options else (), _tw_s)"
         stream = "" if self.library is None else ", _tw_stream(_tw_d)"
         lines = [
             f"if {tests}:",

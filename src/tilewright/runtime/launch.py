@@ -112,12 +112,13 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
                 f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {code.key()}\n"
             )
         test, variables = config.launch_variables_test()
+        gpu = code is not None and code.library is not None
         scope: dict[str, Any] = {
             "__name__": self.kernel.fn.__module__, "_tw_missing": MISSING, "_tw_slow": functools.partial(self.slow, code.case if code is not None else None),
             "_tw_error": Exception, "_tw_strip": self.shown,
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
-            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(code is not None and code.library is not None),
+            "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(gpu), "_tw_usual": launch_options.usual(gpu),
             "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
             **values,
         }  # fmt: skip

@@ -24,6 +24,7 @@ VENDOR_OPTIONS = frozenset((
     "default_dot_input_precision", "allowed_dot_input_precisions", "max_num_imprecise_acc_default",
     "threads_per_warp", "grf_mode", "num_cores", "vectorize", "stream", "device", "device_type",
 ))  # fmt: skip
+_COUNTED = _CODE_OPTIONS | _GPU_OPTIONS
 _IGNORED = VENDOR_OPTIONS | _GPU_OPTIONS
 _noted: set[str] = set()
 _RANGES = {"num_warps": (1, 32), "num_stages": (0, 64), "num_ctas": (1, 16), "maxnreg": (16, 255)}
@@ -94,7 +95,14 @@ def fast_key(options: Mapping[str, Any]) -> Hashable:
 
 def gpu_key(options: Mapping[str, Any]) -> Hashable:
     """The same for launches on a GPU, which more options matter to."""
-    return _key(options, _CODE_OPTIONS | _GPU_OPTIONS)
+    if _COUNTED.issuperset(options):
+        return tuple(options.items())
+    return _key(options, _COUNTED)
+
+
+def usual(gpu: bool) -> Callable[[Mapping[str, Any]], bool]:
+    """A test: the key is just `()` (on a CPU) or all items (on a GPU)."""
+    return (_COUNTED if gpu else _IGNORED).issuperset
 
 
 def fast_key_of(gpu: bool) -> Callable[[Mapping[str, Any]], Hashable]:
