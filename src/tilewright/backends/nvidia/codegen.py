@@ -202,7 +202,9 @@ class KernelCodegen:
         if not safe:
             self.barrier()
         offset = ir.Constant(I32, start)
-        return self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
+        return (
+            self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
+        )
 
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
@@ -224,7 +226,9 @@ class KernelCodegen:
     def _space(self) -> Value:
         """All shared memory of the program."""
         if self._shared is None:
-            space = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "tw_shared", addrspace=3)
+            space: Any = ir.GlobalVariable(
+                self.module, ir.ArrayType(I8, 0), "tw_shared", addrspace=3
+            )
             space.linkage = "external"
             space.align = ALIGNMENT if self.shared.used else 16
             space.type = SHARED  # llvmlite makes a typed pointer of it
@@ -246,6 +250,12 @@ class KernelCodegen:
         """Inline PTX with effects, done by every thread that gets there."""
         function = ir.FunctionType(kind, [v.type for v in operands])
         return self.builder.asm(function, text, constraints, operands, side_effect=True)
+
+    def together(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
+        """Inline PTX that threads do together: LLVM may not move it into or out of branches."""
+        made = self.assembly(text, constraints, kind, operands)
+        made.attributes.add("convergent")
+        return made
 
 
 # ---- small operations -------------------------------------------------------------------------------

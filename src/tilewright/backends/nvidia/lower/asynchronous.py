@@ -7,7 +7,7 @@ asm to asm, so that LLVM keeps them in place (PTX ISA, "Asynchronous warpgroup l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import SSAValue
@@ -106,14 +106,15 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
 
 def _proxy_fence(gen: KernelCodegen) -> None:
     """Writes to shared memory before are seen by asynchronous readers after."""
-    gen.assembly("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
+    gen.together("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
 
 
 def lower_copy(gen: KernelCodegen, op: gpu.CopyOp) -> None:
     """One `cp.async` a run; what is beyond a limit is not read, and zero."""
     layout = parse_layout(op.layout.data)
     shared = gpu.shared_layout_of(op.buffer)
-    source = ViewAddress(gen, op, layout, op.base.type.pointee)
+    base: Any = op.base.type
+    source = ViewAddress(gen, op, layout, base.pointee)
     place = _Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
     length = min(run_length(op, gen.known), CHUNK // shared.size)
     active = gen.scalar(op.active)
@@ -133,12 +134,12 @@ def lower_copy(gen: KernelCodegen, op: gpu.CopyOp) -> None:
 
 
 def lower_commit(gen: KernelCodegen, op: gpu.CommitOp) -> None:
-    gen.assembly("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
+    gen.together("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
 
 
 def lower_wait(gen: KernelCodegen, op: gpu.WaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
-    gen.assembly(text, "~{memory}", ir.VoidType(), [])
+    gen.together(text, "~{memory}", ir.VoidType(), [])
     _proxy_fence(gen)
 
 
@@ -156,7 +157,7 @@ def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
     element = op.instruction.data.split(".")[-1]
     width = groups.width(n)
     first = _group_descriptors(gen, op, groups.rows, n // groups.columns)
-    gen.assembly("wgmma.fence.sync.aligned;", "~{memory}", ir.VoidType(), [])
+    gen.together("wgmma.fence.sync.aligned;", "~{memory}", ir.VoidType(), [])
     for row in range(0, m, 64 * groups.rows):
         for column in range(0, n // groups.columns, width):
             registers = _block_registers(layout, row, column, width)
@@ -170,7 +171,7 @@ def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
                 sums = _instruction(gen, element, width, first, steps, transposed, sums)
             for r, value in zip(registers, sums, strict=True):
                 parts[r] = value
-    gen.assembly("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
+    gen.together("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
     gen.bind(op.result, parts)
 
 
@@ -227,7 +228,7 @@ def _instruction(
     )
     constraints = ",".join(["=f"] * count + ["l", "l"] + [str(i) for i in range(count)])
     kind = ir.LiteralStructType([v.type for v in sums])
-    made = gen.assembly(text, constraints, kind, [a_desc, b_desc, *sums])
+    made = gen.together(text, constraints, kind, [a_desc, b_desc, *sums])
     return [b.extract_value(made, i) for i in range(count)]
 
 
@@ -238,5 +239,5 @@ def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
     constraints = ",".join(["=f"] * count + [str(i) for i in range(count)] + ["~{memory}"])
     text = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
     kind = ir.LiteralStructType([v.type for v in parts])
-    made = gen.assembly(text, constraints, kind, list(parts))
+    made = gen.together(text, constraints, kind, list(parts))
     gen.bind(op.result, [gen.builder.extract_value(made, i) for i in range(count)])

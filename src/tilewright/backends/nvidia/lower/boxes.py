@@ -28,9 +28,9 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
         for stage in range(kind.stages.data):
             address = b.add(base, ir.Constant(I32, BARRIER * stage))
             text = "mbarrier.init.shared::cta.b64 [$0], 1;"
-            gen.assembly(text, "r,~{memory}", VOID, [address])
-        gen.assembly("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
-        gen.assembly("fence.proxy.async.shared::cta;", "~{memory}", VOID, [])
+            gen.together(text, "r,~{memory}", VOID, [address])
+        gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
+        gen.together("fence.proxy.async.shared::cta;", "~{memory}", VOID, [])
     gen.barrier()
 
 
@@ -44,7 +44,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
     """One lane of the first warp; `elect.sync` tells the assembler that it is one."""
     b = gen.builder
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
-    lane = gen.assembly(text, "=r", I32, [])
+    lane = gen.together(text, "=r", I32, [])
     first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
     gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
 
@@ -52,7 +52,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
 def lower_expect(gen: KernelCodegen, op: gpu.ExpectOp) -> None:
     address = _barrier(gen, op.barriers, op.slot)
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes.value.data};"
-    gen.assembly(text, "r,~{memory}", VOID, [address])
+    gen.together(text, "r,~{memory}", VOID, [address])
 
 
 def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
@@ -70,7 +70,7 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [target, tensor_map, column, y, barrier]
-        gen.assembly(text, "r,l,r,r,r,~{memory}", VOID, operands)
+        gen.together(text, "r,l,r,r,r,~{memory}", VOID, operands)
 
 
 def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
@@ -79,4 +79,4 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.assembly(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
+    gen.together(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import f16
@@ -144,6 +144,7 @@ def _emit(
     kind = ir.LiteralStructType([v.type for v in c])
     function = ir.FunctionType(kind, [v.type for v in (*a, *b, *c)])
     made = gen.builder.asm(function, text, constraints, [*a, *b, *c], side_effect=True)
+    made.attributes.add("convergent")
     return [gen.builder.extract_value(made, i) for i in range(len(c))]
 
 
@@ -235,7 +236,7 @@ def _widened(gen: KernelCodegen, value: Value, element: Attribute, acc: Attribut
         if str(element) == "f64":
             return b.fptrunc(value, ir.FloatType())
         return value if str(element) == "f32" else casts.to_f32(b, value, element)
-    kind = llvm_type(acc)
+    kind: Any = llvm_type(acc)
     return b.sext(value, kind) if value.type.width < kind.width else value
 
 

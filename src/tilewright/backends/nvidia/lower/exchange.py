@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import IntegerType
@@ -253,7 +253,7 @@ def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
     """Counts in shared memory, one atomic addition an element."""
     b, layout = gen.builder, gen.layout(op.result)
     bins = layout.shape[0]
-    count_type = llvm_type(tile.element_of(op.result))
+    count_type: Any = llvm_type(tile.element_of(op.result))
     pointer = gen.scratch(4 * bins)
     where = SharedTile(pointer, IntegerType(32), (bins,))
     zero = ir.Constant(I32, 0)
@@ -261,7 +261,7 @@ def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
     gen.barrier()
     source = gen.layout(op.source)
     mine = gen.threads.bits_are_zero(source.replicated("lanes"), source.replicated("warps"))
-    masks = gen.parts(op.mask) if getattr(op, "mask", None) is not None else None
+    masks = gen.parts(op.mask) if op.mask is not None else None
     for r in sorted(set(source.register_of.values())):
         value = gen.parts(op.source)[r]
         wide = value if value.type.width == 32 else (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr
@@ -112,7 +112,7 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
     b = gen.builder
     data = bytearray(text.encode() + b"\0")
     kind = ir.ArrayType(I8, len(data))
-    string = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
+    string: Any = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
     string.global_constant, string.linkage = True, "internal"
     string.initializer = ir.Constant(kind, data)
     record = ir.LiteralStructType([v.type for v in values])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import SSAValue
@@ -33,7 +33,7 @@ def lower_arange(gen: KernelCodegen, op: tile.ArangeOp) -> None:
     gen.bind(op.result, parts)
 
 
-def _as_type(gen: KernelCodegen, value: Value, kind: ir.Type) -> Value:
+def _as_type(gen: KernelCodegen, value: Value, kind: Any) -> Value:
     if value.type == kind:
         return value
     if isinstance(value, ir.Constant):
