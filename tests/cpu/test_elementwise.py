@@ -189,6 +189,26 @@ def test_casts(source: np.dtype) -> None:
         np.testing.assert_array_equal(got, want, err_msg=f"{source} -> {dest}")
 
 
+@pytest.mark.parametrize("source", [np.dtype("i8"), np.dtype("u8"), np.dtype("i4")], ids=str)
+def test_integers_round_once(source: np.dtype) -> None:
+    """Just beside the middle of two neighbours, where fp32 or fp64 in between would move them."""
+    top = 8 * source.itemsize - 2
+    x = [sign * ((1 << e) + (m << (e - 7)) + (1 << (e - 8)) + nudge)
+         for e in range(12, top, 3) for m in (0, 1, 126) for nudge in (-1, 0, 1)
+         for sign in ((1, -1) if source.kind == "i" else (1,))]  # fmt: skip
+    x = np.resize(np.array(x, source), 512)
+    o = np.zeros(512, ml_dtypes.bfloat16)
+    cast_kernel[(1,)](x, o, N=512)
+
+    def nearest(value: int) -> int:
+        unit = 1 << max(abs(value).bit_length() - 8, 0)
+        low, rest = divmod(abs(value), unit)
+        low += 2 * rest > unit or (2 * rest == unit and low & 1)
+        return low * unit if value > 0 else -low * unit
+
+    assert [int(float(v)) for v in o] == [nearest(int(v)) for v in x]
+
+
 @tw.jit
 def rtz_kernel(x_ptr, o_ptr, N: tl.constexpr):
     i = tl.arange(0, N)

@@ -237,6 +237,11 @@ def _round(array: np.ndarray, kind: np.dtype) -> np.ndarray:
     with np.errstate(all="ignore"):
         if kind.itemsize >= 4:
             return array.astype(kind)
+        if array.dtype.itemsize == 8:  # fp64 drops bits of large ones: one stands for the lowest 12
+            high = array & ~array.dtype.type(0xFFF)
+            sticky = high | ((array != high).astype(array.dtype) << array.dtype.type(11))
+            large = np.abs(array.astype(np.float64)) > 2.0**53
+            array = np.where(large, sticky, array)
         return to_narrow(array.astype(np.float64), kind)
 
 

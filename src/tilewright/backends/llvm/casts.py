@@ -202,8 +202,21 @@ def int_to_float(
     width = scalar_kind(source)
     if isinstance(width, IntegerType) and width.width.data <= 16:
         return from_f32(b, convert(value, like(value.type, F32)), result, ctx)
+    if isinstance(width, IntegerType) and width.width.data == 64:
+        value = _sticky(b, value, signed)
     double = convert(value, like(value.type, F64))
     return from_f32(b, _round_to_odd(b, double, ctx), result, ctx)
+
+
+def _sticky(b: Builder, value: Value, signed: bool) -> Value:
+    """64-bit integers that fp64 holds exactly, and that round to 8 or 11 bits as `value` does: of a
+    large one, bit 11 says whether any of the 12 lowest bits was set."""
+    c = lambda v: constant(value.type, v)  # noqa: E731
+    some = b.icmp_unsigned("!=", b.and_(value, c(0xFFF)), c(0))
+    kept = b.or_(b.and_(value, c(-4096)), b.shl(b.zext(some, value.type), c(11)))
+    shifted = b.add(value, c(1 << 53)) if signed else value
+    is_small = b.icmp_unsigned("<=", shifted, c(1 << (54 if signed else 53)))
+    return b.select(is_small, value, kept)
 
 
 def float_to_int(

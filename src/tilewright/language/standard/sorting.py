@@ -75,4 +75,5 @@ def sort(x: Any, dim: tl.constexpr = None, descending: tl.constexpr = False) -> 
 @KernelFunction
 def topk(x: Any, k: tl.constexpr, dim: tl.constexpr = None, descending: tl.constexpr = True) -> Any:
     """The `k` largest elements (smallest, unless `descending`) along the last dimension, in order."""
+    tl.static_assert(k <= x.shape[-1], "topk: k is larger than the last dimension")
     return sort(x, dim, descending)[..., :k]
