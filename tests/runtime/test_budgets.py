@@ -96,7 +96,6 @@ def test_memory_of_a_compile(tmp_path):
 
 def test_a_launch_that_hits_goes_straight_to_native_code(monkeypatch):
     import numpy as np
-
     from tests.runtime import kernels
 
     x, y, out = (np.zeros(64, np.float32) for _ in range(3))
