@@ -6,7 +6,10 @@ from types import SimpleNamespace
 
 from tilewright.runtime.drivers import cuda_api
 
-ATTRIBUTES = {16: 132, 38: 50 << 20, 75: 9, 76: 0, 97: 227 << 10}
+ATTRIBUTES = {
+    10: 32, 12: 65536, 13: 1980000, 16: 132, 36: 3201000, 37: 6144, 38: 50 << 20, 75: 9, 76: 0,
+    97: 227 << 10,
+}  # fmt: skip
 FUNCTION_ATTRIBUTES = {0: 1024, 3: 0, 4: 42, 8: 0}
 
 

@@ -346,3 +346,32 @@ def test_kernels_that_run_as_python_take_arrays_of_a_gpu(fake, monkeypatch, mode
     add[(2,)](Part(0), Part(16), Part(32), 16, BLOCK=8)
     assert (memory[32:48] == memory[:16] + memory[16:32]).all() and not memory[48:].any()
     assert not fake.launches and fake.calls.count("cuMemcpyAsync") == 2
+
+
+def test_a_compiled_kernel_takes_all_parameters_too(fake):
+    arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    fake.slots = 3
+    compiled = add[(1,)](*arrays, 1, BLOCK=256)  # n == 1 is part of the code
+    compiled[(3,)](*arrays)
+    compiled[(3,)](*arrays, 1)
+    compiled[(3,)](*arrays, 1, 256)
+    assert [launch.slots[:3] for launch in fake.launches] == [[0x1000000, 0x1000100, 0x1000200]] * 4
+    with pytest.raises(LaunchError, match="takes 3 runtime arguments"):
+        compiled[(3,)](*arrays[:2])
+
+
+def test_what_programs_ask_the_driver_about(fake):
+    from tilewright.integrations.triton_driver import active
+
+    torch = sys.modules["torch"]
+    torch.cuda.is_available, torch.cuda.current_device = lambda: True, lambda: 1
+    torch.device = lambda *place: place
+    target = active.get_current_target()
+    assert (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
+    properties = active.utils.get_device_properties(1)
+    assert properties["multiprocessor_count"] == 132 and properties["warpSize"] == 32
+    assert properties["max_shared_mem"] == 227 << 10 and properties["max_num_regs"] == 65536
+    assert active.get_active_torch_device() == ("cuda", 1)
+    assert active.get_current_stream() == 0x51 and active.get_current_stream(0) == 0x50
+    torch.cuda.is_available = lambda: False
+    assert active.get_current_target().backend == "cpu"

@@ -30,11 +30,31 @@ def _host() -> Any:
         return None
 
 
+def _gpu() -> Any:
+    """The CUDA driver where torch has a GPU, else None: then programs make their arrays on the CPU."""
+    available = getattr(getattr(sys.modules.get("torch"), "cuda", None), "is_available", None)
+    if available is None or not available():
+        return None
+    from tilewright.errors import UnsupportedTarget
+    from tilewright.runtime.drivers.cuda import driver as cuda_driver
+
+    try:
+        return cuda_driver()
+    except UnsupportedTarget:
+        return None
+
+
 class DeviceUtils:
     """`driver.active.utils`."""
 
     def get_device_properties(self, device: int = 0) -> dict[str, int]:
-        """Sizes that occupancy formulas read: cores count as multiprocessors, L2 as shared memory."""
+        """Sizes that occupancy formulas read.
+
+        On a CPU cores count as multiprocessors and L2 as shared memory.
+        """
+        gpu = _gpu()
+        if gpu is not None:
+            return gpu.properties(int(device))
         host = _host()
         return {
             "multiprocessor_count": getattr(host, "cores", None) or os.cpu_count() or 1,
@@ -48,32 +68,44 @@ class DeviceUtils:
 
 
 class ActiveDriver:
-    """`driver.active` on the CPU."""
+    """`driver.active`: about the current GPU where torch has one, else about the CPU."""
 
     def __init__(self) -> None:
         self.utils = DeviceUtils()
 
     def get_current_target(self) -> GPUTarget:
-        """`GPUTarget("cpu", <CPU name>, 1)`."""
+        """`GPUTarget("cuda", 90, 32)`, or `GPUTarget("cpu", <CPU name>, 1)`."""
+        gpu = _gpu()
+        if gpu is not None:
+            major, minor = gpu.device(self.get_current_device()).capability
+            return GPUTarget("cuda", 10 * major + minor, 32)
         return GPUTarget("cpu", getattr(_host(), "cpu", "") or platform.machine(), 1)
 
     def get_current_device(self) -> int:
-        return 0
+        return 0 if _gpu() is None else sys.modules["torch"].cuda.current_device()
 
     def get_current_stream(self, device: Any = None) -> int:
-        return 0
+        """torch's current CUstream; 0 on the CPU."""
+        if _gpu() is None:
+            return 0
+        from tilewright.runtime.devices import stream_function
+
+        index = self.get_current_device() if device is None else getattr(device, "index", device)
+        return stream_function("torch")(int(index))
 
     def get_active_torch_device(self) -> Any:
-        """`torch.device("cpu")`, or the text "cpu" in a process without torch."""
+        """`torch.device("cuda", i)` or `torch.device("cpu")`; the text "cpu" without torch."""
         torch = sys.modules.get("torch")
+        if torch is not None and _gpu() is not None:
+            return torch.device("cuda", self.get_current_device())
         return "cpu" if torch is None else torch.device("cpu")
 
     def get_device_interface(self) -> Any:
-        """`torch.cpu`. Raises RuntimeError in a process without torch."""
+        """`torch.cuda` or `torch.cpu`. Raises RuntimeError in a process without torch."""
         torch = sys.modules.get("torch")
         if torch is None:
             raise RuntimeError("get_device_interface() needs torch, which is not imported")
-        return torch.cpu
+        return torch.cpu if _gpu() is None else torch.cuda
 
     def get_benchmarker(self) -> Any:
         """`do_bench`."""
@@ -83,6 +115,9 @@ class ActiveDriver:
 
     def get_empty_cache_for_benchmark(self) -> Any:
         """A buffer larger than the caches, for `clear_cache`."""
+        if _gpu() is not None:
+            torch = sys.modules["torch"]
+            return torch.empty(64 << 20, dtype=torch.int32, device=self.get_active_torch_device())
         import numpy as np
 
         return np.zeros(32 << 20, dtype=np.int64)

@@ -283,6 +283,7 @@ class CompiledKernel:
         from tilewright.runtime.devices import Place, place_of
         from tilewright.runtime.specialize import array_address, is_array
 
+        values = self._runtime_values(values)
         kinds, plain = [], []
         for argument, value in zip(self.plan.arguments, values, strict=True):
             if argument.kind == "pointer":
@@ -303,6 +304,22 @@ class CompiledKernel:
             result = call(tuple(grid), place.stream(), *plain)
         if result is not None:
             self.raise_result(result, grid)
+
+    def _runtime_values(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Values of the run-time arguments, given those or all parameters' (Triton takes these)."""
+        wanted = [a.name for a in self.plan.arguments]
+        if len(values) == len(wanted):
+            return values
+        params = getattr(self.function, "params", ())
+        for given in (params, [p for p in params if not p.is_constexpr]):
+            names = [p.name for p in given]
+            if len(names) == len(values) and set(wanted) <= set(names):
+                named = dict(zip(names, values, strict=True))
+                return tuple(named[name] for name in wanted)
+        raise LaunchError(
+            f"{self.name} takes {len(wanted)} runtime arguments ({', '.join(wanted)}), and was given "
+            f"{len(values)}"
+        )
 
     def __getitem__(self, grid: Any) -> Any:
         import functools

@@ -33,6 +33,10 @@ from tilewright.runtime.drivers.tensor_map_ir import describe
 
 #: of CUdevice_attribute
 _MULTIPROCESSORS, _L2_BYTES, _MAJOR, _MINOR, _SHARED_OPTIN = 16, 38, 75, 76, 97
+_PROPERTIES = {
+    "multiprocessor_count": 16, "max_shared_mem": 97, "max_num_regs": 12, "warpSize": 10,
+    "sm_clock_rate": 13, "mem_clock_rate": 36, "mem_bus_width": 37,
+}  # fmt: skip
 #: of CUfunction_attribute
 _MOST_THREADS, _LOCAL_BYTES, _REGISTERS, _DYNAMIC_SHARED = 0, 3, 4, 8
 #: of CUjit_option
@@ -41,6 +45,7 @@ _LOG_BYTES = 1 << 14
 #: dynamic shared memory that needs no asking
 _FREE_SHARED = 48 << 10
 _PORTABLE_MAPPED = 1 | 2
+_OUT_OF_RESOURCES = 701  # of CUresult
 _RELAXED = 2
 _FAULT_WORDS, _FAULTS = 4, 128
 
@@ -148,6 +153,14 @@ class CudaDriver:
             index, name.value.decode(), capability, cores, attribute(_SHARED_OPTIN),
             attribute(_L2_BYTES), context, target,
         )  # fmt: skip
+
+    def properties(self, index: int) -> dict[str, int]:
+        """What occupancy formulas read, under Triton's names (clocks in kHz, the bus in bits)."""
+        handle = self.api.integer("cuDeviceGet", index)
+        return {
+            name: self.api.integer("cuDeviceGetAttribute", number, handle)
+            for name, number in _PROPERTIES.items()
+        }
 
     def current_device(self) -> int:
         """The ordinal of the current context's device, 0 without one."""
@@ -358,6 +371,8 @@ class CudaDriver:
                 f"{kernel}: {name}: CUDA cannot be used in a forked child of a process that used it",
                 help='start processes with multiprocessing.set_start_method("spawn")',
             )
+        if code == _OUT_OF_RESOURCES:
+            return OutOfResources(plan.threads * max(plan.registers, 1), 64 << 10, "registers")
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
             f"threads, {plan.shared_bytes} bytes of shared memory, clusters of {plan.cluster})"
