@@ -83,6 +83,11 @@ def checked(x_ptr, out_ptr, limit, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, x + 1)
 
 
+@tw.jit
+def shout(x_ptr, N: tl.constexpr):
+    tl.device_print("value", tl.load(x_ptr + tl.arange(0, N)))
+
+
 def arrays(n=1000, device="cuda"):
     x, y = (torch.randn(n, device=device) for _ in range(2))
     return x, y, torch.full_like(x, float("nan"))
@@ -389,6 +394,22 @@ def test_assertions():
         checked[(4,)](x, out, 1.0, BLOCK=64)
     assert f"{__file__}:{checked.first_line + 3}" in str(caught.value)
     checked[(4,)](x, out, 3.0, BLOCK=64)
+
+
+def test_prints_come_in_order():
+    out = run_alone(
+        f"""
+        import runpy, torch
+        shout = runpy.run_path({__file__!r}, run_name="kernels")["shout"]
+        x = torch.arange(4, device="cuda", dtype=torch.int32)
+        print("before")
+        shout[(2,)](x, N=4)
+        print("after", flush=True)
+        """
+    )
+    lines = out.splitlines()
+    assert lines[0] == "before" and lines[-1] == "after"
+    assert len(lines) == 10 and sum("value" in line for line in lines) == 8
 
 
 def test_wrong_launches():

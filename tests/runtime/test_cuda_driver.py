@@ -173,6 +173,14 @@ def test_failed_assertions_are_reported_by_the_launch(gpu):
     assert call((4,), 0, 7) is None
 
 
+def test_kernels_that_print_are_waited_for(gpu):
+    call = start(gpu, prints=True)
+    assert call((1,), 3) is None
+    assert "cuStreamSynchronize" in gpu.fake.calls
+    gpu.fake.fail["cuStreamSynchronize"] = 700
+    assert call((1,), 3) == cuda_ir.DRIVER_ERROR + 700
+
+
 def test_captures_are_not_waited_for(gpu):
     call = start(gpu, asserts=fault_site())
     gpu.fake.slots, gpu.fake.capturing = 1, True

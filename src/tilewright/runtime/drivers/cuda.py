@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from ctypes import c_char_p, c_int, c_void_p
@@ -45,7 +46,7 @@ _LOG_BYTES = 1 << 14
 #: dynamic shared memory that needs no asking
 _FREE_SHARED = 48 << 10
 _PORTABLE_MAPPED = 1 | 2
-_OUT_OF_RESOURCES = 701  # of CUresult
+_OUT_OF_RESOURCES, _CAPTURE_IMPLICIT = 701, 906  # of CUresult
 _RELAXED = 2
 _FAULT_WORDS, _FAULTS = 4, 128
 
@@ -268,8 +269,8 @@ class CudaDriver:
         """`call(grid tuple, stream, *arguments)` starts the kernel and returns at once.
 
         `kinds` says how each argument is fetched (`cuda_ir.KINDS`). The call gives None, or one of
-        `cuda_ir`'s codes. A kernel with assertions is waited for, except in a capture; the call
-        then gives a tuple (program, assert site) when one failed.
+        `cuda_ir`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
+        the call then gives a tuple (program, assert site) when one failed.
         """
         record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(len(kinds), 1))
         words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
@@ -291,7 +292,9 @@ class CudaDriver:
             call = portable_launcher(self.api, words, kinds, plan.tensor_maps)
         else:
             call = builtin_function(self._method, address)
-        return self._checking(call, fault, kernel.device) if fault else call
+        if fault or plan.prints:
+            return self._waiting(call, fault, plan.prints, kernel.device)
+        return call
 
     def _fault_record(self, device: Device) -> int:
         """Address of a free `{i64 state, i64 program, i64 site}` in memory that all devices reach."""
@@ -304,16 +307,26 @@ class CudaDriver:
                 self._faults = [base + 8 * _FAULT_WORDS * i for i in range(_FAULTS)]
             return self._faults.pop()
 
-    def _checking(self, call: Callable[..., Any], fault: int, device: Device) -> Callable[..., Any]:
-        record = (ctypes.c_int64 * 3).from_address(fault)
+    def _waiting(
+        self, call: Callable[..., Any], fault: int, prints: bool, device: Device
+    ) -> Callable[..., Any]:
+        """`call`, waited for: what it prints is printed, and a failed assertion is its result."""
+        record = (ctypes.c_int64 * 3).from_address(fault) if fault else [0]
+        flush = ctypes.CDLL(None).fflush
 
         def launch(grid: Any, stream: int, *values: Any) -> Any:
+            if prints:
+                sys.stdout.flush()  # what Python printed before comes before
             result = call(grid, stream, *values)
-            if result is None and not self.is_capturing(stream):
+            if result is None:
                 with self.in_context(device):
+                    if self.is_capturing(stream):
+                        return None
                     code = self.api.function("cuStreamSynchronize")(stream)
                 if code != api.SUCCESS:
                     return cuda_ir.DRIVER_ERROR + code
+            if prints:
+                flush(None)
             if record[0]:
                 found, record[0] = (record[1], record[2]), 0
                 return found
@@ -322,10 +335,10 @@ class CudaDriver:
         return launch
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether a CUDA graph is being made of what the stream is given."""
+        """Whether a CUDA graph is being made of what the stream, or the thread, is given."""
         state = c_int()
         code = self.api.function("cuStreamIsCapturing")(stream, ctypes.byref(state))
-        return code == api.SUCCESS and state.value != 0
+        return code == _CAPTURE_IMPLICIT or (code == api.SUCCESS and state.value != 0)
 
     # ---- errors ------------------------------------------------------------------------------------
 
