@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ SMALL_FLOATS = [
 FLOATS = [*SMALL_FLOATS, np.dtype(np.float32), np.dtype(np.float64)]
 ALL = [np.dtype(bool), *INTS, *FLOATS]
 N = 64
+ON_GPU = os.environ.get("TILEWRIGHT_TEST_DEVICE") == "cuda"
 
 
 def values(dtype: np.dtype, seed: int = 0, n: int = N) -> np.ndarray:
@@ -140,6 +143,9 @@ def test_floats(dtype: np.dtype) -> None:
             got, expected = got[keep], expected[keep]
             eps = float(ml_dtypes.finfo(dtype).eps)
             np.testing.assert_allclose(got, expected, rtol=eps, atol=4 * eps)
+            continue
+        if at == 3 and ON_GPU:  # a plain division of fp32 may be 2 ulp off there
+            np.testing.assert_allclose(got, expected, rtol=2.0**-22)
             continue
         np.testing.assert_array_equal(got, expected, err_msg=f"row {at}")
     np.testing.assert_array_equal(c, [xx < yy, xx <= yy, xx > yy, xx >= yy, xx == yy, xx != yy])

@@ -113,7 +113,10 @@ class _Assigner:
                 self._all_operands(op, self.homes.default(op.lhs))
             case tile.SplitOp():
                 self._all_operands(op, split_source(self.homes.default(op.source), self.warps))
-            case tile.CatOp() | tile.GatherOp() | tile.HistogramOp():
+            case tile.GatherOp():  # the source passes through shared memory
+                self._operand(op, 0, self.homes.default(op.source))
+                self._operand(op, 1, self.homes.default(op.result))
+            case tile.CatOp() | tile.HistogramOp():
                 for i, value in enumerate(op.operands):
                     self._operand(op, i, self.homes.default(value))
             case _:
@@ -140,7 +143,7 @@ class _Assigner:
         if tile.is_tile(value):
             op.operands[index] = self.want(value, layout, op)
 
-    def _view_operands(self, op: View, layout: Layout) -> None:
+    def _view_operands(self, op: Any, layout: Layout) -> None:
         indexed = [d for d, kind in enumerate(tile.view_kinds(op)) if kind == "indexed"]
         lines = {value: d for value, d in zip(op.indices, indexed, strict=True)}
         for i, value in enumerate(op.operands):
