@@ -25,6 +25,8 @@ import protocol
 from protocol import Call, Point, Row
 
 NAME = "cpu_kernels"
+#: block sizes of the element-wise kernels; 1024 is the seeds'
+BLOCKS = (1024, 4096, 16384)
 
 
 @dataclass
@@ -109,22 +111,27 @@ def elementwise(s: Settings) -> Iterator[Row]:
         judged: dict[str, Any] = {"floor": 0.93} if n >= 1 << 16 else {"allowance_us": 1.0}
         out, calls = _elementwise_calls(s, add, kernels, n)
         for row, (mine, peer) in zip(rows, calls, strict=True):
-            verify(mine, peer, out, 1e-6, f"{row.key} {n}")
-            row.points.append(compared(f"2^{n.bit_length() - 1}", {row.key: mine}, peer, **judged))
+            for name, call in mine.items():
+                verify(call, peer, out, 1e-6, f"{row.key} {name} {n}")
+            row.points.append(compared(f"2^{n.bit_length() - 1}", mine, peer, **judged))
     yield from rows
 
 
 def _elementwise_calls(
     s: Settings, add: Any, kernels: Any, n: int
-) -> tuple[Any, list[tuple[Call, Call | None]]]:
-    """The output, and (ours, torch's) for add, scale and relu of `n` elements."""
-    x, y, out = s.array(n), s.array(n), s.array(n, random=False)
-    grid, t = (-(-n // 1024),), s.torch
-    ours: list[Call] = [
-        lambda: add[grid](x, y, out, n, BLOCK_SIZE=1024),
-        lambda: kernels.scale_kernel[grid](x, out, 2.5, n, BLOCK_SIZE=1024),
-        lambda: kernels.relu_kernel[grid](x, out, n, BLOCK_SIZE=1024),
-    ]
+) -> tuple[Any, list[tuple[dict[str, Call], Call | None]]]:
+    """The output, and (ours by block size, torch's) for add, scale and relu of `n` elements."""
+    x, y, out, t = s.array(n), s.array(n), s.array(n, random=False), s.torch
+    ours: list[dict[str, Call]] = [{}, {}, {}]
+    for block in (b for b in BLOCKS if b <= n):
+        grid = (-(-n // block),)
+        calls: list[Call] = [
+            lambda g=grid, b=block: add[g](x, y, out, n, BLOCK_SIZE=b),
+            lambda g=grid, b=block: kernels.scale_kernel[g](x, out, 2.5, n, BLOCK_SIZE=b),
+            lambda g=grid, b=block: kernels.relu_kernel[g](x, out, n, BLOCK_SIZE=b),
+        ]
+        for found, call in zip(ours, calls, strict=True):
+            found[f"block {block}"] = call
     peers: list[Call | None] = [
         lambda: t.add(x, y, out=out),
         lambda: t.mul(x, 2.5, out=out),

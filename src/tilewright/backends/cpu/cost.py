@@ -10,8 +10,10 @@ from tilewright.dialects import tile
 from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
 
-_LOAD_NS, _MATH_NS, _FLOP_NS = 0.05, 0.15, 0.005
+#: per lane; memory as if in the second-level cache, which small grids are about
+_ACCESS_NS, _STEP_NS, _MATH_NS, _FLOP_NS = 0.03, 0.01, 0.15, 0.005
 _UNKNOWN_TRIPS = 8
+_ACCESSES = (tile.LoadOp, tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
 
 
 def program_cost(module: ModuleOp) -> float:
@@ -40,7 +42,9 @@ def _op(op: Operation) -> float:
     lanes = max((_elements(v) for v in values), default=1)
     if lanes == 1 or is_virtual(op):
         return 1.0
-    return lanes * (_MATH_NS if op.name.startswith("math.") else _LOAD_NS)
+    if op.name.startswith(("math.", "arith.div", "arith.rem")):
+        return lanes * _MATH_NS
+    return lanes * (_ACCESS_NS if isinstance(op, _ACCESSES) else _STEP_NS)
 
 
 def _elements(value: object) -> int:
