@@ -12,6 +12,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite golden files with what tests produce"
     )
+    parser.addoption(
+        "--also-compile",
+        metavar="TARGETS",
+        help="compile kernels that tests launch on the CPU for these too (sm_80,sm_90a)",
+    )
+
+
+@pytest.fixture(autouse=True)
+def also_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --also-compile: kernels compile for GPUs too, and are assembled where ptxas is found.
+
+    A test fails where one does not, unless it asks for more memory than the chip has, and where the
+    assembler had to serialise tensor core instructions.
+    """
+    targets = request.config.getoption("--also-compile")
+    if targets:
+        from tests.also_compile import compile_twice
+
+        compile_twice(targets, monkeypatch)
 
 
 @pytest.fixture
