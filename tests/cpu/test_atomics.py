@@ -173,3 +173,22 @@ def test_matrix_into_row() -> None:
     matrix_kernel[(1,)](x, o, M=M, N=N)
     want = np.concatenate([x.sum(0), [x.sum()], x.max(1), [M]]) + 1
     np.testing.assert_array_equal(o, want)
+
+
+@tw.jit
+def overlap_kernel(x_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    v = tl.load(x_ptr + i)
+    tl.atomic_add(x_ptr + i + 3, v)  # every load comes before every addition
+    w = tl.load(x_ptr + (i * 5) % N)
+    tl.store(x_ptr + (N - 1 - i), w)
+
+
+def test_loads_come_before_overlapping_atomics() -> None:
+    N = 64
+    x = np.arange(N + 8, dtype=np.int32)
+    want, i = x.copy(), np.arange(N)
+    want[i + 3] += x[:N]
+    want[N - 1 - i] = want[i * 5 % N]
+    overlap_kernel[(1,)](x, N=N)
+    np.testing.assert_array_equal(x, want)
