@@ -39,6 +39,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED = ir.PointerType(), ir.PointerType(None, 3)
@@ -72,6 +73,7 @@ class KernelCodegen:
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
+        self.ordered = ORDERED in function.attributes
         self._exchange: tuple[Any, int | None] | None = None
         """Block of the last exchange through shared memory, and whose turn it was (None: neither's)."""
 
@@ -132,6 +134,8 @@ class KernelCodegen:
 
     def op(self, op: Operation) -> None:
         self.current = op
+        if not self.ordered and isinstance(op, ACCESSES):
+            self.barrier()
         handler = HANDLERS.get(type(op))
         if handler is not None:
             handler(self, op)

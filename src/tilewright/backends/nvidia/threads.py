@@ -34,6 +34,12 @@ class Threads:
         """End the entry block: go on at `body`."""
         self._start.branch(body)
 
+    def local(self, kind: ir.Type) -> Value:
+        """Room for a value in the thread's own memory."""
+        space = self._start.alloca(kind)
+        space.type = ir.PointerType()  # llvmlite makes a typed pointer of it
+        return space
+
     def at_start(self, key: object, make) -> Value:  # type: ignore[no-untyped-def]
         """A value that the whole kernel may use: emitted in the entry block."""
         if key not in self._made:

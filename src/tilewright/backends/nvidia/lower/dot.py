@@ -13,6 +13,8 @@ from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.exchange import SharedTile, bytes_for, element_pointer, put
 from tilewright.backends.nvidia.lower.memory import register, storage
 from tilewright.dialects import tile
+from tilewright.errors import PassError
+from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import INSTRUCTIONS, Instruction
 from tilewright.layouts.layout import Vector
@@ -28,8 +30,14 @@ def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
     name = instruction_of(op)
     if name == "fma":
         _lower_fma(gen, op)
-    else:
+    elif name in INSTRUCTIONS:
         _lower_mma(gen, op, INSTRUCTIONS[name])
+    else:
+        raise PassError(
+            f"{name} reads its operands from shared memory, and none was given to it",
+            help="run promote-shared after select-mma, or select-mma{wgmma=false}",
+            location=location_of(op),
+        )
 
 
 # ---- tensor cores -------------------------------------------------------------------------------------

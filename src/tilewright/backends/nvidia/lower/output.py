@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from xdsl.dialects.builtin import StringAttr
@@ -85,41 +85,54 @@ def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout) -> Non
         values += [gen.threads.element(b, layout, r, d) for d in range(layout.rank)]
         text += f"idx ({', '.join(['%d'] * layout.rank)}) "
     text += _text(op.prefix).replace("%", "%%")
-    for argument in op.arguments:
+    hexadecimal = bool(op.hex.value.data)
+    for argument, signed in zip(op.arguments, op.signed.get_values(), strict=True):
         parts = gen.parts(argument)
-        value, code = _printable(gen, parts[r] if len(parts) > 1 else parts[0], argument.type)
+        part = parts[r] if len(parts) > 1 else parts[0]
+        value, code = _printable(gen, part, argument.type, bool(signed), hexadecimal)
         values.append(value)
         text += f" {code}"
     _printf(gen, text + "\n", values)
 
 
-def _printable(gen: KernelCodegen, value: Value, kind: Attribute) -> tuple[Value, str]:
+def _printable(
+    gen: KernelCodegen, value: Value, kind: Attribute, signed: bool, hexadecimal: bool
+) -> tuple[Value, str]:
+    """A value as `printf` takes it, and its conversion."""
     b, element = gen.builder, tile.element_of(kind)
     if isinstance(value.type, ir.PointerType):
         return b.ptrtoint(value, I64), "0x%llx"
     if str(element).startswith(("f", "bf")):
         if casts.is_narrow(element):
             value = casts.to_f32(b, value, element)
-        return (value if str(element) == "f64" else b.fpext(value, ir.DoubleType())), "%f"
-    if value.type.width == 1:
-        return b.zext(value, I32), "%d"
-    if value.type.width == 64:
-        return value, "%lld"
-    return (b.sext(value, I32) if value.type.width < 32 else value), "%d"
+        return (value if str(element) == "f64" else b.fpext(value, ir.DoubleType())), "%g"
+    width = value.type.width
+    if width < 32:
+        extend = b.sext if signed and width > 1 and not hexadecimal else b.zext
+        value = extend(value, I32)
+    long = "ll" if width == 64 else ""
+    if hexadecimal:
+        return value, f"0x%0{max(2, width // 4)}{long}x"
+    return value, f"%{long}{'d' if signed else 'u'}"
 
 
 def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
+    """Call the driver's `vprintf`, whose arguments lie one after another, each aligned to its size."""
     b = gen.builder
     data = bytearray(text.encode() + b"\0")
     kind = ir.ArrayType(I8, len(data))
-    string: Any = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
+    string = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
     string.global_constant, string.linkage = True, "internal"
-    string.initializer = ir.Constant(kind, data)
-    record = ir.LiteralStructType([v.type for v in values])
-    with b.goto_entry_block():
-        space = b.alloca(record)
-    for i, value in enumerate(values):
-        slot = b.gep(space, [ir.Constant(I32, 0), ir.Constant(I32, i)], source_etype=record)
-        b.store(value, slot)
+    string.initializer, string.type = ir.Constant(kind, data), PTR
+    offsets, end = [], 0
+    for value in values:
+        size = 8 if value.type in (I64, ir.DoubleType()) else 4
+        start = -(-end // size) * size
+        offsets.append(start)
+        end = start + size
+    space = gen.threads.local(ir.ArrayType(I64, -(-end // 8)))
+    for value, offset in zip(values, offsets, strict=True):
+        slot = b.gep(space, [ir.Constant(I32, offset)], source_etype=I8)
+        b.store(value, slot, align=4)
     fn = gen.declare("vprintf", ir.FunctionType(I32, [PTR, PTR]))
     b.call(fn, [string, space])
