@@ -42,7 +42,8 @@ test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs
 	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
-	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q \
+		-- env TILEWRIGHT_TEST_DEVICE=cuda $(GPU_PYTHON) -m pytest tests/cpu -q
 
 check: $(VENV)/.check  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check src tests benchmarks examples
@@ -55,7 +56,8 @@ bench: $(VENV)/.demo  ## the tables of speed and costs, into benchmarks/results/
 	$(BIN)/python benchmarks/costs.py
 
 bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/results/
-	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py \
+		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py
 
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py

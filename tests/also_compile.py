@@ -10,7 +10,6 @@ import pytest
 
 from tilewright.errors import OutOfResources
 
-
 #: wgmma instructions made to wait for each other, or register counts not given out
 SERIALISED = re.compile(r"\(C75(04|08|1[0-4]|20)\)")
 
