@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -20,7 +21,8 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 def _is_own(frame: FrameType) -> bool:
     code = frame.f_code
-    return code.co_filename.startswith(_PACKAGE) or "_tw_extra" in code.co_varnames
+    names = (_PACKAGE, contextlib.__file__)  # `with` statements of ours go through contextlib
+    return code.co_filename.startswith(names) or "_tw_extra" in code.co_varnames
 
 
 def caller_location() -> SourceLocation | None:
