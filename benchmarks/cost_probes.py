@@ -5,6 +5,7 @@ Prints one JSON object. Nothing heavy is imported before a probe asks for it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -156,6 +157,16 @@ def memory(which: str) -> dict[str, Any]:
     return {"mb": (_status("VmHWM") - before) / 1024}
 
 
+def parallel(whose: str) -> dict[str, Any]:
+    """Rows about parallel launches, with torch in the process or without."""
+    import costs
+    import protocol
+
+    protocol.set_threads(None)
+    torch = protocol.torch_or_none() if whose == "torch" else None
+    return {"costs": [dataclasses.asdict(c) for c in costs.parallel_launch(torch)]}
+
+
 def _status(name: str) -> int:
     """A line of /proc/self/status, in KiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -166,7 +177,7 @@ def _status(name: str) -> int:
 
 PROBES: dict[str, Callable[..., dict[str, Any]]] = {
     "imports": imports, "compile": compile_warm, "first-results": first_results,
-    "process-start": process_start, "memory": memory,
+    "process-start": process_start, "memory": memory, "parallel": parallel,
 }  # fmt: skip
 
 if __name__ == "__main__":

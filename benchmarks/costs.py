@@ -103,17 +103,22 @@ def launch(rounds: int) -> Iterator[Cost]:
         yield Cost("launch-peer", "torch.add(x, y, out=out) of 1000 elements", None, theirs, "us")
     yield Cost("launch-options", "the same with num_warps=4", None,
                row("", *arrays, num_warps=4).reached, "us")  # fmt: skip
-    yield from parallel_launch()
 
 
-def parallel_launch() -> Iterator[Cost]:
+def parallel(rounds: int) -> Iterator[Cost]:
+    """On torch's threads under the policy that lets them spin, and on our own without torch."""
+    for whose in ("torch", "own") if protocol.torch_or_none() else ("own",):
+        found = probe("parallel", whose, OMP_WAIT_POLICY="active")["costs"]
+        yield from (Cost(**fields) for fields in found)
+
+
+def parallel_launch(torch: Any) -> Iterator[Cost]:
     """Two programs that wait for each other: the launch ends only if they run at the same time."""
     import numpy as np
 
     from meeting_kernels import mark_kernel, meet_kernel
     from tilewright.runtime.drivers.cpu import driver
 
-    torch = protocol.torch_or_none()
     if torch is not None:
         torch.set_num_threads(protocol.set_threads(None))
         torch.softmax(torch.zeros(1024, 1024), 1)
@@ -247,7 +252,7 @@ def memory(rounds: int) -> Iterator[Cost]:
 
 
 FAMILIES: dict[str, Callable[[int], Iterator[Cost]]] = {
-    "launch": launch, "import": imports, "compile": compiles, "cache": cache, "memory": memory,
+    "launch": launch, "parallel": parallel, "import": imports, "compile": compiles, "cache": cache, "memory": memory,
 }  # fmt: skip
 
 
