@@ -105,11 +105,12 @@ class LaunchPlan:
 
 def _tensor_map(data: dict[str, Any]) -> TensorMap:
     """A `TensorMap` from its JSON form."""
-    sizes: dict[str, Any] = {
+    facts: dict[str, Any] = {**data, "box": tuple(data["box"])}
+    facts |= {
         name: Extent(tuple((c, tuple(factors)) for c, factors in data[name]["terms"]))
         for name in ("width", "height", "pitch")
     }
-    return TensorMap(**{**data, **sizes, "box": tuple(data["box"])})
+    return TensorMap(**facts)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
     with np.errstate(all="ignore"):
         return [(to_narrow(array, kind) if kind.itemsize < 4 else array.astype(kind))[()]]
 
+
 _FUNCTIONS["div_rn"] = np.divide
 
 

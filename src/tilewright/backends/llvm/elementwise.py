@@ -123,7 +123,8 @@ def _is_safe_divisor(value: Any) -> bool:
         return False
     parts = value.constant if isinstance(value.constant, (list, tuple)) else [value]
     numbers = [getattr(p, "constant", p) for p in parts]  # the lanes of a vector are constants
-    ones = (1 << getattr(value.type, "element", value.type).width) - 1
+    kind: Any = getattr(value.type, "element", value.type)
+    ones = (1 << kind.width) - 1
     return all(isinstance(n, int) and n & ones not in (0, ones) for n in numbers)
 
 

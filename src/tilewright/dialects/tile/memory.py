@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -213,11 +213,12 @@ class StoreViewOp(IRDLOperation):
         _verify_view(self, shape_of(self.value))
 
 
-def view_kinds(op: LoadViewOp | StoreViewOp) -> tuple[str, ...]:
+def view_kinds(op: Any) -> tuple[str, ...]:
+    """How each dimension of a structured access (of any dialect) finds its address."""
     return tuple(k.data for k in op.kinds)
 
 
-def view_limits(op: LoadViewOp | StoreViewOp) -> dict[int, SSAValue]:
+def view_limits(op: Any) -> dict[int, SSAValue]:
     """Dimension -> lane limit, for the limited dimensions."""
     return dict(zip(ints(op.limited), op.limits, strict=True))
 

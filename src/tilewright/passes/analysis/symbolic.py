@@ -57,8 +57,9 @@ class Symbolic:
 
     def _carried(self, value: SSAValue, block: Block) -> Polynomial:
         loop = block.parent_op()
-        plain = isinstance(loop, scf.ForOp) and isinstance(value, BlockArgument) and value.index > 0
-        if not plain or constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+        if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument):
+            return self.leaf(value)
+        if value.index == 0 or constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
             return self.leaf(value)
         end = block.last_op
         if end is None:

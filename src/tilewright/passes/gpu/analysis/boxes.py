@@ -90,7 +90,7 @@ def _along(
 ) -> tuple[Polynomial, Polynomial] | None:
     """(corner, extent) along one dimension."""
     kinds = [k.data for k in copy.kinds]
-    limits = dict(zip((int(d) for d in copy.limited.get_values()), copy.limits, strict=True))
+    limits = tile.view_limits(copy)
     if kinds[dim] == "strided":
         if dim not in limits:
             return place, Polynomial.constant(UNBOUNDED)

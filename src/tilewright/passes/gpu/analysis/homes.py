@@ -172,10 +172,10 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
     *batch, m, k = tile.shape_of(op.lhs)
     n = tile.shape_of(op.rhs)[-1]
     where = arrange(instruction, m, n, warps)
-    layouts = (where.left(m, k), where.right(k, n), where.accumulator(m, n))
+    a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     if batch:
-        layouts = tuple(batched(layout, batch[0]) for layout in layouts)  # type: ignore[assignment]
-    return layouts
+        return batched(a, batch[0]), batched(b, batch[0]), batched(acc, batch[0])
+    return a, b, acc
 
 
 def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
