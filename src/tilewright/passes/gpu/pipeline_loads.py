@@ -244,7 +244,10 @@ class _Pipeliner:
         inits = [*extra, take, put, _constant(0, loop)]
         added = [body.insert_arg(v.type, len(body.args)) for v in inits]
         counter, *scalars, take_arg, put_arg, phase = added
-        state = {body.args[0]: counter, **dict(zip(self.carried, scalars, strict=True))}
+        state: dict[SSAValue, SSAValue] = {
+            body.args[0]: counter,
+            **dict(zip(self.carried, scalars, strict=True)),
+        }
         pattern = self.pattern
         self._order(pattern, take_arg, phase)
         after = pattern.multiply
