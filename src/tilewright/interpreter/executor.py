@@ -29,6 +29,8 @@ from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.numeric_checks import NumericChecks
 from tilewright.interpreter.offsets import offset_arithmetic
+from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
+from tilewright.interpreter.shared_memory import ProgramMemory
 from tilewright.interpreter.undefined import UndefinedLanes
 from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.ir.location import location_of
@@ -112,6 +114,7 @@ class Executor:
         self.program: tuple[int, int, int] = (0, 0, 0)
         self.values: dict[SSAValue, Any] = {}
         self.buffers: dict[SSAValue, Any] = {}
+        self.shared = ProgramMemory()
         self.arguments: list[Any] = []
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
@@ -119,6 +122,11 @@ class Executor:
         self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
         self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
+
+    @property
+    def current(self) -> Operation | None:
+        """The running operation."""
+        return self._current
 
     @property
     def location(self) -> SourceLocation | None:
@@ -139,10 +147,12 @@ class Executor:
         for z, y, x in product(*(range(n) for n in reversed(self.grid))):
             self.program = (x, y, z)
             self.buffers.clear()
+            self.shared = ProgramMemory()
             if self._undefined is not None:
                 self._undefined.new_program()
             self.values = dict(zip(block.args, arguments, strict=True))
             self.block(block)
+            self.shared.end(self)
 
     def block(self, block: Block) -> list[Any]:
         """Run a block; the operands of its terminator."""
@@ -373,6 +383,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.ArgumentOp: _argument_slot,
     tile.PrintOp: _print,
     **scratch.HANDLERS,
+    **SHARED_HANDLERS,
 }
 
 

@@ -156,6 +156,6 @@ def _assert(ctx: Any, attributes: Mapping[str, Any], kinds: Any, condition: Any)
     return []
 
 
-@implements("tile.assume", "tile.barrier", "gpu.barrier")
+@implements("tile.assume", "tile.barrier")
 def _nothing(ctx: Any, attributes: Any, kinds: Any, *values: Any) -> Any:
     return []

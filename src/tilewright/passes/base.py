@@ -17,6 +17,7 @@ import dataclasses
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
@@ -37,6 +38,10 @@ class Pass(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     """Names of passes without which this one has nothing to do or does harm: when one of them is
     disabled, this pass is dropped as well."""
+    without: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Other pass -> options that this pass takes when that one is disabled (the next form takes over)."""
+    required: ClassVar[str] = ""
+    """Why the pass cannot be disabled; "" when it can."""
 
     @abstractmethod
     def apply(self, module: ModuleOp, target: Any) -> None:

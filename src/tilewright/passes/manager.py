@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ def without_disabled(
 ) -> tuple[tuple[Pass, ...], tuple[str, ...]]:
     """`passes` less those named in `disabled` and those that (transitively) require one of them.
 
-    Returns what is left, and the names of what was dropped. A name that no pass has is an error.
+    Passes that stay take the options that they declare for the absence of others (`Pass.without`).
+    Returns what is left, and the names of what was dropped. A name that no pass has is an error, and
+    so is a pass that cannot be left out (`Pass.required`).
     """
     names = {p.name for p in passes}
     for name in disabled:
@@ -45,8 +48,19 @@ def without_disabled(
         if not more:
             break
         off |= more
+    for current in passes:
+        if current.name in off and current.required:
+            raise PassError(f"{current.name} cannot be switched off: {current.required}")
     dropped = tuple(dict.fromkeys(p.name for p in passes if p.name in off))
-    return tuple(p for p in passes if p.name not in off), dropped
+    return tuple(_in_absence(p, off) for p in passes if p.name not in off), dropped
+
+
+def _in_absence(current: Pass, off: Collection[str]) -> Pass:
+    """A pass with the options that it takes when those in `off` do not run."""
+    options = {
+        k: v for name, chosen in current.without.items() if name in off for k, v in chosen.items()
+    }
+    return dataclasses.replace(current, **options) if options else current
 
 
 def run_pipeline(

@@ -22,7 +22,8 @@ two a write, and not lane by lane the same address in the same layout.
         }
 
 Two arguments are taken to be apart, or lane by lane the same: a kernel whose arguments overlap in
-other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`.
+other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`. Guarantees: the
+function's attribute `gpu.ordered`. Switched off, code generation puts a barrier before every access.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -42,9 +43,13 @@ from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 
+ORDERED = "gpu.ordered"
+"""On a function: its barriers are where they are needed (code generation adds none)."""
 _READS = (tile.LoadOp, tile.LoadViewOp, gpu.CopyOp)
 _WRITES = (tile.StoreOp, tile.StoreViewOp)
 _ATOMICS = (tile.AtomicRMWOp, tile.AtomicCASOp)
+
+ACCESSES = (*_READS, *_WRITES, *_ATOMICS)
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class InsertBarriers(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _walk(function.body.block, [])
+                function.attributes[ORDERED] = UnitAttr()
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
             open_ = list(dict.fromkeys(merged if len(ends) == 2 else [*open_, *merged]))
         elif isinstance(op, gpu.BarrierOp | tile.BarrierOp):
             open_ = []
-        elif isinstance(op, (*_READS, *_WRITES, *_ATOMICS)):
+        elif isinstance(op, ACCESSES):
             if any(_conflict(earlier.op, op, earlier.here) for earlier in open_):
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []

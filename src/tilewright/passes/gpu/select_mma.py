@@ -16,11 +16,13 @@ floats become fp16 before sm_89.
           func.return
         }
 
-Switched off, every dot is `"fma"`.
+Switched off, every dot is `"fma"`. With `promote-shared` off, `wgmma` (whose operands are in shared
+memory) is not chosen, and `mma.sync` takes over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,6 +52,7 @@ class SelectMma(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "select-mma"
+    without: ClassVar[Mapping[str, Mapping[str, Any]]] = {"promote-shared": {"wgmma": False}}
     wgmma: bool = True
     """Let warp groups multiply from shared memory where the target can."""
 

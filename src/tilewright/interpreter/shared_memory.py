@@ -1,0 +1,342 @@
+"""Shared memory of a GPU's programs: everything that runs on its own is as late as it may be.
+
+The threads of a program are not told apart, so the model is the careful one: what one thread writes or
+sees arrive, the others have only after the next barrier. A stage of a buffer is poison until it is
+written; a copy reads memory and lands when a wait says that it must have, and not before; a product's
+sums exist once a wait covers it, and until then its operands may not be written. Whatever breaks a rule
+raises InterpreterError with the name of the operation and of what is missing in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from tilewright.dialects import gpu, tile
+from tilewright.errors import InterpreterError, SourceLocation
+from tilewright.interpreter.accesses import view_mask, view_pointers
+from tilewright.interpreter.arrays import numpy_dtype
+from tilewright.interpreter.attributes import kind_of, plain
+from tilewright.interpreter.pointers import PointerValue
+from tilewright.interpreter.tiles import dot
+
+if TYPE_CHECKING:
+    from tilewright.interpreter.executor import Executor
+
+_POISON, _FLYING, _UNSEEN, _READY = "poison", "flying", "unseen", "ready"
+_WHY_NOT = {
+    _POISON: "nothing has been written there",
+    _FLYING: "a copy to it is under way: a wait is missing",
+    _UNSEEN: "other threads' parts of it are not seen yet: a gpu.barrier is missing",
+}
+
+
+@dataclass(eq=False)
+class _Stage:
+    """Room for one tile, and who is at it."""
+
+    name: str
+    state: str = _POISON
+    value: Any = None
+    readers: int = 0
+    """Products under way that read it."""
+    read: bool = False
+    """Whether a product has read it since the last barrier (other threads' may not have ended)."""
+
+
+@dataclass(eq=False)
+class _Copy:
+    """A copy under way: what it reads, when it reads it, and where that goes."""
+
+    stage: _Stage
+    pointers: PointerValue
+    mask: np.ndarray | None
+    kind: np.dtype
+    shape: tuple[int, ...]
+    program: tuple[int, int, int]
+    location: SourceLocation | None
+    nbytes: int
+
+    def land(self, run: Executor, state: str) -> None:
+        """Read memory now, as `run` has it, and fill the stage."""
+        zero = self.kind.type(0)
+        value = run.memory.load(self.pointers, self.mask, zero, self.kind, self)
+        self.stage.value = np.broadcast_to(value, self.shape)
+        self.stage.state = state
+
+
+@dataclass(eq=False)
+class _Phases:
+    """One memory barrier: how many phases have ended, and what the current one waits for."""
+
+    ended: int = 0
+    expected: int | None = None
+    copies: list[_Copy] = field(default_factory=list)
+
+
+class UnderWay:
+    """Sums of a product that no wait covers: any use other than waiting or adding on is a fault."""
+
+    def __init__(self, run: Executor, value: np.ndarray, stages: tuple[_Stage, ...]) -> None:
+        self._run, self._value, self._stages = run, value, stages
+
+    def _fault(self) -> InterpreterError:
+        return _fault(
+            self._run, "uses the sums of a product under way: a gpu.wgmma_wait is missing"
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._fault()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._fault()
+
+
+class ProgramMemory:
+    """Shared memory of the program that runs: its buffers, copies and products under way."""
+
+    def __init__(self) -> None:
+        self.stages: list[_Stage] = []
+        self.phases: list[_Phases] = []
+        self.open: list[_Copy] = []
+        """Copies of the group that no commit has closed yet."""
+        self.groups: list[list[_Copy]] = []
+        self.products: list[UnderWay] = []
+
+    def synchronise(self) -> None:
+        """A barrier: all threads have what any has seen, and none is still at what is over."""
+        for stage in self.stages:
+            stage.read = False
+            if stage.state == _UNSEEN:
+                stage.state = _READY
+
+    def end(self, run: Executor) -> None:
+        """The program is over. Raises InterpreterError when boxes are still being copied."""
+        if any(phase.copies for phase in self.phases):
+            raise _fault(run, "ends the program while boxes are being copied to its shared memory")
+
+
+def _fault(run: Executor, message: str) -> InterpreterError:
+    op = run.current
+    name = "the kernel" if op is None else op.name
+    return InterpreterError(f"{name} {message}", location=run.location)
+
+
+# ---- buffers ----------------------------------------------------------------------------------------
+
+
+def _alloc(run: Executor, op: gpu.AllocOp) -> list[Any]:
+    kind: Any = op.result.type
+    name = op.result.name_hint or "a buffer"
+    stages = [_Stage(f"stage {i} of {name}") for i in range(kind.stages.data)]
+    run.shared.stages.extend(stages)
+    return [stages]
+
+
+def _at(run: Executor, buffer: Any, slot: Any) -> Any:
+    """A stage of a buffer, or the barrier of a stage."""
+    stages, index = run.value(buffer), int(run.decides(run.value(slot)))
+    if not 0 <= index < len(stages):
+        raise _fault(run, f"asks for stage {index} of {len(stages)}")
+    return stages[index]
+
+
+def _written_stage(run: Executor, buffer: Any, slot: Any) -> _Stage:
+    """A stage that is about to be written: nobody may be at it."""
+    stage: _Stage = _at(run, buffer, slot)
+    if stage.readers:
+        raise _fault(
+            run, f"writes {stage.name}, which a product reads: a gpu.wgmma_wait is missing"
+        )
+    if stage.read:
+        raise _fault(run, f"writes {stage.name}, which other threads' products may still read: "
+                          "a gpu.barrier is missing")  # fmt: skip
+    if stage.state == _FLYING:
+        raise _fault(run, f"writes {stage.name}, to which a copy is under way")
+    if stage.state == _UNSEEN:
+        raise _fault(run, f"writes {stage.name} again without a gpu.barrier in between")
+    return stage
+
+
+def _read_stage(run: Executor, buffer: Any, slot: Any) -> _Stage:
+    stage: _Stage = _at(run, buffer, slot)
+    if stage.state != _READY:
+        raise _fault(run, f"reads {stage.name}, but {_WHY_NOT[stage.state]}")
+    return stage
+
+
+def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
+    stage = _written_stage(run, op.buffer, op.slot)
+    stage.value, stage.state = np.asarray(run.value(op.source)), _UNSEEN
+    return []
+
+
+def _barrier(run: Executor, op: Operation) -> list[Any]:
+    run.shared.synchronise()
+    return []
+
+
+def _convert(run: Executor, op: gpu.ConvertOp) -> list[Any]:
+    value = run.value(op.source)
+    if isinstance(value, UnderWay):
+        np.asarray(value)
+    return [value]
+
+
+# ---- copies by threads --------------------------------------------------------------------------------
+
+
+def _copy(run: Executor, op: gpu.CopyOp) -> list[Any]:
+    if not run.decides(run.value(op.active)):
+        return []
+    stage = _written_stage(run, op.buffer, op.slot)
+    base: Any = op.base.type
+    held = kind_of(base).element_ty
+    shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+    read = [[run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes)]
+    pointers = view_pointers(
+        run.value(op.base), shape, held.itemsize, tile.view_kinds(op), *read, ()
+    )
+    limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
+    mask = view_mask(shape, list(limits), list(limits.values()), None)
+    run.shared.open.append(_started(run, stage, pointers, mask, held, shape))
+    return []
+
+
+def _started(
+    run: Executor,
+    stage: _Stage,
+    pointers: PointerValue,
+    mask: np.ndarray | None,
+    held: Any,
+    shape: tuple[int, ...],
+) -> _Copy:
+    stage.state, stage.value = _FLYING, None
+    nbytes = int(np.prod(shape)) * held.itemsize
+    return _Copy(stage, pointers, mask, numpy_dtype(held), shape, run.program, run.location, nbytes)
+
+
+def _commit(run: Executor, op: gpu.CommitOp) -> list[Any]:
+    run.shared.groups.append(run.shared.open)
+    run.shared.open = []
+    return []
+
+
+def _wait(run: Executor, op: gpu.WaitOp) -> list[Any]:
+    groups = run.shared.groups
+    while len(groups) > plain(op.pending):
+        for copy in groups.pop(0):
+            copy.land(run, _UNSEEN)
+    return []
+
+
+# ---- copies of boxes ------------------------------------------------------------------------------------
+
+
+def _barriers(run: Executor, op: gpu.BarriersOp) -> list[Any]:
+    kind: Any = op.result.type
+    phases = [_Phases() for _ in range(kind.stages.data)]
+    run.shared.phases.extend(phases)
+    return [phases]
+
+
+def _elect(run: Executor, op: gpu.ElectOp) -> list[Any]:
+    return [np.bool_(True)]
+
+
+def _expect(run: Executor, op: gpu.ExpectOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.slot)
+    if phase.expected is not None:
+        raise _fault(run, "expects bytes in a phase that has not ended: a gpu.tma_wait is missing")
+    phase.expected = plain(op.bytes)
+    return []
+
+
+def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.slot)
+    if phase.expected is None:
+        raise _fault(run, "copies a box before gpu.expect has said how many bytes to count")
+    stage = _written_stage(run, op.buffer, op.slot)
+    base: Any = op.base.type
+    held = kind_of(base).element_ty
+    shared = gpu.shared_layout_of(op.buffer)
+    x, y, width, height, pitch = (
+        int(run.value(v)) for v in (op.x, op.y, op.width, op.height, op.pitch)
+    )
+    along, line = np.arange(shared.length) + x, np.arange(shared.lines) + y
+    order = (slice(None), None) if shared.dim == 0 else (None, slice(None))
+    columns, rows = along[order], line[order[::-1]]
+    mask = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
+    pointers = run.value(op.base).offset_by(rows * pitch + columns, held.itemsize)
+    shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+    phase.copies.append(_started(run, stage, pointers, mask, held, shape))
+    return []
+
+
+def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.slot)
+    if phase.ended % 2 != int(run.value(op.phase)):
+        return []  # that phase is over
+    copied = sum(copy.nbytes for copy in phase.copies)
+    if phase.expected != copied:
+        expected = "nothing" if phase.expected is None else f"{phase.expected} bytes"
+        raise _fault(run, f"waits for ever: {expected} expected, {copied} bytes being copied")
+    for copy in phase.copies:
+        copy.land(run, _READY)  # every thread waits itself, so none needs a barrier
+    phase.copies, phase.expected, phase.ended = [], None, phase.ended + 1
+    return []
+
+
+# ---- products -------------------------------------------------------------------------------------------
+
+
+def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
+    stages = tuple(
+        _read_stage(run, buffer, slot)
+        for buffer, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot))
+    )
+    acc = run.value(op.acc)
+    before = acc._value if isinstance(acc, UnderWay) else np.asarray(acc)
+    made = dot(*(np.asarray(s.value) for s in stages), before).astype(before.dtype)
+    for stage in stages:
+        stage.readers += 1
+    result = UnderWay(run, made, stages)
+    run.shared.products.append(result)
+    return [result]
+
+
+def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
+    products = run.shared.products
+    while len(products) > plain(op.pending):
+        for stage in products.pop(0)._stages:
+            stage.readers -= 1
+            stage.read = True
+    value = run.value(op.acc)
+    if isinstance(value, UnderWay) and not any(p is value for p in products):
+        return [value._value]
+    return [value]
+
+
+HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
+    gpu.AllocOp: _alloc,
+    gpu.LocalStoreOp: _local_store,
+    gpu.BarrierOp: _barrier,
+    tile.BarrierOp: _barrier,
+    gpu.ConvertOp: _convert,
+    gpu.CopyOp: _copy,
+    gpu.CommitOp: _commit,
+    gpu.WaitOp: _wait,
+    gpu.BarriersOp: _barriers,
+    gpu.ElectOp: _elect,
+    gpu.ExpectOp: _expect,
+    gpu.TmaCopyOp: _tma_copy,
+    gpu.TmaWaitOp: _tma_wait,
+    gpu.WgmmaOp: _wgmma,
+    gpu.WgmmaWaitOp: _wgmma_wait,
+}
