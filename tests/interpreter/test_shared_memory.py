@@ -1,0 +1,123 @@
+"""What a GPU's program does in shared memory: every wait and barrier that is left out is noticed."""
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntegerAttr, i32
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.nvidia.pipeline import nvidia_passes
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.errors import InterpreterError
+from tilewright.frontend import build
+from tilewright.interpreter.executor import run_module
+from tilewright.ir.text import parse_ir
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.passes.manager import run_pipeline
+
+BUFFER = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<2>>'
+OTHER = '!gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>'
+A, B, C = "tensor<64x16xf16>", "tensor<16x16xf16>", "tensor<64x16xf32>"
+START = f"""
+  %a = tile.splat %h : f16 to {A}
+  %b = tile.splat %h : f16 to {B}
+  %c = tile.splat %s : f32 to {C}
+  %0 = arith.constant 0 : i32
+  %1 = arith.constant 1 : i32
+  %x = gpu.alloc : {BUFFER}
+  %y = gpu.alloc : {OTHER}
+"""
+STORE_A = f"gpu.local_store %a, %x[%0] : {A}, {BUFFER}"
+STORE_B = f"gpu.local_store %b, %y[%0] : {B}, {OTHER}"
+MULTIPLY = f'%d = gpu.wgmma "wgmma.k16.f16" %x[%0], %y[%0], %c : {BUFFER}, {OTHER}, {C} to {C}'
+WAIT = f"%e = gpu.wgmma_wait %d, 0 : i32 : {C} to {C}"
+USE = f"%f = arith.addf %e, %e : {C}"
+EARLY_USE = f"%f = arith.addf %d, %d : {C}"
+BARRIER = "gpu.barrier"
+
+
+def run(*lines):
+    text = "func.func @k(%h: f16, %s: f32) {" + START + "\n".join(lines) + "\nfunc.return\n}"
+    run_module(parse_ir(text), [1.0, 0.0], (1,))
+
+
+def test_a_product():
+    run(STORE_A, STORE_B, BARRIER, MULTIPLY, WAIT, USE, BARRIER, STORE_A)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((STORE_B, BARRIER, MULTIPLY), "gpu.wgmma reads stage 0 of x, but nothing has been written"),
+        ((STORE_A, STORE_B, MULTIPLY), "gpu.wgmma reads stage 0 of x, but .*gpu.barrier is missing"),
+        ((STORE_A, STORE_B, BARRIER, MULTIPLY, EARLY_USE), "arith.addf uses the sums of a product under way"),
+        ((STORE_A, STORE_B, BARRIER, MULTIPLY, STORE_A), "a product reads: a gpu.wgmma_wait is miss"),
+        ((STORE_A, STORE_B, BARRIER, MULTIPLY, WAIT, STORE_A), "may still read: a gpu.barrier"),
+        ((STORE_A, STORE_A), "writes stage 0 of x again without a gpu.barrier"),
+        ((STORE_A.replace("%0", "%h2"),), "stage 5 of 2"),
+    ],
+)  # fmt: skip
+def test_what_is_missing(lines, message):
+    lines = ["%h2 = arith.constant 5 : i32", *lines]
+    with pytest.raises(InterpreterError, match=message):
+        run(*lines)
+
+
+def matmul(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
+    rows, columns, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for i in range(0, k, K):
+        x = tl.load(a + rows[:, None] * k + (i + ks)[None, :])
+        y = tl.load(b + (i + ks)[:, None] * N + columns[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + rows[:, None] * N + columns[None, :], total)
+
+
+def pipelined(target, boxes):
+    half = dtypes.pointer_type(dtypes.float16)
+    signature = {"a": half, "b": half, "c": dtypes.pointer_type(dtypes.float32),
+                 "k": dtypes.int32, "K": constexpr(16), "N": constexpr(64), "M": constexpr(64)}  # fmt: skip
+    divisible = {name: 16 for name in ("a", "b", "c", "k")}
+    module = build(KernelFunction(matmul), signature, divisible).module
+    function = module.body.block.first_op
+    function.attributes["gpu.stages"] = IntegerAttr(3, i32)
+    passes = [type(p)(boxes=boxes) if p.name == "pipeline-loads" else p for p in nvidia_passes()]
+    run_pipeline(module, passes, target_info(target))
+    return module
+
+
+def arrays():
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 128), (128, 64)))
+    return a, b, np.zeros((64, 64), np.float32)
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_pipelines_need_each_of_their_waits_and_barriers(boxes):
+    a, b, c = arrays()
+    module = pipelined("sm_90a", boxes)
+    run_module(module, [a, b, c, 128], (1,))
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
+    kinds = ("gpu.barrier", "gpu.wait", "gpu.tma_wait", "gpu.wgmma_wait")
+    count = sum(op.name in kinds for op in module.walk())
+    assert count >= 3
+    for number in range(count):
+        broken = module.clone()
+        op = [op for op in broken.walk() if op.name in kinds][number]
+        if op.results:
+            op.results[0].replace_all_uses_with(op.operands[0])
+        op.detach()
+        op.erase()
+        with pytest.raises(InterpreterError):
+            run_module(broken, [*arrays(), 128], (1,))
+
+
+def test_copies_land_as_late_as_their_waits_allow():
+    """What a program writes while a copy of it is under way arrives in the copy."""
+    module = pipelined("sm_90a", False)
+    waits = [op for op in module.walk() if op.name == "gpu.wait"]
+    assert waits
+    waits[0].properties["pending"] = IntegerAttr(2, i32)  # one group more than there may be
+    with pytest.raises(InterpreterError, match="a copy to it is under way: a wait is missing"):
+        run_module(module, [*arrays(), 128], (1,))
