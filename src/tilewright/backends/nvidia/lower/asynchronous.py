@@ -13,7 +13,8 @@ from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.memory import ViewAddress, runs, storage
+from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
+from tilewright.backends.nvidia.lower.words import storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.fragments import arrange_groups

@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile
-from tilewright.backends.nvidia.lower.memory import owner, register, storage
+from tilewright.backends.nvidia.lower.memory import owner
+from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.exchange import SharedTile, bytes_for, element_pointer, put
-from tilewright.backends.nvidia.lower.memory import register, storage
+from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of

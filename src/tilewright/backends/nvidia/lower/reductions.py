@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, bytes_for
-from tilewright.backends.nvidia.lower.memory import register, storage
+from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector

@@ -1,0 +1,157 @@
+"""Words: how neighbours in memory travel in the registers of one access."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from xdsl.ir import Attribute
+
+from tilewright.backends.llvm.types import Value, llvm_type
+from tilewright.dialects import tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+_ONE = {1: ("b8", "h"), 2: ("b16", "h"), 4: ("b32", "r"), 8: ("b64", "l")}
+
+
+def _words(size: int, wide: bool = False) -> tuple[int, int]:
+    """Number and bytes of the PTX registers that an access of `size` bytes uses (`wide`: of 8-byte
+    elements)."""
+    if size <= 4:
+        return 1, size
+    return (size // 8, 8) if wide or size == 8 else (size // 4, 4)
+
+
+def _word_type(size: int) -> ir.IntType:
+    return ir.IntType(max(16, 8 * size))
+
+
+def suffix(op: Any) -> str:
+    """Cache and eviction hints of an access as PTX qualifiers."""
+    cache = op.cache.data if op.cache is not None else ""
+    eviction = op.eviction.data if op.eviction is not None else ""
+    text = cache if cache in (".cg", ".ca", ".cs", ".cv", ".wb", ".wt") else ""
+    if not text and eviction in ("evict_first", "evict_last"):
+        text = f".L1::{eviction}"
+    return text
+
+
+def load_words(
+    gen: KernelCodegen,
+    address: Value,
+    element: Attribute,
+    number: int,
+    live: Value | None,
+    old: list[Value],
+    hints: str,
+) -> list[Value]:
+    """Words of `number` elements read at `address` where `live`, else `old`."""
+    bytes_ = tile.element_bytes(element) * number
+    wide = tile.element_bytes(element) == 8
+    count, size = _words(bytes_, wide)
+    kind, letter = _ONE[size]
+    word = _word_type(size)
+    names = ", ".join(f"${i}" for i in range(count))
+    data = f"{{{names}}}" if count > 1 else names
+    vector = f".v{count}" if count > 1 else ""
+    outputs = ",".join([f"={letter}"] * count)
+    result = word if count == 1 else ir.LiteralStructType([word] * count)
+    if live is None:
+        text = f"ld.global{hints}{vector}.{kind} {data}, [${count}];"
+        made = gen.assembly(text, f"{outputs},l,~{{memory}}", result, [address])
+    else:
+        ties = ",".join(str(i) for i in range(count))
+        text = f"@${2 * count + 1} ld.global{hints}{vector}.{kind} {data}, [${2 * count}];"
+        made = gen.assembly(
+            text, f"{outputs},{ties},l,b,~{{memory}}", result, [*old, address, live]
+        )
+    return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
+
+
+def store_words(
+    gen: KernelCodegen,
+    address: Value,
+    values: list[Value],
+    element: Attribute,
+    live: Value | None,
+    hints: str,
+) -> None:
+    """Write neighbours at `address` where `live`."""
+    words = pack(gen, values, element)
+    size = tile.element_bytes(element)
+    count, size = _words(size * len(values), size == 8)
+    kind, letter = _ONE[size]
+    names = ", ".join(f"${i + 1}" for i in range(count))
+    data = f"{{{names}}}" if count > 1 else names
+    vector = f".v{count}" if count > 1 else ""
+    inputs = ",".join(["l", *[letter] * count, *(["b"] if live is not None else [])])
+    guard = f"@${count + 1} " if live is not None else ""
+    text = f"{guard}st.global{hints}{vector}.{kind} [$0], {data};"
+    operands = [address, *words, *([live] if live is not None else [])]
+    gen.assembly(text, f"{inputs},~{{memory}}", ir.VoidType(), operands)
+
+
+def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Value]:
+    """Registers of neighbours as the words of one access."""
+    b = gen.builder
+    stored = [storage(gen, v, element) for v in values]
+    size = stored[0].type.width // 8
+    count, word_size = _words(size * len(values), size == 8)
+    each = len(values) // count
+    words = []
+    for i in range(count):
+        part = stored[i * each : (i + 1) * each]
+        if each == 1:
+            value = part[0]
+        else:
+            vector: Value = ir.Constant(ir.VectorType(part[0].type, each), ir.Undefined)
+            for j, v in enumerate(part):
+                vector = b.insert_element(vector, v, ir.Constant(I32, j))
+            value = b.bitcast(vector, ir.IntType(8 * word_size))
+        words.append(b.zext(value, _word_type(word_size)) if word_size == 1 else value)
+    return words
+
+
+def unpack(gen: KernelCodegen, words: list[Value], count: int, element: Attribute) -> list[Value]:
+    """The words of one access as registers of neighbours."""
+    b = gen.builder
+    size = tile.element_bytes(element)
+    each = count // len(words)
+    values: list[Value] = []
+    for word in words:
+        if each == 1:
+            narrow = word if word.type.width == 8 * size else b.trunc(word, ir.IntType(8 * size))
+            values.append(register(gen, narrow, element))
+            continue
+        vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * size), each))
+        values += [
+            register(gen, b.extract_element(vector, ir.Constant(I32, j)), element)
+            for j in range(each)
+        ]
+    return values
+
+
+def storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
+    """A register value as the integer of its bits in memory."""
+    b, size = gen.builder, tile.element_bytes(element)
+    kind = ir.IntType(8 * size)
+    if isinstance(value.type, ir.PointerType):
+        return b.ptrtoint(value, kind)
+    if isinstance(value.type, ir.IntType):
+        return b.zext(value, kind) if value.type.width < kind.width else value
+    return b.bitcast(value, kind)
+
+
+def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
+    """The register value of bits from memory."""
+    b, kind = gen.builder, llvm_type(element)
+    if isinstance(kind, ir.PointerType):
+        return b.inttoptr(bits, kind)
+    if isinstance(kind, ir.IntType):
+        if kind.width == 1:
+            return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+        return bits
+    return b.bitcast(bits, kind)
