@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tilewright.backends.base import TargetInfo
+from tilewright.backends.nvidia.target import target_info
 from tilewright.testing import filecheck
 
 #: a made-up machine, so that the expected IR is the same everywhere
@@ -13,4 +14,5 @@ AVX512 = TargetInfo(
 
 
 def pytest_collect_file(file_path: Path, parent):
-    return filecheck.collect(file_path, parent, AVX512)
+    gpu = file_path.parent.name == "gpu"
+    return filecheck.collect(file_path, parent, target_info("sm_90a") if gpu else AVX512)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilewright.passes
+from tilewright.backends.nvidia.target import target_info
 from tilewright.ir.text import parse_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
@@ -60,3 +61,29 @@ def constants_first(module) -> None:
     used = [op for op in found if op.result.first_use is not None]
     for op in sorted(used, key=lambda op: str(op.value), reverse=True):
         block.insert_op_before(op, block.first_op)
+
+
+GPU = sorted(f for f in (FOLDER / "gpu").glob("*.py") if f.stem != "__init__")
+
+
+@pytest.mark.parametrize("file", GPU, ids=lambda f: f.stem)
+def test_passes_for_gpus_have_their_tests(file):
+    name = file.stem.replace("_", "-")
+    kind = lookup(name)
+    assert kind.name == name
+    assert kind.__name__ == "".join(part.capitalize() for part in file.stem.split("_"))
+    assert kind.__dataclass_params__.frozen
+    assert (TESTS / "gpu" / f"{name}.mlir").is_file(), f"tests/passes/gpu/{name}.mlir is missing"
+
+
+@pytest.mark.parametrize("file", GPU, ids=lambda f: f.stem)
+def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
+    docstring = __import__(f"tilewright.passes.gpu.{file.stem}", fromlist=["x"]).__doc__
+    if "Before:" not in docstring:
+        assert file.stem == "pipeline_loads"  # a picture; its examples are FileCheck cases
+        return
+    before, after = (parse_ir(example(docstring, t), file.stem) for t in ("Before", "After"))
+    after.verify()
+    step = parse_pipeline(file.stem.replace("_", "-"))
+    run_pipeline(before, step, target_info("sm_90a"), verify="each")
+    assert before.is_structurally_equivalent(after), f"the pass gives\n{before}\nthe essay\n{after}"

@@ -6,13 +6,17 @@ cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.conv
 that cost nothing (aranges, masks, constants) are made again instead.
 
     Before:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          %y = arith.addf %x, %x : tensor<64xf32>
+          "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+          %y = arith.addf %x, %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+          "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">) -> ()
           func.return
         }
 

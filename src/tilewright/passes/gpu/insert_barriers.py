@@ -13,7 +13,7 @@ two a write, and not lane by lane the same address in the same layout.
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.ordered} {
           %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
           gpu.barrier

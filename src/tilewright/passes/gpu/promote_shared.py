@@ -11,14 +11,14 @@ bytes can be; any other is written there from registers.
         }
     After:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
-          %0 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
-          %1 = arith.constant 0 : i32
-          gpu.local_store %a, %0[%1] : tensor<64x16xf16, "64x16 r[] l[] w[]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
-          %2 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %0 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %1 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
+          %2 = arith.constant 0 : i32
+          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[] l[] w[]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
           %3 = arith.constant 0 : i32
-          gpu.local_store %b, %2[%3] : tensor<16x16xf16, "16x16 r[] l[] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[] l[] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
           gpu.barrier
-          %4 = gpu.wgmma "wgmma.k16.f16" %0[%1], %2[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
+          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
           %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
           gpu.barrier
           func.return

@@ -1,0 +1,65 @@
+// RUN: select-mma,assign-layouts
+// Sums stand as warp groups make them; lines of 64 bytes go to 4 lanes; a row is stored by 16 lanes.
+// CHECK-LABEL: @groups
+func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: scf.for {{.+}} -> (tensor<64x64xf32, "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">)
+  // CHECK: %x = "tile.load_view"{{.+}} "64x32 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 1,0 2,0 4,0]
+  // CHECK: %y = "tile.load_view"{{.+}} "32x64 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 0,32 1,0 2,0]
+  // CHECK: [[S:%.+]] = gpu.convert %sum
+  // CHECK: "tile.store_view"{{.+}}[[S]]{{.+}} "64x64 r[0,1 0,2 8,0 16,0 32,0] l[0,4 0,8 0,16 0,32 1,0] w[2,0 4,0]"
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: select-mma{wgmma=false},assign-layouts
+// Operands are moved into the fragments of mma.sync.
+// CHECK-LABEL: @warps
+func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: [[X:%.+]] = gpu.convert %x
+  // CHECK: [[Y:%.+]] = gpu.convert %y
+  // CHECK: tile.dot [[X]], [[Y]], %s
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: assign-layouts
+// Masks and aranges are made again where they are wanted, not moved.
+// CHECK-LABEL: @again
+func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) attributes {gpu.warps = 1 : i32} {
+  // CHECK-NOT: gpu.convert
+  // CHECK: return
+  %r = tile.arange 0, 64 : tensor<64xi32>
+  %l = tile.splat %n : i32 to tensor<64xi32>
+  %m = tile.cmpi "slt", %r, %l : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
+  %x = "tile.load_view"(%p, %one, %m) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 0>}> : (!tile.ptr<f32>, i64, tensor<64xi1>) -> tensor<64xf32>
+  "tile.store_view"(%q, %one, %m, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 1>}> : (!tile.ptr<f32>, i64, tensor<64xi1>, tensor<64xf32>) -> ()
+  func.return
+}

@@ -1,0 +1,65 @@
+// RUN: insert-barriers
+// A thread meets only its own elements: the same addresses in the same layout.
+// CHECK-LABEL: @in_place
+func.func @in_place(%p: !tile.ptr<f32>, %one: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+  "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">) -> ()
+  func.return
+}
+// -----
+// CHECK-LABEL: @other_layout
+func.func @other_layout(%p: !tile.ptr<f32>, %one: i64) {
+  // CHECK: tile.load_view
+  // CHECK: gpu.convert
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: tile.store_view
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+  %y = gpu.convert %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]"> to tensor<64xf32, "64 r[1] l[2 4 8 16 32] w[]">
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[1] l[2 4 8 16 32] w[]">) -> ()
+  func.return
+}
+// -----
+// Two arguments are apart, and reads do not meet.
+// CHECK-LABEL: @apart
+func.func @apart(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %p1 = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  %y = "tile.load_view"(%p1, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  func.return
+}
+// -----
+// What an iteration writes, the next one may read: the barrier is in the loop.
+// CHECK-LABEL: @around
+func.func @around(%p: !tile.ptr<f32>, %one: i64, %n: i32) {
+  // CHECK: scf.for
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: tile.load_view
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  scf.for %i = %zero to %n step %step : i32 {
+    %o = arith.extsi %i : i32 to i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// A branch leaves open what either side does.
+// CHECK-LABEL: @branches
+func.func @branches(%p: !tile.ptr<f32>, %one: i64, %c: i1, %v: tensor<64xf32>) {
+  // CHECK: scf.if
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: tile.load_view
+  scf.if %c {
+    "tile.store_view"(%p, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  %p1 = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  %y = "tile.load_view"(%p1, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  func.return
+}

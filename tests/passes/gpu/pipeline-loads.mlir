@@ -1,0 +1,147 @@
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0 boxes=false}
+// Two iterations ahead of three stages; the loop waits for all copies but the newest.
+// CHECK-LABEL: @threads
+func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: gpu.alloc {{.+}}#builtin.int<3>
+  // CHECK: "gpu.copy"
+  // CHECK: "gpu.copy"
+  // CHECK: gpu.commit
+  // CHECK: "gpu.copy"
+  // CHECK: "gpu.copy"
+  // CHECK: gpu.commit
+  // CHECK: scf.for
+  // CHECK-NEXT: gpu.wait 1
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.copy"
+  // CHECK: "gpu.copy"
+  // CHECK-NEXT: gpu.commit
+  // CHECK-NEXT: gpu.wgmma 
+  // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0}
+// Boxes: one thread starts the copies of a stage, and its barrier counts their bytes.
+// CHECK-LABEL: @boxes
+func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: [[M:%.+]] = gpu.barriers : !gpu.barriers<#builtin.int<3>>
+  // CHECK: scf.if
+  // CHECK: gpu.expect [[M]][{{.+}}], 8192
+  // CHECK: "gpu.tma_copy"(%a, 
+  // CHECK: "gpu.tma_copy"(%b, 
+  // CHECK: scf.if
+  // CHECK: scf.for
+  // CHECK-NEXT: gpu.tma_wait [[M]][
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: gpu.elect
+  // CHECK: scf.if
+  // CHECK: "gpu.tma_copy"(%a, 
+  // CHECK: gpu.wgmma 
+  // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{boxes=false}
+// One stage more, where it costs no program its place: a product is not waited for in its iteration.
+// CHECK-LABEL: @lag
+func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: gpu.alloc {{.+}}#builtin.int<[[N:[0-9]]]>
+  // CHECK: scf.for
+  // CHECK: gpu.wgmma_wait
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// One stage is no pipeline.
+// CHECK-LABEL: @one
+func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 1 : i32} {
+  // CHECK: gpu.alloc {{.+}}#builtin.int<1>
+  // CHECK: scf.for
+  // CHECK-NOT: gpu.wgmma_wait {{.+}}, 1
+  // CHECK: gpu.wait 0
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// Sums that something else looks at are waited for.
+// CHECK-LABEL: @looked_at
+func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK: scf.for
+  // CHECK: gpu.wait 0
+  // CHECK: gpu.wgmma_wait {{.+}}, 0
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}

@@ -1,0 +1,59 @@
+// RUN: select-mma,assign-layouts,promote-shared
+// Loads that only the dot uses become copies; their shared memory is swizzled over whole lines.
+// CHECK-LABEL: @copies
+func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 span128"
+  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64"
+  // CHECK-NOT: tile.load_view
+  // CHECK: "gpu.copy"({{.+}}, [[A]], 
+  // CHECK: "gpu.copy"({{.+}}, [[B]], 
+  // CHECK-NEXT: gpu.commit
+  // CHECK-NEXT: gpu.wait 0
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: gpu.wgmma "wgmma.k16.f16" [[A]][
+  // CHECK-NEXT: gpu.wgmma_wait
+  // CHECK-NEXT: gpu.barrier
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// Addresses that may be odd: elements of two bytes are too narrow for a copy, so registers are stored.
+// CHECK-LABEL: @stores
+func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n: i64, %k: i64) attributes {gpu.stages = 3 : i32} {
+  // CHECK: tile.load_view
+  // CHECK: tile.load_view
+  // CHECK: gpu.local_store %x
+  // CHECK: gpu.local_store %y
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: gpu.wgmma
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}

@@ -1,0 +1,52 @@
+// RUN: select-mma
+// Warp groups multiply 16-bit floats into fp32 where 64 rows are there for four warps.
+// CHECK-LABEL: @groups
+func.func @groups(%a: tensor<64x32xbf16>, %b: tensor<32x64xbf16>, %c: tensor<64x64xf32>) {
+  // CHECK: tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k16.bf16"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<64x32xbf16>, tensor<32x64xbf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  func.return
+}
+// -----
+// RUN: select-mma{wgmma=false}
+// CHECK-LABEL: @warps
+func.func @warps(%a: tensor<64x32xbf16>, %b: tensor<32x64xbf16>, %c: tensor<64x64xf32>) {
+  // CHECK: {gpu.mma = "m16n8k16.bf16"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<64x32xbf16>, tensor<32x64xbf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  func.return
+}
+// -----
+// RUN: select-mma
+// One warp is no warp group.
+// CHECK-LABEL: @one_warp
+func.func @one_warp(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x64xf32>) attributes {gpu.warps = 1 : i32} {
+  // CHECK: {gpu.mma = "m16n8k16.f16"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  func.return
+}
+// -----
+// Single precision asked for as such is not rounded to tf32.
+// CHECK-LABEL: @single
+func.func @single(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) {
+  // CHECK: "ieee" {gpu.mma = "fma"}
+  %d = tile.dot %a, %b, %c, "ieee" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+  // CHECK: "tf32" {gpu.mma = "m16n8k8.tf32"}
+  %e = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32> to tensor<16x16xf32>
+  func.return
+}
+// -----
+// 8-bit floats of two kinds meet as fp16, which holds both exactly.
+// CHECK-LABEL: @mixed_fp8
+func.func @mixed_fp8(%a: tensor<16x32xf8E4M3FN>, %b: tensor<32x16xf8E5M2>, %c: tensor<16x16xf32>) {
+  // CHECK: [[A:%.+]] = arith.extf %a : tensor<16x32xf8E4M3FN> to tensor<16x32xf16>
+  // CHECK: [[B:%.+]] = arith.extf %b : tensor<32x16xf8E5M2> to tensor<32x16xf16>
+  // CHECK: tile.dot [[A]], [[B]], %c, "tf32" {gpu.mma = "m16n8k16.f16"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<16x32xf8E4M3FN>, tensor<32x16xf8E5M2>, tensor<16x16xf32> to tensor<16x16xf32>
+  func.return
+}
+// -----
+// CHECK-LABEL: @small
+func.func @small(%a: tensor<8x16xf16>, %b: tensor<16x8xf16>, %c: tensor<8x8xf32>) {
+  // CHECK: {gpu.mma = "fma"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<8x16xf16>, tensor<16x8xf16>, tensor<8x8xf32> to tensor<8x8xf32>
+  func.return
+}
