@@ -56,7 +56,7 @@ func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
 func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) attributes {gpu.warps = 1 : i32} {
   // CHECK-NOT: gpu.convert
   // CHECK: return
-  %r = tile.arange 0, 64 : tensor<64xi32>
+  %r = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %l = tile.splat %n : i32 to tensor<64xi32>
   %m = tile.cmpi "slt", %r, %l : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
   %x = "tile.load_view"(%p, %one, %m) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 0>}> : (!tile.ptr<f32>, i64, tensor<64xi1>) -> tensor<64xf32>
