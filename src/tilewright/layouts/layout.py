@@ -149,6 +149,61 @@ class Layout:
             size *= extent
         return 1 << len(pivots) == size
 
+    # ---- where an element is ----
+
+    def holder(self, coordinates: Vector) -> tuple[int, int, int]:
+        """(register, lane, warp) that hold an element: the inverse of `coordinates`.
+
+        Of several copies it is one, the same each time. Raises ValueError for an element that nobody
+        has.
+        """
+        inside = tuple(c % e for c, e in zip(coordinates, self.block, strict=True))
+        left, index = self._flat(inside), 0
+        while left:
+            found = self._pivots.get(left.bit_length() - 1)
+            if found is None:
+                raise ValueError(f"no thread has {coordinates} of {self}")
+            left, index = left ^ found[0], index ^ found[1]
+        bits = len(self.registers), len(self.lanes)
+        register = index & (1 << bits[0]) - 1
+        lane = index >> bits[0] & (1 << bits[1]) - 1
+        copy = 0
+        for c, e, r in zip(coordinates, self.block, self.repeats, strict=True):
+            copy = copy * r + c // e
+        return copy << bits[0] | register, lane, index >> bits[0] + bits[1]
+
+    @cached_property
+    def _pivots(self) -> dict[int, tuple[int, int]]:
+        """Echelon basis of the reachable elements: leading bit -> (element, index that gives it)."""
+        pivots: dict[int, tuple[int, int]] = {}
+        for bit, vector in enumerate((*self.registers, *self.lanes, *self.warps)):
+            value, index = self._flat(vector), 1 << bit
+            while value and value.bit_length() - 1 in pivots:
+                other = pivots[value.bit_length() - 1]
+                value, index = value ^ other[0], index ^ other[1]
+            if value:
+                pivots[value.bit_length() - 1] = value, index
+        return pivots
+
+    def compose(self, images: tuple[tuple[Vector, ...], ...], shape: Vector) -> Layout:
+        """The layout of a tile whose coordinates are a linear function of those of this one.
+
+        `images[d][b]` is the new coordinate vector of bit b of old dimension d; new coordinates are the
+        exclusive or of the images of all set bits. Raises ValueError where copies of the block are in
+        the way.
+        """
+        if any(r != 1 for r in self.repeats):
+            raise ValueError(f"copies of a block are no linear function: {self}")
+
+        def change(vector: Vector) -> Vector:
+            total = [0] * len(shape)
+            for coordinate, of_bits in zip(vector, images, strict=True):
+                part = _combine(of_bits, coordinate, len(shape))
+                total = [a ^ b for a, b in zip(total, part, strict=True)]
+            return tuple(total)
+
+        return self._map(change, shape, (1,) * len(shape))
+
     # ---- other shapes ----
 
     def drop(self, axis: int) -> Layout:

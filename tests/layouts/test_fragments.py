@@ -1,0 +1,109 @@
+"""Fragments of tensor cores are those of the PTX ISA, and tile products of any extents are covered."""
+
+import pytest
+
+from tilewright.layouts.fragments import (
+    INSTRUCTIONS,
+    Arrangement,
+    arrange,
+    arrange_groups,
+    batched,
+)
+
+#: consecutive k in one 32-bit register
+PACK = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4, "f64": 1}
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_one_instruction(name):
+    """PTX ISA, "Matrix fragments": g is the lane's group of four, q its place in it."""
+    instruction = INSTRUCTIONS[name]
+    m, n, k, pack = instruction.m, instruction.n, instruction.k, PACK[name.split(".")[1]]
+    one = Arrangement(instruction, 1, 1)
+    a, b, c = one.left(m, k), one.right(k, n), one.accumulator(m, n)
+    halves = m // 8
+    for lane in range(32):
+        g, q = lane // 4, lane % 4
+        for r in range(a.registers_per_thread):
+            word, j = divmod(r, pack)
+            row, column = g + 8 * (word % halves), q * pack + 4 * pack * (word // halves) + j
+            assert a.coordinates(r, lane, 0) == (row, column)
+        for r in range(b.registers_per_thread):
+            word, j = divmod(r, pack)
+            assert b.coordinates(r, lane, 0) == (q * pack + 4 * pack * word + j, g)
+        for r in range(c.registers_per_thread):
+            assert c.coordinates(r, lane, 0) == (g + 8 * (r // 2), 2 * q + r % 2)
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (4, 2, 2), (2, 8, 1), (8, 16, 4)])
+def test_operands_of_a_warp_meet(name, warps, m, n, k):
+    """Each warp has the rows of A and columns of B that its sums are made of."""
+    instruction = INSTRUCTIONS[name]
+    m, n, k = m * instruction.m, n * instruction.n, k * instruction.k
+    where = arrange(instruction, m, n, warps)
+    assert where.rows * where.columns == warps
+    a, b, c = where.left(m, k), where.right(k, n), where.accumulator(m, n)
+    for layout in (a, b, c):
+        assert layout.covers and layout.warp_count == warps
+    for warp in range(warps):
+        rows = {a.coordinates(r, i, warp)[0] for r in range(a.registers_per_thread) for i in range(32)}  # fmt: skip
+        columns = {b.coordinates(r, i, warp)[1] for r in range(b.registers_per_thread) for i in range(32)}  # fmt: skip
+        for r in range(c.registers_per_thread):
+            for lane in range(32):
+                row, column = c.coordinates(r, lane, warp)
+                assert row in rows and column in columns
+
+
+@pytest.mark.parametrize("n", [8, 16, 64, 128, 256])
+def test_sums_of_a_warp_group(n):
+    """PTX ISA, "Register fragments for wgmma.mma_async", D: element i of thread t."""
+    layout = arrange_groups(64, n, 4).accumulator(64, n)
+    assert layout.registers_per_thread == n // 2
+    for t in range(128):
+        for i in range(n // 2):
+            row = 16 * (t // 32) + t % 32 // 4 + 8 * (i >> 1 & 1)
+            column = 8 * (i >> 2) + 2 * (t % 4) + (i & 1)
+            assert layout.coordinates(i, t % 32, t // 32) == (row, column)
+
+
+@pytest.mark.parametrize("n", [16, 64])
+def test_sums_are_the_next_operand(n):
+    """Packed pairs of sums are the operand A of the next 16-bit product (k16), register by register."""
+    layout = arrange_groups(64, n, 4).accumulator(64, n)
+    for t in range(128):
+        for step in range(n // 16):
+            for r in range(4):
+                for half in range(2):
+                    row = 16 * (t // 32) + t % 32 // 4 + 8 * (r & 1)
+                    k = 16 * step + 8 * (r >> 1) + 2 * (t % 4) + half
+                    element = 8 * step + 2 * r + half
+                    assert layout.coordinates(element, t % 32, t // 32) == (row, k)
+
+
+@pytest.mark.parametrize(("m", "n", "warps"), [(64, 64, 4), (128, 64, 8), (64, 128, 8), (256, 32, 16), (192, 16, 4)])  # fmt: skip
+def test_warp_groups_share_a_product(m, n, warps):
+    groups = arrange_groups(m, n, warps)
+    if m % (64 * groups.rows):
+        pytest.skip("rows of the group do not divide")
+    layout = groups.accumulator(m, n)
+    assert layout.warp_count == warps and 4 * groups.rows * groups.columns == warps
+    if m & (m - 1) == 0:
+        assert layout.covers
+        assert not any(layout.replicated(kind) for kind in ("registers", "lanes", "warps"))
+
+
+def test_too_few_warps_or_rows_are_no_group():
+    assert arrange_groups(64, 64, 2) is None
+    assert arrange_groups(32, 64, 4) is None
+    assert arrange_groups(64, 8, 8) is None
+
+
+def test_batches_are_further_registers():
+    one = arrange(INSTRUCTIONS["m16n8k16.f16"], 16, 8, 1).accumulator(16, 8)
+    four = batched(one, 4)
+    assert four.covers and four.registers_per_thread == 4 * one.registers_per_thread
+    for r in range(four.registers_per_thread):
+        batch, inside = divmod(r, one.registers_per_thread)
+        assert four.coordinates(r, 9, 0) == (batch, *one.coordinates(inside, 9, 0))

@@ -1,0 +1,237 @@
+"""Shared memory: panels, swizzles, conversions through it, and its banks."""
+
+import importlib.util
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import f16, f32, f64, i8
+
+from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, same_threads
+from tilewright.layouts import bank_conflicts
+from tilewright.layouts.banks import fewest_passes, passes
+from tilewright.layouts.blocked import blocked
+from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
+from tilewright.layouts.shared import (
+    SharedLayout,
+    descriptor_bits,
+    k_offset,
+    mn_offset,
+    parse_shared,
+    swizzle,
+    widest_span,
+)
+
+_spec = importlib.util.spec_from_file_location(
+    "layout_strategies", Path(__file__).with_name("test_layouts.py")
+)
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+layouts, held = _module.layouts, _module.held
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+ELEMENTS = {1: i8, 2: f16, 4: f32, 8: f64}
+
+
+@st.composite
+def buffers(draw):
+    size, dim = draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 1))
+    length = draw(st.sampled_from([16, 32, 64, 96, 128, 256])) // size
+    lines = draw(st.sampled_from([8, 16, 24, 64]))
+    spans = [s for s in (0, 32, 64, 128) if length * size % max(16, s) == 0]
+    rows, columns = (length, lines) if dim == 0 else (lines, length)
+    return SharedLayout(rows, columns, size, dim, draw(st.sampled_from(spans)))
+
+
+@SETTINGS
+@given(buffers())
+def test_each_element_has_its_own_place(layout):
+    places = {layout.offset(r, c) for r in range(layout.rows) for c in range(layout.columns)}
+    assert places == set(range(0, layout.bytes, layout.size))
+    assert parse_shared(str(layout)) == layout
+
+
+@SETTINGS
+@given(buffers())
+def test_chunks_of_16_bytes_stay_together(layout):
+    count = 16 // layout.size
+    for along, line in product(range(0, layout.length, count), range(layout.lines)):
+        places = [
+            layout.offset(*((along + i, line) if layout.dim == 0 else (line, along + i)))
+            for i in range(count)
+        ]
+        assert places == [places[0] + i * layout.size for i in range(count)]
+        assert places[0] % 16 == 0
+
+
+def test_swizzle_is_that_of_the_hardware():
+    """CuTe's Swizzle<B, 4, 3>: 128-byte lines exchange chunk and line, shorter ones fewer bits."""
+    for row, chunk in product(range(16), range(8)):
+        assert swizzle(row * 128 + chunk * 16, 128) == row * 128 + (chunk ^ row & 7) * 16
+    for row, chunk in product(range(16), range(4)):
+        assert swizzle(row * 64 + chunk * 16, 64) == row * 64 + (chunk ^ row >> 1 & 3) * 16
+    for row, chunk in product(range(16), range(2)):
+        assert swizzle(row * 32 + chunk * 16, 32) == row * 32 + (chunk ^ row >> 2 & 1) * 16
+
+
+@pytest.mark.parametrize("span", [32, 64, 128])
+@pytest.mark.parametrize("k_dim", [0, 1])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_descriptor_steps_reach_the_blocks_of_an_operand(span, k_dim, dim):
+    """Adding `k_offset` and `mn_offset` to a descriptor's start goes to the first byte of a block."""
+    width = span // 2
+    shape = [64, 64]
+    shape[dim] = 2 * max(width, 32)
+    layout = SharedLayout(shape[0], shape[1], 2, dim, span)
+    plain = SharedLayout(shape[0], shape[1], 2, dim, span)
+    for k in range(0, shape[k_dim], 16):
+        for mn in range(0, shape[1 - k_dim], width if dim != k_dim else 8):
+            place = (mn, k) if k_dim == 1 else (k, mn)
+            along, line = (place[0], place[1]) if dim == 0 else (place[1], place[0])
+            panel, inside = divmod(along, width)
+            unswizzled = panel * plain.panel_bytes + line * span + inside * 2
+            assert k_offset(layout, k_dim, k, 16) + mn_offset(layout, k_dim, mn) == unswizzled
+    bits = descriptor_bits(layout, k_dim)
+    assert bits >> 62 == {128: 1, 64: 2, 32: 3}[span]
+    assert (bits >> 32 & 0x3FFF) << 4 == 8 * span
+    if dim != k_dim:
+        assert (bits >> 16 & 0x3FFF) << 4 == layout.panel_bytes
+
+
+def test_widest_span():
+    assert [widest_span(n, 2) for n in (64, 32, 16, 8, 96)] == [128, 64, 32, 0, 64]
+
+
+# ---- conversions ---------------------------------------------------------------------------------------
+
+
+def access(where, layout):
+    return SharedAccess(None, where, layout)
+
+
+def convert(source, target, element):
+    """What lower_convert does, thread by thread: (register, lane, warp) of target -> element."""
+    threads = [(i, w) for w in range(source.warp_count) for i in range(32)]
+    if same_threads(source, target):
+        return {
+            (r, i, w): source.coordinates(source.register_of[o], i, w)
+            for i, w in threads
+            for r, o in enumerate(target.register_offsets)
+        }
+    where = SharedTile(None, element, source.shape)
+    memory = {}
+    for lane, warp in threads:
+        for run in access(where, source)._runs():
+            start = where.flat(source.coordinates(run[0], lane, warp)) * where.size
+            assert start % (where.size * len(run)) == 0  # wide stores are aligned
+            for i, register in enumerate(run):
+                memory[start + i * where.size] = source.coordinates(register, lane, warp)
+    assert max(memory) < where.bytes
+    found = {}
+    for lane, warp in threads:
+        reader = access(where, target)
+        offsets = target.register_offsets
+        for run in reader._runs():
+            start = where.flat(target.coordinates(run[0], lane, warp)) * where.size
+            assert start % (where.size * len(run)) == 0
+            for i, register in enumerate(run):
+                for same in [r for r, o in enumerate(offsets) if o == offsets[register]]:
+                    found[same, lane, warp] = memory[start + i * where.size]
+    return found
+
+
+@st.composite
+def pairs(draw):
+    """Two layouts of one tile for the same threads: blocked, fragments, and permutations of those."""
+    rows, columns = (16 << draw(st.integers(0, 2)) for _ in range(2))
+    warps = draw(st.sampled_from([1, 2, 4, 8]))
+
+    def one():
+        kind = draw(st.sampled_from(["blocked", "sums", "left", "right", "turned"]))
+        if kind in ("blocked", "turned"):
+            order = (0, 1) if kind == "turned" else (1, 0)
+            return blocked((rows, columns), warps, draw(st.sampled_from([1, 2, 4, 8])), order)
+        instruction = INSTRUCTIONS["m16n8k16.f16"]
+        if kind == "sums":
+            return arrange(instruction, rows, columns, warps).accumulator(rows, columns)
+        if kind == "left":
+            return arrange(instruction, rows, 64, warps).left(rows, columns)
+        return arrange(instruction, 64, columns, warps).right(rows, columns)
+
+    return one(), one()
+
+
+@SETTINGS
+@given(pairs(), st.sampled_from([1, 2, 4, 8]))
+def test_conversions_bring_every_register_its_element(pair, size):
+    source, target = pair
+    found = convert(source, target, ELEMENTS[size])
+    for lane, warp in product(range(32), range(target.warp_count)):
+        for register in range(target.registers_per_thread):
+            expected = target.coordinates(register, lane, warp)
+            assert found[register, lane, warp] == expected
+
+
+@SETTINGS
+@given(layouts(mixed=False, copies=False), st.sampled_from([1, 2, 4, 8]), st.data())
+def test_conversions_between_any_orders_of_bits(source, size, data):
+    target = blocked(source.shape, source.warp_count, data.draw(st.sampled_from([1, 2, 4])))
+    found = convert(source, target, ELEMENTS[size])
+    for lane, warp in product(range(32), range(target.warp_count)):
+        for register in range(target.registers_per_thread):
+            expected = target.coordinates(register, lane, warp)
+            assert found[register, lane, warp] == expected
+
+
+# ---- banks ---------------------------------------------------------------------------------------------
+
+
+def test_passes():
+    assert passes([4 * i for i in range(32)], 4) == 1  # a word a bank
+    assert passes([0] * 32, 4) == 1  # the same word for all
+    assert passes([128 * i for i in range(32)], 4) == 32  # one bank
+    assert passes([8 * i for i in range(32)], 4) == 2
+    assert passes([16 * i for i in range(32)], 16) == 4 == fewest_passes(16)
+    assert passes([2 * i for i in range(32)], 2) == 1 == fewest_passes(2)
+
+
+@pytest.mark.parametrize("span", [32, 64, 128])
+def test_swizzled_columns_meet_every_bank(span):
+    """Eight lines of one chunk, as wgmma and ldmatrix read, without conflict; unswizzled with."""
+    layout = SharedLayout(64, span // 2, 2, 1, span)
+    for chunk in range(span // 16):
+        column = [layout.offset(row, 8 * chunk) for row in range(8)]
+        assert passes(column, 16) == 1
+        assert passes([row * span + 16 * chunk for row in range(8)], 16) == span // 16
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+@pytest.mark.parametrize("columns", [32, 64, 128])
+def test_copies_to_swizzled_lines_have_no_conflicts(rows, columns):
+    layout = SharedLayout(rows, columns, 2, 1, widest_span(columns, 2))
+    threads = blocked((rows, columns), 4, 8)
+    runs = [list(range(8 * i, 8 * i + 8)) for i in range(threads.registers_per_thread // 8)]
+    assert bank_conflicts(threads, layout.offset, 2, runs) == 0
+
+
+def exchange_conflicts(layout, element, padded=True):
+    where = SharedTile(None, element, layout.shape)
+    runs = access(where, layout)._runs()
+
+    def address(*place):
+        if padded:
+            return where.flat(place) * where.size
+        return (place[0] * layout.shape[1] + place[1]) * where.size
+
+    return bank_conflicts(layout, address, where.size, runs)
+
+
+def test_padding_takes_the_conflicts_out_of_exchanges():
+    """Sums go to shared memory by pairs, 8 rows at a time, in 2 passes each; rows come back whole."""
+    sums = arrange_groups(64, 64, 4).accumulator(64, 64)
+    rows = blocked((64, 64), 4, 4)
+    assert exchange_conflicts(rows, f32) == 0
+    assert exchange_conflicts(sums, f32) <= exchange_conflicts(sums, f32, padded=False) / 3
+    turned = blocked((64, 64), 4, 1, (0, 1))
+    assert exchange_conflicts(turned, f32) < exchange_conflicts(turned, f32, padded=False) / 5
