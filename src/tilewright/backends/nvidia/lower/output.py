@@ -121,7 +121,7 @@ def _printf(gen: KernelCodegen, text: str, values: list[Value]) -> None:
     b = gen.builder
     data = bytearray(text.encode() + b"\0")
     kind = ir.ArrayType(I8, len(data))
-    string = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
+    string: Value = ir.GlobalVariable(gen.module, kind, gen.module.get_unique_name("format"))
     string.global_constant, string.linkage = True, "internal"
     string.initializer, string.type = ir.Constant(kind, data), PTR
     offsets, end = [], 0
