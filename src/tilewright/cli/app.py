@@ -75,6 +75,13 @@ def show(
         Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
     ] = None,
     times: Annotated[bool, typer.Option(help="Print times.")] = True,
+    target: Annotated[
+        str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
+    ] = None,
+    layouts: Annotated[
+        Path | None,
+        typer.Option(help="Draw which thread holds what into this picture (-: only the table)."),
+    ] = None,
 ) -> None:
     """Print a kernel's IR after every pass, or go on from an edited dump."""
     from tilewright.cli import show as command
@@ -82,10 +89,12 @@ def show(
     command.show(
         place,
         ",".join(signature or ()),
-        command.View(tuple(passes or ()), diff, code, html, dump, compile_to, times),
+        command.View(tuple(passes or ()), diff, code, html, dump, compile_to, times, layouts),
         stop_after=after,
         disabled=_names(disable),
         start=start,
+        target=target
+        or ("sm_90a" if layouts is not None and not place.endswith(".mlir") else None),
     )
 
 

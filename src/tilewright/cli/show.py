@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from tilewright.backends import registry
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.stages import Trace, trace, trace_dump
@@ -26,6 +27,8 @@ class View:
     dump: Path | None = None
     compile_to: Path | None = None
     times: bool = True
+    layouts: Path | None = None
+    """Where to draw the layouts; `-` for the table alone."""
 
 
 def show(
@@ -36,8 +39,11 @@ def show(
     stop_after: str | None = None,
     disabled: Sequence[str] = (),
     start: str | None = None,
+    target: str | None = None,
 ) -> None:
     """Run the pipeline over `place` (a kernel or a dump) and show it as `view` says.
+
+    `target` names a machine other than this one's CPU ("sm_90a").
 
     When a pass fails, the stages up to it are shown before its error is raised.
     """
@@ -47,16 +53,23 @@ def show(
     if place.endswith(".mlir"):
         if signature:
             raise LaunchError("a dump has its types in it: leave out --signature")
+        if target:
+            raise LaunchError("a dump goes on for this machine's CPU: leave out --target")
         result = trace_dump(Path(place), after=start, stop_after=stop_after, disabled=disabled)
     else:
         if start:
             raise LaunchError("--from goes with a dump", help="tilewright show FILE.mlir --from …")
+        machine = registry.machine(target) if target else None
         found = find_kernel(place)
         given = signatures.split(signature)
         types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
-        result = trace(found.kernel, types, stop_after=stop_after, disabled=disabled)
+        result = trace(
+            found.kernel, types, stop_after=stop_after, disabled=disabled, target=machine
+        )
     _write_files(result, view)
-    if view.code is None:
+    if view.layouts is not None and result.failure is None:
+        _show_layouts(result, view.layouts)
+    elif view.code is None:
         text = text_of(result, view)
         typer.echo(_coloured(text) if sys.stdout.isatty() else text, nl=False)
     elif result.failure is None:
@@ -121,13 +134,25 @@ def _chosen(result: Trace, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def code_of(result: Trace, kind: str) -> str:
-    """LLVM IR ("llvm") or native assembly ("asm") of a complete trace."""
+    """LLVM IR ("llvm") or assembly ("asm": native, or PTX) of a complete trace."""
     artifact = result.artifact()
     if kind == "llvm":
         return artifact.asm["llvm"].rstrip("\n") + "\n"
+    if "ptx" in artifact.asm:
+        return artifact.asm["ptx"].rstrip("\n") + "\n"
     from tilewright.runtime.disassemble import assembly_of
 
     return assembly_of(artifact, result.target)
+
+
+def _show_layouts(result: Trace, path: Path) -> None:
+    from tilewright.cli.layouts import draw, layouts_in, table_of
+
+    found = layouts_in(result.module)
+    typer.echo(f"kernel {result.kernel} for {result.target.name}\n{table_of(found)}", nl=False)
+    if found and str(path) != "-":
+        draw(found, path)
+        print(f"picture: {path}", file=sys.stderr)
 
 
 def _write_files(result: Trace, view: View) -> None:

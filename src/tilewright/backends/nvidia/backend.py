@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 
 from tilewright import config
 from tilewright.backends.arguments import launch_arguments
-from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.backends.nvidia.assemble import assemble
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
@@ -45,6 +45,17 @@ class NvidiaBackend:
         """Lower a tile IR module (consumed) to PTX for `target`, and to a cubin where there is ptxas."""
         arguments = launch_arguments(module)
         self.lower(module, options, target, observer)
+        return self.assemble(module, options, target, arguments)
+
+    def assemble(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        arguments: tuple[Argument, ...],
+        cost: float = 0.0,
+    ) -> Artifact:
+        """Code for a module that the pipeline has lowered."""
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
         ptx = to_ptx(text, target, options, 32 * options.num_warps)
