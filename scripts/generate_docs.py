@@ -19,34 +19,42 @@ _NOTE = "<!-- made by scripts/generate_docs.py from the source: edit there -->\n
 
 
 def passes_page() -> str:
-    """The CPU pipeline in order, and what each pass is for."""
+    """The pipelines in order, and what each pass is for."""
     from tilewright.backends.cpu.pipeline import cpu_passes
+    from tilewright.backends.nvidia.pipeline import nvidia_passes
     from tilewright.passes.pipeline import shared_passes
     from tilewright.passes.registry import all_passes
 
     shared = len(shared_passes())
-    pipeline = cpu_passes()
+    pipelines = {"a CPU": cpu_passes(), "an NVIDIA GPU": nvidia_passes()}
     found = all_passes()
     parts = [
         _NOTE,
         "# Passes\n",
         "The compiler is a list of named passes over one IR. `tilewright show FILE.py:KERNEL` prints "
-        "the IR after each; `--disable NAME` leaves one out, with those that need it.\n",
-        "## The list for a CPU\n",
-        *(
-            f"{i}. [{p.name}](#{p.name}){' `' + p.spec + '`' if p.spec != p.name else ''}"
-            + (" (last of those that every target runs)" if i == shared else "")
-            for i, p in enumerate(pipeline, 1)
-        ),
-        "\n## What each does\n",
+        "the IR after each (`--target sm_90a`: of a GPU); `--disable NAME` leaves one out, with those "
+        "that need it, and results stay right.\n",
     ]
-    order = list(dict.fromkeys(p.name for p in pipeline))
+    for title, pipeline in pipelines.items():
+        parts += [f"## The list for {title}\n", *_numbered(pipeline, shared), ""]
+    parts.append("## What each does\n")
+    order = dict.fromkeys(p.name for pipeline in pipelines.values() for p in pipeline)
     others = sorted(name for name in found if name not in order)
-    parts += [_pass_section(found[name], name in order) for name in [*order, *others]]
+    for name in [*order, *others]:
+        users = [t for t, pipeline in pipelines.items() if name in {p.name for p in pipeline}]
+        parts.append(_pass_section(found[name], users))
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _pass_section(kind: Any, in_pipeline: bool) -> str:
+def _numbered(pipeline: Any, shared: int) -> list[str]:
+    return [
+        f"{i}. [{p.name}](#{p.name}){' `' + p.spec + '`' if p.spec != p.name else ''}"
+        + (" (last of those that every target runs)" if i == shared else "")
+        for i, p in enumerate(pipeline, 1)
+    ]
+
+
+def _pass_section(kind: Any, users: list[str]) -> str:
     module = sys.modules[kind.__module__]
     text = inspect.cleandoc(module.__doc__ or kind.__doc__ or "").split("\n\n")[0]
     text = text.removeprefix(f"`{kind.name}`: ")
@@ -58,8 +66,13 @@ def _pass_section(kind: Any, in_pipeline: bool) -> str:
     if fields:
         options = ", ".join(f"`{f.name.replace('_', '-')}={_option(f.default)}`" for f in fields)
         lines.append(f"Options: {options}.\n")
-    if not in_pipeline:
-        lines.append("Not in the list for a CPU.\n")
+    if kind.required:
+        lines.append(f"Cannot be left out: {kind.required}.\n")
+    for other, changed in kind.without.items():
+        values = ", ".join(f"`{k.replace('_', '-')}={_option(v)}`" for k, v in changed.items())
+        lines.append(f"Without [{other}](#{other}): {values}.\n")
+    if len(users) < 2:
+        lines.append(f"In the list for {users[0]}.\n" if users else "In no list.\n")
     lines.append(f"[Source, with the whole essay](../{path.as_posix()})\n")
     return "\n".join(lines)
 
@@ -147,12 +160,29 @@ def operations_page() -> str:
             way = "code generation" if kind.name in generated else _way(kind.name)
             parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
         parts.append("")
+    parts += _gpu_table(interpreted)
     parts += ["## Upstream operations\n", "| operation | interpreter | CPU |", "|---|---|---|"]
     upstream = {n for n in interpreted | generated if n.startswith(("arith.", "math.", "scf."))}
     for name in sorted(upstream):
         run = "runs it" if name in interpreted else _missing(name)
         parts.append(f"| `{name}` | {run} | {_upstream_way(name, generated)} |")
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _gpu_table(interpreted: set[str]) -> list[str]:
+    """The gpu dialect: all of it is lowered by code generation for NVIDIA GPUs."""
+    from tilewright.backends.nvidia import codegen
+    from tilewright.dialects import gpu
+
+    generated = {kind.name for kind in codegen.HANDLERS}
+    parts = ["## The gpu dialect\n", "| operation | | interpreter | NVIDIA |", "|---|---|---|---|"]
+    for kind in gpu.Gpu.operations:
+        text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+        text = text.replace("|", "\\|").split(". ")[0].rstrip(".")
+        run = "runs it" if kind.name in interpreted else _missing(kind.name)
+        way = "code generation" if kind.name in generated else _missing(kind.name)
+        parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
+    return [*parts, ""]
 
 
 def _upstream_way(name: str, generated: set[str]) -> str:
