@@ -74,12 +74,12 @@ def matmul(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
     tl.store(c + rows[:, None] * N + columns[None, :], total)
 
 
-def pipelined(target, boxes):
+def pipelined(target, boxes, kernel=None):
     half = dtypes.pointer_type(dtypes.float16)
     signature = {"a": half, "b": half, "c": dtypes.pointer_type(dtypes.float32),
                  "k": dtypes.int32, "K": constexpr(16), "N": constexpr(64), "M": constexpr(64)}  # fmt: skip
     divisible = {name: 16 for name in ("a", "b", "c", "k")}
-    module = build(KernelFunction(matmul), signature, divisible).module
+    module = build(KernelFunction(kernel or matmul), signature, divisible).module
     function = module.body.block.first_op
     function.attributes["gpu.stages"] = IntegerAttr(3, i32)
     passes = [type(p)(boxes=boxes) if p.name == "pipeline-loads" else p for p in nvidia_passes()]
@@ -121,3 +121,54 @@ def test_copies_land_as_late_as_their_waits_allow():
     waits[0].properties["pending"] = IntegerAttr(2, i32)  # one group more than there may be
     with pytest.raises(InterpreterError, match="a copy to it is under way: a wait is missing"):
         run_module(module, [*arrays(), 128], (1,))
+
+
+def writes_ahead(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
+    rows, columns, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    for i in range(0, k, K):
+        x = tl.load(a + rows[:, None] * k + (i + ks)[None, :])
+        y = tl.load(b + (i + ks)[:, None] * N + columns[None, :])
+        total = tl.dot(x, y, total)
+        following = i + K + ks
+        ones = tl.full((M, K), 1.0, tl.float16)
+        tl.store(a + rows[:, None] * k + following[None, :], ones, mask=(following < k)[None, :])
+    tl.store(c + rows[:, None] * N + columns[None, :], total)
+
+
+def writes_before(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
+    rows, columns, ks = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    total = tl.zeros((M, N), tl.float32)
+    tl.store(a + rows[:, None] * k + ks[None, :], tl.full((M, K), 1.0, tl.float16))
+    for i in range(0, k, K):
+        x = tl.load(a + rows[:, None] * k + (i + ks)[None, :])
+        y = tl.load(b + (i + ks)[:, None] * N + columns[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + rows[:, None] * N + columns[None, :], total)
+
+
+def test_operands_that_the_loop_writes_are_not_fetched_ahead():
+    a, b, c = arrays()
+    module = pipelined("sm_90a", True, writes_ahead)
+    assert not any(op.name == "gpu.barriers" for op in module.walk())
+    run_module(module, [a.copy(), b, c, 128], (1,))
+    a[:, 16:] = 1
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
+
+
+def test_a_copy_of_what_is_written_meanwhile_is_a_fault(monkeypatch):
+    from tilewright.passes.gpu import pipeline_loads
+    from tilewright.passes.gpu.analysis import transports
+
+    for module in (pipeline_loads, transports):
+        monkeypatch.setattr(module, "may_write", lambda *_: False)
+    module = pipelined("sm_90a", True, writes_ahead)
+    with pytest.raises(InterpreterError, match="what it copies was written meanwhile"):
+        run_module(module, [*arrays(), 128], (1,))
+
+
+def test_what_the_kernel_wrote_is_copied_by_threads_after_a_barrier():
+    module = pipelined("sm_90a", True, writes_before)
+    names = [op.name for op in module.body.block.first_op.body.block.ops]
+    assert "gpu.barriers" not in names
+    assert names.index("tile.store_view") < names.index("gpu.barrier") < names.index("gpu.copy")

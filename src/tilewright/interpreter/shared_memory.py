@@ -2,9 +2,10 @@
 
 The threads of a program are not told apart, so the model is the careful one: what one thread writes or
 sees arrive, the others have only after the next barrier. A stage of a buffer is poison until it is
-written; a copy reads memory and lands when a wait says that it must have, and not before; a product's
-sums exist once a wait covers it, and until then its operands may not be written. Whatever breaks a rule
-raises InterpreterError with the name of the operation and of what is missing in front of it.
+written; a copy lands when a wait says that it must have, and not before, and may read memory at any
+time until then, so that what it reads must stay the same; a product's sums exist once a wait covers
+it, and until then its operands may not be written. Whatever breaks a rule raises InterpreterError with
+the name of the operation and of what is missing in front of it.
 """
 
 from __future__ import annotations
@@ -60,13 +61,22 @@ class _Copy:
     program: tuple[int, int, int]
     location: SourceLocation | None
     nbytes: int
+    early: Any = None
+    """What it would bring if it read memory when it was started."""
+
+    def read(self, run: Executor) -> np.ndarray:
+        """What memory holds now of what it copies."""
+        value = run.memory.load(self.pointers, self.mask, self.kind.type(0), self.kind, self)
+        return np.array(np.broadcast_to(value, self.shape))
 
     def land(self, run: Executor, state: str) -> None:
-        """Read memory now, as `run` has it, and fill the stage."""
-        zero = self.kind.type(0)
-        value = run.memory.load(self.pointers, self.mask, zero, self.kind, self)
-        self.stage.value = np.broadcast_to(value, self.shape)
-        self.stage.state = state
+        """Read memory now and fill the stage. What it reads must not have changed on the way."""
+        value = self.read(run)
+        if value.tobytes() != self.early.tobytes():
+            raise _fault(
+                run, f"ends a copy to {self.stage.name}, but what it copies was written meanwhile"
+            )
+        self.stage.value, self.stage.state = value, state
 
 
 @dataclass(eq=False)
@@ -218,8 +228,10 @@ def _started(
     shape: tuple[int, ...],
 ) -> _Copy:
     stage.state, stage.value = _FLYING, None
-    nbytes = int(np.prod(shape)) * held.itemsize
-    return _Copy(stage, pointers, mask, numpy_dtype(held), shape, run.program, run.location, nbytes)
+    nbytes, kind = int(np.prod(shape)) * held.itemsize, numpy_dtype(held)
+    copy = _Copy(stage, pointers, mask, kind, shape, run.program, run.location, nbytes)
+    copy.early = copy.read(run)
+    return copy
 
 
 def _commit(run: Executor, op: gpu.CommitOp) -> list[Any]:

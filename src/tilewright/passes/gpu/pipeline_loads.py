@@ -15,7 +15,8 @@ since its operands are still read).
 
 Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
 have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
-are inactive. Loops whose addresses depend on memory or on tiles stay as they are.
+are inactive. Loops whose addresses depend on memory or on tiles, or that write what they copy, stay as
+they are.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tilewright.passes.analysis.edit import end_of, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.transports import choose
+from tilewright.passes.gpu.analysis.writes import may_write
 
 STAGES = "gpu.stages"
 
@@ -93,6 +95,8 @@ def _find(loop: scf.ForOp) -> _Pattern | None:
     if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
         return None
     copies: Any = by_kind[gpu.CopyOp]
+    if may_write(loop, [copy.base for copy in copies]):
+        return None
     return _Pattern(
         copies,
         by_kind[gpu.CommitOp][0],  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from tilewright.dialects import gpu
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
+from tilewright.passes.gpu.analysis.writes import may_write
 
 Mapping = dict[SSAValue, SSAValue]
 
@@ -115,8 +116,13 @@ class BoxCopies:
 def choose(
     copies: list[gpu.CopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
 ) -> Transport:
-    """Boxes where the target copies them and all copies are boxes, else threads' copies."""
-    if boxes and getattr(target, "name", "") == "sm_90a":
+    """Boxes where the target copies them and all copies are boxes, else threads' copies.
+
+    Boxes are read past the order of the program's own accesses (the async proxy), so nothing of what
+    they read may be written by the kernel.
+    """
+    able = boxes and getattr(target, "name", "") == "sm_90a"
+    if able and not may_write(function, [copy.base for copy in copies]):
         known = Divisibility()
         found = [box_of(copy, known) for copy in copies]
         if all(box is not None for box in found):
