@@ -14,6 +14,7 @@ from tilewright.passes import base, registry
 from tilewright.passes.base import Pass, print_pipeline
 from tilewright.passes.manager import run_pipeline, without_disabled
 from tilewright.passes.pipeline import shared_passes
+from tilewright.passes.registry import parse_pipeline
 
 TEXT = """
 func.func @k(%p: !tile.ptr<i32>, %x: i32) {
@@ -149,3 +150,35 @@ def test_shared_pipeline_has_no_options_that_differ_from_defaults():
     assert registry.parse_pipeline(text) == shared_passes()
     assert all(dataclasses.is_dataclass(p) for p in shared_passes())
     assert base.tokenize(text)
+
+
+@dataclass(frozen=True)
+class Settles(Pass):
+    name: ClassVar[str] = "settles"
+    without: ClassVar[dict] = {"cse": {"wide": False, "depth": 2}, "licm": {"depth": 3}}
+    wide: bool = True
+    depth: int = 1
+
+    def apply(self, module, target):
+        pass
+
+
+@dataclass(frozen=True)
+class Needed(Settles):
+    name: ClassVar[str] = "needed"
+    required: ClassVar[str] = "nothing stands without it"
+
+
+def test_passes_take_other_options_where_another_is_off():
+    passes = (*parse_pipeline("cse,licm"), Settles())
+    kept, _ = without_disabled(passes, ("cse",))
+    assert kept[-1] == Settles(wide=False, depth=2) and kept[-1].spec.startswith("settles{")
+    kept, _ = without_disabled(passes, ("licm",))
+    assert kept[-1] == Settles(depth=3)
+    kept, _ = without_disabled(passes, ())
+    assert kept[-1] == Settles()
+
+
+def test_a_pass_that_cannot_be_off():
+    with pytest.raises(PassError, match="needed cannot be switched off: nothing stands without it"):
+        without_disabled((Needed(),), ("needed",))

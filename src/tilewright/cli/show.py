@@ -93,6 +93,8 @@ def text_of(result: Trace, view: View) -> str:
         lines.append(f"kernel {result.kernel}")
     if result.dropped:
         lines.append(f"left out: {', '.join(result.dropped)}")
+    if result.instead:
+        lines.append(f"instead: {', '.join(result.instead)}")
     only = _chosen(result, view.passes)
     shown = render(result.stages, diff=view.diff, only=only, times=view.times)
     return "\n".join(lines) + "\n" + shown

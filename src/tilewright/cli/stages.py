@@ -45,6 +45,8 @@ class Trace:
     """Whether the whole pipeline ran, so that machine code can be made."""
     ran: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
+    """Passes that took other options because of what was dropped, e.g. `select-mma{wgmma=false}`."""
     failure: TilewrightError | None = None
     signature: Signature = field(default_factory=Signature)
     built: Any = None
@@ -168,6 +170,7 @@ def _run(
 
     disabled = [*disabled, *_switched_off(passes)]
     left, result.dropped = without_disabled(passes, disabled)
+    result.instead = tuple(p.spec for p in left if p not in passes)
     recorder = Recorder(result.module)
     try:
         run_pipeline(

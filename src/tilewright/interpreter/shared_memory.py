@@ -209,9 +209,11 @@ def _copy(run: Executor, op: gpu.CopyOp) -> list[Any]:
     base: Any = op.base.type
     held = kind_of(base).element_ty
     shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
-    read = [[run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes)]
+    strides, starts, sizes = (
+        [run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes)
+    )
     pointers = view_pointers(
-        run.value(op.base), shape, held.itemsize, tile.view_kinds(op), *read, ()
+        run.value(op.base), shape, held.itemsize, tile.view_kinds(op), strides, starts, sizes, ()
     )
     limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
     mask = view_mask(shape, list(limits), list(limits.values()), None)
@@ -315,7 +317,8 @@ def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     )
     acc = run.value(op.acc)
     before = acc._value if isinstance(acc, UnderWay) else np.asarray(acc)
-    made = dot(*(np.asarray(s.value) for s in stages), before).astype(before.dtype)
+    a, b = (np.asarray(stage.value) for stage in stages)
+    made = dot(a, b, before).astype(before.dtype)
     for stage in stages:
         stage.readers += 1
     result = UnderWay(run, made, stages)
