@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.blocked import blocked
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
