@@ -36,6 +36,22 @@ def builtin_function(method: MethodDef, owner: Any) -> Callable[..., Any]:
     return new(ctypes.addressof(method), owner, None)
 
 
+_compilers: list[Any] = []
+
+
+def jit_compiler() -> Any:
+    """A new LLJIT of llvmlite, kept until the process ends.
+
+    It has to outlive what was linked with it, and the garbage collector, which may find both dead at
+    once, gives no order: a tracker that goes second touches freed memory.
+    """
+    from llvmlite import binding
+
+    compiler = binding.create_lljit_compiler()
+    _compilers.append(compiler)
+    return compiler
+
+
 class NativeLinker:
     """Links object code into the process, from any thread."""
 
@@ -45,7 +61,7 @@ class NativeLinker:
         self._binding = binding
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        self._jit = binding.create_lljit_compiler()
+        self._jit = jit_compiler()
         self._names = itertools.count()
         self._lock = threading.Lock()
 

@@ -20,6 +20,7 @@ from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers import native_ir
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
+from tilewright.runtime.drivers.native_code import jit_compiler
 
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
@@ -37,7 +38,7 @@ class PortableDriver:
         self._binding = binding
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        self._jit = binding.create_lljit_compiler()
+        self._jit = jit_compiler()
         self._names = itertools.count()
         self._lock = threading.Lock()
         self._local = threading.local()
