@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
@@ -19,13 +21,16 @@ def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
     for i, arg in enumerate(function.body.block.args):
         attrs = function.arg_attrs.data[i].data if function.arg_attrs else {}
         name = attrs.get("tile.name")
+        divisor: Any = attrs.get("tile.divisibility")
+        divisible = 1 if divisor is None else divisor.value.data
         label = name.data if isinstance(name, StringAttr) else f"arg{i}"
         kind = arg.type
+        text = language_type(kind).short_name
         if isinstance(kind, tile.PtrType):
-            result.append(Argument(label, "pointer", language_type(kind).short_name, i in written))
+            result.append(Argument(label, "pointer", text, i in written, divisible))
         else:
             word = "int" if str(kind).startswith("i") else "float"
-            result.append(Argument(label, word, language_type(kind).short_name, False))
+            result.append(Argument(label, word, text, False, divisible))
     return tuple(result)
 
 

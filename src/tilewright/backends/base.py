@@ -17,6 +17,8 @@ class Argument:
     type: str
     written: bool = True
     """Whether the kernel may write through this pointer (stores or atomics can reach it)."""
+    divisible: int = 1
+    """What the code takes the address or the integer to be a multiple of."""
 
 
 @dataclass(frozen=True)

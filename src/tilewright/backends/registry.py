@@ -64,11 +64,12 @@ def names() -> list[str]:
 
 
 def _family(name: str) -> str:
-    return "nvidia" if name.startswith("sm_") or name == "cuda" else name
+    return "nvidia" if name.startswith("sm_") or name == "cuda" else name.partition(":")[0]
 
 
 def machine(name: str) -> TargetInfo:
-    """The target called `name`: one of a family ("sm_90a"), or the machine at hand ("cpu", "nvidia").
+    """The target called `name`: one of a family ("sm_90a", "cpu:x86-64-v3"), or the machine at hand
+    ("cpu", "nvidia").
 
     Raises UnsupportedTarget if there is none.
     """

@@ -110,6 +110,33 @@ def explain(
     command(place, ",".join(signature or ()), _names(disable))
 
 
+@app.command()
+def export(
+    place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
+    signature: SignatureOption = None,
+    folder: Annotated[Path, typer.Option("--to", help="Folder for the files.")] = Path(),
+    name: Annotated[
+        str | None, typer.Option(help="Of the C function and the files (default: the kernel's).")
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(help='Programs, from the arguments: "cdiv(n, BLOCK)", "cdiv(M, BM), 8".'),
+    ] = None,
+    target: Annotated[
+        str, typer.Option(help="cpu (this one), cpu:x86-64-v3, cpu:aarch64 …, or sm_90a …")
+    ] = "cpu",
+    options: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="num_warps=8, num_stages=4 …")
+    ] = None,
+    disable: DisableOption = None,
+) -> None:
+    """Compile a kernel ahead of time: a C header, and an object file (CPU) or a C launcher (GPU)."""
+    from tilewright.cli.export import export as command
+
+    listed = ",".join(signature or ())
+    command(place, listed, folder, name, grid, target, tuple(options or ()), _names(disable))
+
+
 @app.command(context_settings=_KEEP)
 def run(
     context: typer.Context,

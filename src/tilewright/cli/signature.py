@@ -84,7 +84,7 @@ def value_text(value: Any) -> str:
 def split(text: str) -> dict[str, str]:
     """`"a=1, b=(2, 3)"` as a mapping of texts."""
     found = {}
-    for part in _parts(text):
+    for part in commas(text):
         name, equals, value = part.partition("=")
         if not equals:
             name, equals, value = part.partition(":")
@@ -97,7 +97,7 @@ def split(text: str) -> dict[str, str]:
     return found
 
 
-def _parts(text: str) -> list[str]:
+def commas(text: str) -> list[str]:
     """What stands between commas. Those in brackets and quotes do not separate."""
     parts, depth, quote, start = [], 0, "", 0
     for i, ch in enumerate(text):
@@ -177,7 +177,7 @@ def _value(
 ) -> Any:
     """A given text or value as an ArgumentType (all that a type says) or as a plain value."""
     if isinstance(value, str) and value.startswith("(") and not p.is_constexpr:
-        items = [_value(p, part, names, compared_with_text) for part in _parts(value[1:-1])]
+        items = [_value(p, part, names, compared_with_text) for part in commas(value[1:-1])]
         if not any(isinstance(item, ArgumentType) for item in items):
             return tuple(items)
         types = [item.type if isinstance(item, ArgumentType) else constexpr(item) for item in items]

@@ -153,6 +153,8 @@ class CompiledKernel:
         self.function = function
         self.from_cache = from_cache
         self.asm = _Stages(self)
+        self.signature: Mapping[str, Any] = {}
+        """Parameter → `specialize.ArgumentType` it was compiled for, where that is known."""
         self._loaded: dict[int | None, Any] = {}
         self._launchers: dict[tuple[int | None, tuple[str, ...]], Any] = {}
         self._keep: list[Any] = []
@@ -187,6 +189,18 @@ class CompiledKernel:
     def _known(self, what: str) -> int:
         """What the driver says, if it has loaded the code."""
         return max((getattr(kernel, what, 0) for kernel in self._loaded.values()), default=0)
+
+    @user_facing
+    def export(
+        self,
+        folder: Any,
+        name: str | None = None,
+        grid: Sequence[str | int] | str | int | None = None,
+    ) -> Any:
+        """Write it as a C header and an object file, or on a GPU a C file: see `runtime.export`."""
+        from tilewright.runtime.export import export_kernel
+
+        return export_kernel(self, folder, name, grid)
 
     @property
     def cubin(self) -> bytes | None:

@@ -54,15 +54,17 @@ def compile_kernel(
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
     artifact = None if settings.always_compile else _load(cache, key)
-    if artifact is not None:
-        return CompiledKernel(artifact, key, options, machine, kernel, True, texts)
-    with cache.making(key):
-        artifact = None if settings.always_compile else _load(cache, key)
-        loaded = artifact is not None  # another process compiled it while this one waited
-        if artifact is None:
-            artifact = _compile(kernel, signature, options, machine, backend)
-            _store(cache, key, artifact)
-    return CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
+    loaded = artifact is not None
+    if artifact is None:
+        with cache.making(key):
+            artifact = None if settings.always_compile else _load(cache, key)
+            loaded = artifact is not None  # another process compiled it while this one waited
+            if artifact is None:
+                artifact = _compile(kernel, signature, options, machine, backend)
+                _store(cache, key, artifact)
+    found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
+    found.signature = signature
+    return found
 
 
 def _compile(

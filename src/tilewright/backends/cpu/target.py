@@ -10,6 +10,7 @@ from llvmlite import binding
 
 from tilewright import config
 from tilewright.backends.base import TargetInfo
+from tilewright.errors import UnsupportedTarget
 
 _MODELS = (
     # the first model whose named features the host has: the model steers instruction scheduling,
@@ -107,6 +108,41 @@ def current_target() -> TargetInfo:
     """This machine under the present settings."""
     settings = config.current()
     return host_target(settings.cpu_features_off, settings.num_threads)
+
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+#: levels of the x86-64 ABI and plain AArch64: features, bits and number of vector registers
+_NAMED = {
+    "x86-64": ((), 128, 16), "x86-64-v2": (_V2, 128, 16), "x86-64-v3": (_V3, 256, 16),
+    "x86-64-v4": (_V4, 512, 32), "aarch64": (("neon",), 128, 32),
+}  # fmt: skip
+
+
+def target_info(name: str) -> TargetInfo:
+    """Any machine of a kind: "cpu:x86-64", "cpu:x86-64-v2", …"-v4", "cpu:aarch64"; "cpu" is this one.
+
+    The system is this one where the architecture is, else Linux. Raises UnsupportedTarget for others.
+    """
+    family, _, kind = name.partition(":")
+    if not kind:
+        return current_target()
+    if kind not in _NAMED:
+        kinds = ", ".join(f"{family}:{n}" for n in _NAMED)
+        raise UnsupportedTarget(f"there is no CPU target {name!r}", help=f"there are {kinds}")
+    features, bits, registers = _NAMED[kind]
+    arm = kind == "aarch64"
+    architecture, own = "aarch64" if arm else "x86_64", binding.get_process_triple()
+    return TargetInfo(
+        name="cpu",
+        triple=own if own.startswith(architecture) else f"{architecture}-unknown-linux-gnu",
+        cpu="generic" if arm else kind,
+        features=features,
+        vector_bits=bits,
+        vector_registers=registers,
+        cores=1,
+    )
 
 
 def feature_string(target: TargetInfo) -> str:

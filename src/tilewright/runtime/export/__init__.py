@@ -1,0 +1,64 @@
+"""Compiled kernels as files that C programs build with: ahead of time, without Python at run time.
+
+For a CPU: `NAME.h` and `NAME.o`, a relocatable object with the kernel and its launch code, made for
+the target's features. For a GPU: `NAME.h` and `NAME.c`, the machine code and its launcher in C, which
+needs the driver's library and no toolkit. Both declare one function `int NAME(…)`; the header says all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.runtime.export.interface import header_of, interface_of
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled import CompiledKernel
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `export_kernel` wrote. `code` is the object file, or the C file of a GPU kernel."""
+
+    name: str
+    prototype: str
+    header: Path
+    code: Path
+
+
+def export_kernel(
+    compiled: CompiledKernel,
+    folder: str | Path,
+    name: str | None = None,
+    grid: Sequence[str | int] | str | int | None = None,
+) -> Exported:
+    """Write a compiled kernel as a C header and an object file (CPU) or a C file (GPU) into `folder`.
+
+    Args:
+        name: of the C function and the files; default: the kernel's.
+        grid: one to three extents, each an expression of the kernel's integer arguments and its
+            constexprs such as `"cdiv(n, BLOCK)"`; without it the C function takes the extents.
+
+    Raises LaunchError for a name or grid that cannot be, UnsupportedTarget for a CPU system without
+    pthreads.
+    """
+    extents = [grid] if isinstance(grid, (str, int)) else grid
+    name = name or compiled.name
+    interface = interface_of(compiled.plan, compiled.target, name, extents, compiled.signature)
+    header = header_of(interface)
+    if interface.gpu:
+        from tilewright.runtime.export.cuda import launcher_source
+
+        code, suffix = launcher_source(compiled.artifact, interface).encode(), ".c"
+    else:
+        from tilewright.runtime.drivers.export_ir import object_file
+
+        code, suffix = object_file(compiled.artifact, interface), ".o"
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    header_path, code_path = place / f"{name}.h", place / f"{name}{suffix}"
+    header_path.write_text(header, encoding="utf-8")
+    code_path.write_bytes(code)
+    return Exported(name, interface.prototype, header_path, code_path)

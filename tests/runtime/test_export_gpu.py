@@ -1,0 +1,202 @@
+"""The C launcher of GPU kernels against a driver that writes down what it is asked for."""
+
+import subprocess
+
+import pytest
+from tests.runtime.test_export import PLACES, build, needs_compiler, places
+
+import tilewright as tw
+import tilewright.language as tl
+
+#: a libcuda that prints every call; context 7 is current
+FAKE = """
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+int64_t fault_record[3];
+static unsigned long long current = 7;
+void set_context(unsigned long long id) { current = id; }
+int cuCtxGetCurrent(void **context) { *context = current ? (void *)(uintptr_t)current : 0; return 0; }
+int cuCtxGetId(void *context, unsigned long long *id) { *id = (uintptr_t)context; return 0; }
+int cuModuleLoadData(void **module, const void *image) {
+    printf("load %s\\n", memcmp(image, "\\177ELF", 4) == 0 || strstr(image, ".entry") ? "code" : "?");
+    *module = (void *)1;
+    return 0;
+}
+int cuModuleUnload(void *module) { printf("unload %d\\n", (int)(uintptr_t)module); return 0; }
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    (void)module;
+    *function = (void *)2;
+    printf("function %s\\n", name);
+    return 0;
+}
+int cuFuncSetAttribute(void *function, int what, int value) {
+    (void)function;
+    printf("attribute %d = %d\\n", what, value);
+    return 0;
+}
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    printf("host memory %d %u\\n", (int)bytes, flags);
+    *memory = fault_record;
+    return 0;
+}
+int cuMemFreeHost(void *memory) { return memory != fault_record; }
+int cuStreamIsCapturing(void *stream, int *status) { (void)stream; *status = 0; return 0; }
+int cuStreamSynchronize(void *stream) {
+    printf("wait %d\\n", (int)(uintptr_t)stream);
+    return 0;
+}
+int cuTensorMapEncodeTiled(
+    uint64_t *map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides,
+    const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
+    printf("map type %d rank %u at %d: %d x %d, pitch %d, box %u x %u, steps %u %u, %d %d %d %d\\n", type, rank,
+           (int)(uintptr_t)address, (int)dims[0], (int)dims[1], (int)strides[0], box[0], box[1], steps[0],
+           steps[1], interleave, swizzle, promotion, fill);
+    map[0] = (uintptr_t)address;
+    return (uintptr_t)map % 64 ? 1 : (uintptr_t)address == 4096 * 7 ? 1 : 0;
+}
+static void show(const char *kinds, void **params) {
+    for (; *kinds; ++kinds, ++params) {
+        if (*kinds == 'p') printf(" %d", (int)*(uint64_t *)*params);
+        if (*kinds == 'i') printf(" %d", *(int32_t *)*params);
+        if (*kinds == 'b') printf(" %d", *(uint8_t *)*params);
+        if (*kinds == 'l') printf(" %lld", (long long)*(int64_t *)*params);
+        if (*kinds == 'f') printf(" %g", *(float *)*params);
+        if (*kinds == 'r') printf(" %s", *(int64_t **)*params == fault_record ? "record" : "?");
+    }
+    printf("%s\\n", *params == 0 ? "" : " and more");
+}
+extern const char *kinds;
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, void *stream, void **params, void **extra) {
+    printf("launch %d: %u %u %u of %u %u %u, %u bytes, stream %d:", (int)(uintptr_t)function, x, y, z, bx, by,
+           bz, shared, (int)(uintptr_t)stream);
+    show(kinds, params);
+    return extra != 0;
+}
+struct config { unsigned grid[3], block[3], shared; void *stream; unsigned *attributes; unsigned count; };
+int cuLaunchKernelEx(const struct config *c, void *function, void **params, void **extra) {
+    printf("launch %d: %u %u %u of %u, %u bytes, stream %d, %u: %u = %u %u %u:", (int)(uintptr_t)function,
+           c->grid[0], c->grid[1], c->grid[2], c->block[0], c->shared, (int)(uintptr_t)c->stream, c->count,
+           c->attributes[0], c->attributes[2], c->attributes[3], c->attributes[4]);
+    show(kinds, params);
+    return extra != 0;
+}
+"""
+
+
+@tw.jit
+def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    i = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
+    j = tl.program_id(1) * BN + tl.arange(0, BN)[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        at = k + tl.arange(0, BK)
+        a = tl.load(a_ptr + i * K + at[None, :], mask=(i < M) & (at[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + at[:, None] * N + j, mask=(at[:, None] < K) & (j < N), other=0.0)
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + i * N + j, acc.to(tl.float16), mask=(i < M) & (j < N))
+
+
+PRODUCT = dict(
+    a_ptr="*fp16:16", b_ptr="*fp16:16", c_ptr="*fp16:16", M="i32", N="i32:16", K="i32:16",
+    BM=128, BN=128, BK=64,
+)  # fmt: skip
+
+
+def outcome(folder, exported, main, kinds):
+    (folder / "fake.c").write_text(FAKE)
+    (folder / "main.c").write_text(
+        f'#include <stdio.h>\n#include "{exported.header.name}"\nconst char *kinds = "{kinds}";\n'
+        "void set_context(unsigned long long id);\nextern int64_t fault_record[3];\n"
+        "#define AT(n) ((void *)(uintptr_t)(n))\n" + main
+    )
+    program = build(folder, "main.c", exported.code.name, "fake.c")
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@needs_compiler
+def test_a_launch_with_tensor_maps(tmp_path):
+    compiled = product.compile(PRODUCT, target="sm_90a")
+    plan = compiled.plan
+    assert plan.tensor_maps
+    exported = compiled.export(tmp_path, grid=("cdiv(M, BM)", "cdiv(N, BN)"))
+    main = """int main(void) {
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), 1000, 512, 256, (CUstream)3));
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), 1000, 504, 256, 0));
+        printf("%d\\n", product(AT(4096), AT(8200), AT(16384), 1000, 512, 256, 0));
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), 0, 512, 256, 0));
+        printf("%d\\n", product(AT(4096 * 7), AT(8192), AT(16384), 1000, 512, 256, 0));
+        set_context(0);
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), 1000, 512, 256, 0));
+        set_context(8);
+        printf("%d\\n", product_load());
+        printf("%d\\n", product_unload());
+        return product_unload();
+    }"""
+    pointers = dict(a_ptr=4096, b_ptr=8192, c_ptr=16384)
+    values = [*pointers.values(), 1000, 512, 256]
+    maps = []
+    for m in plan.tensor_maps:
+        extents = [e.value(values) for e in (m.width, m.height, m.pitch)]
+        swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[m.span]
+        maps.append(
+            f"map type 1 rank 2 at {values[m.argument]}: {extents[0]} x {extents[1]}, "
+            f"pitch {extents[2] * 2}, box {m.box[0]} x {m.box[1]}, steps 1 1, 0 {swizzle} 3 0"
+        )
+    kinds = "pppiii" + "l" * len(maps)
+    handles = " ".join(str(values[m.argument]) for m in plan.tensor_maps)
+    loaded = ["load code", "function product", f"attribute 8 = {plan.shared_bytes}"]
+    lines = outcome(tmp_path, exported, main, kinds)
+    first = lines.index("0")
+    assert lines[: first + 1] == [
+        *loaded,
+        *maps,
+        f"launch 2: 8 4 1 of {plan.threads} 1 1, {plan.shared_bytes} bytes, stream 3: "
+        f"4096 8192 16384 1000 512 256 {handles}",
+        "0",
+    ]
+    assert [line for line in lines[first + 1 :] if not line.startswith("map")] == [
+        "104", "101", "0", "100001", "100201", *loaded, "0", "unload 1", "0",
+    ]  # fmt: skip
+
+
+@needs_compiler
+def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
+    for target, ctas in (("sm_80", 1), ("sm_90a", 2)):
+        options = {"debug": True, "num_ctas": ctas, "num_warps": 2}
+        exported = places.compile(PLACES, target=target, options=options).export(tmp_path)
+        main = """int main(void) {
+            printf("%d\\n", places(AT(4096), true, -5, 1ll << 40, 0.5f, 24, 4, 2, 3, 0));
+            fault_record[0] = 1, fault_record[2] = 0;
+            const int code = places(AT(4096), false, -5, 9, 0.5f, 24, 4, 2, 3, (CUstream)5);
+            printf("%d %s\\n", code, places_error(code));
+            printf("%d\\n", places(AT(4096), true, -5, 9, 0.5f, 24, 4, 2, 1 << 16, 0));
+            return places(AT(4096), true, -5, 9, 0.5f, 24, 4, 0, 3, 0);
+        }"""
+        config = "0, 1: 4 = 2 1 1" if ctas == 2 else "0"
+        threads = "64" if ctas == 2 else "64 1 1"
+        lines = outcome(tmp_path, exported, main, "pbblfir")
+        line = f"test_export.py:{places.first_line + 3}"
+        assert lines == [
+            "load code", "function places", "host memory 24 3",
+            f"launch 2: 4 2 3 of {threads}, 0 bytes, stream {config}: 4096 1 251 {1 << 40} 0.5 24 record",
+            "wait 0", "0",
+            f"launch 2: 4 2 3 of {threads}, 0 bytes, stream {config.replace('0', '5', 1)}: "
+            "4096 0 251 9 0.5 24 record",
+            "wait 5", f'1000 {line}: device_assert failed: beyond "the limit"', "1",
+        ]  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("form", ["object", "text"])
+def test_machine_code_or_ptx(tmp_path, monkeypatch, form):
+    if form == "text":
+        monkeypatch.setenv("TILEWRIGHT_PTXAS", str(tmp_path / "none"))
+        monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
+    compiled = product.compile({**PRODUCT, "BM": 64}, target="sm_80", options={"num_warps": 4})
+    exported = compiled.export(tmp_path, "other_name")
+    lines = outcome(tmp_path, exported, "int main(void) { return other_name_load(); }", "pppiii")
+    assert lines[:2] == ["load code", "function product"]
