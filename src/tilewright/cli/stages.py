@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ class Trace:
         head = {
             "stage": self.stages[index].name,
             "cost": self.cost,
-            "arguments": [[a.name, a.kind, a.type, a.written] for a in self.arguments],
+            "arguments": [list(astuple(a)) for a in self.arguments],
         }
         return f"{_HEADER}{json.dumps(head)}\n{self.stages[index].text.rstrip()}\n"
 
