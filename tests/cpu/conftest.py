@@ -1,6 +1,7 @@
 """The conformance tests of the language, on the CPU or, where TILEWRIGHT_TEST_DEVICE=cuda, on a GPU.
 
-On a GPU every NumPy array of a launch is copied there, and back after it.
+On a GPU every NumPy array of a launch is copied there, and back after it. TILEWRIGHT_TEST_CTAS=2
+spreads every program over as many blocks (`num_ctas`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 ON_GPU = os.environ.get("TILEWRIGHT_TEST_DEVICE") == "cuda"
+CTAS = int(os.environ.get("TILEWRIGHT_TEST_CTAS", "1"))
 
 
 class OnGpu:
@@ -83,6 +85,8 @@ def _device(monkeypatch: Any) -> None:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             mirror = Mirror()
+            if CTAS > 1:
+                kwargs.setdefault("num_ctas", CTAS)
             result = launch(
                 *map(mirror.there, args), **{k: mirror.there(v) for k, v in kwargs.items()}
             )

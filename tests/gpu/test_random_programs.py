@@ -45,13 +45,13 @@ class Moved:
         return self.bytes.cpu().numpy().view(self.array.dtype)
 
 
-def on_gpu(program, warps):
+def on_gpu(program, warps, **options):
     values = {
         name: Moved(value) if isinstance(value, np.ndarray) else value
         for name, value in program.arguments.items()
     }
     kernel = tw.jit(program.function())
-    kernel[program.grid](*values.values(), **program.constants, num_warps=warps)
+    kernel[program.grid](*values.values(), **program.constants, num_warps=warps, **options)
     return [v.back() for v in values.values() if isinstance(v, Moved)]
 
 

@@ -189,7 +189,7 @@ def test_grids():
         mark[(1, 65536)](out)
 
 
-# ---- streams, graphs, threads, devices
+# ---- streams, graphs, threads
 
 
 def test_the_current_stream_of_torch():
@@ -266,24 +266,6 @@ def test_threads_without_a_context_launch():
         thread.join()
     assert not failures
     torch.testing.assert_close(out, x + y)
-
-
-def test_several_devices():
-    """A launch goes to the device of its arrays, whichever is current."""
-    if torch.cuda.device_count() < 2:
-        pytest.skip("one device")
-    for current in (0, 1):
-        with torch.cuda.device(current):
-            for where in (0, 1, 0, 1):
-                x, y, out = arrays(device=f"cuda:{where}")
-                add[(2,)](x, y, out, 1000, BLOCK=512)
-                torch.testing.assert_close(out, x + y)
-                ptx_add()[(4,)](x, y, out, 1000, 1.0)
-                torch.testing.assert_close(out, x + y)
-            assert torch.cuda.current_device() == current
-    x, y, out = arrays(device="cuda:0")
-    with pytest.raises(LaunchError, match="'x_ptr' is on GPU 0 and 'y_ptr' on GPU 1"):
-        add[(2,)](x, y.to("cuda:1"), out, 1000, BLOCK=512)
 
 
 # ---- arrays
@@ -490,13 +472,3 @@ def test_autotune(tmp_path, monkeypatch):
     assert len(increment.configs_timings) == 4
     assert all(0 < times[0] < 10 for times in increment.configs_timings.values())
     assert list((tmp_path / "tuning").glob("*.json"))
-
-
-def test_results_are_the_same_over_many_launches():
-    x, y, out = arrays(1 << 16)
-    add[(128,)](x, y, out, 1 << 16, BLOCK=512)
-    first = out.clone()
-    for _ in range(100):
-        out.zero_()
-        add[(128,)](x, y, out, 1 << 16, BLOCK=512)
-        assert torch.equal(out, first)

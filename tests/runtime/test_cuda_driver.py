@@ -110,9 +110,11 @@ def test_clusters(gpu):
     gpu.fake.slots = 1
     assert call((6, 5), 9, 4) is None
     launch = gpu.fake.launches[0]
-    assert (launch.cluster, launch.grid, launch.stream) == ((2, 1, 1), (6, 5, 1), 9)
+    assert (launch.cluster, launch.grid, launch.stream) == ((2, 1, 1), (12, 5, 1), 9)
     assert launch.block == (128, 1, 1) and launch.shared == 8 and launch.slots == [4]
-    assert call((5,), 0, 1) == cuda_ir.BAD_CLUSTER
+    assert call((2**30,), 0, 1) == cuda_ir.BAD_GRID
+    assert call((2**30 - 1,), 0, 1) is None
+    assert gpu.fake.launches[1].grid[0] == 2**31 - 2
 
 
 def test_launch_errors_name_the_kernel(gpu):

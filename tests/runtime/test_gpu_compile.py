@@ -53,6 +53,35 @@ def test_every_target(target):
             assert {"ptx", "cubin", "sass", "llvm"} <= set(kernel.asm)
 
 
+@tw.jit
+def normalise(x_ptr, out_ptr, tickets_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, x / tl.sum(x, 0) + tl.num_programs(0))
+    tl.atomic_add(tickets_ptr, 1, scope="cta")
+
+
+def test_programs_of_several_blocks():
+    """Threads count through the cluster, meet in its barriers and in its first block's memory."""
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "tickets_ptr": "*i32"}
+
+    def made(target, ctas):
+        options = {"num_ctas": ctas, "num_warps": 2}
+        return normalise.compile(types, {"BLOCK": 2048}, target=target, options=options)
+
+    one, four = made("sm_90a", 1), made("sm_90a", 4)
+    assert (one.plan.cluster, four.plan.cluster) == (1, 4)
+    assert four.plan.threads == 64 and ".maxntid 64" in four.asm["ptx"]
+    ptx = four.asm["ptx"]
+    assert ".reqnctapercluster 4" in ptx and "bar.sync" not in ptx and "st.shared.b" not in ptx
+    for form in ("%clusterid.x", "%nclusterid.x", "%cluster_ctarank", "mapa.shared::cluster"):
+        assert form in ptx and form not in one.asm["ptx"]
+    assert "atom.acq_rel.cluster" in ptx and "atom.acq_rel.cta" in one.asm["ptx"]
+    assert ptx.count("ld.global") < one.asm["ptx"].count("ld.global")
+    old = made("sm_80", 4)
+    assert old.plan.cluster == 1 and "cluster" not in old.asm["ptx"]
+
+
 def test_a_second_process_finds_it_on_disk():
     first = compiled("sm_80")
     again = compiled("sm_80")

@@ -80,11 +80,11 @@ class LaunchPlan:
     prints: bool = False
     """Whether the kernel calls back to print."""
     threads: int = 0
-    """Threads of a program (0 on a CPU, where a program is one thread's work)."""
+    """Threads of a block (0 on a CPU, where a program is one thread's work)."""
     shared_bytes: int = 0
-    """Dynamic shared memory of a program."""
+    """Dynamic shared memory of a block."""
     cluster: int = 1
-    """Programs of a cluster."""
+    """Blocks of a program, which are a cluster: each has `threads` threads."""
     tensor_maps: tuple[TensorMap, ...] = ()
     """What the host prepares for copies of boxes."""
     registers: int = 0

@@ -348,10 +348,6 @@ class CompiledKernel:
             from tilewright.runtime.drivers.cuda import driver
 
             raise driver().launch_error(result - 1000, self.name, self.plan, grid)
-        if result == 5:
-            raise LaunchError(
-                f"{self.name}: the grid {grid!r} is not a multiple of num_ctas={self.plan.cluster}"
-            )
         if result == 2:
             raise MemoryError(f"{self.name}: no memory for {self.plan.scratch_bytes} scratch bytes")
         if result == 3:
@@ -360,7 +356,10 @@ class CompiledKernel:
                 f"a read-only array was given for an output of the kernel ({', '.join(names)})",
                 help="pass a writeable array: x.copy()",
             )
-        limits = " (at most 2147483647, 65535, 65535)" if self.target.name != "cpu" else ""
+        limits = ""
+        if self.target.name != "cpu":
+            most = 2147483647 // max(1, self.plan.cluster)
+            limits = f" (at most {most}, 65535, 65535)"
         raise LaunchError(
             f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0{limits}"
         )

@@ -15,9 +15,10 @@ from tilewright.backends.nvidia.assemble import assemble
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
-from tilewright.backends.nvidia.target import current_target
+from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
 from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import BLOCKS
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 from tilewright.passes.manager import run_pipeline
@@ -58,7 +59,7 @@ class NvidiaBackend:
         """Code for a module that the pipeline has lowered."""
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
-        ptx = to_ptx(text, target, options, 32 * options.num_warps)
+        ptx = to_ptx(text, target, options, 32 * options.num_warps, gen.blocks)
         assembled = assemble(ptx, target, options)
         plan = LaunchPlan(
             name=gen.function.name,
@@ -67,7 +68,7 @@ class NvidiaBackend:
             prints=gen.prints,
             threads=32 * options.num_warps,
             shared_bytes=gen.scratch_bytes,
-            cluster=options.num_ctas,
+            cluster=gen.blocks,
             tensor_maps=tuple(gen.maps.recipes),
             registers=assembled.registers,
             spills=assembled.spills,
@@ -88,7 +89,10 @@ class NvidiaBackend:
         settings = config.current()
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
-                function.attributes[WARPS] = IntegerAttr(options.num_warps, i32)
+                blocks = blocks_of_a_program(options.num_ctas, target)
+                function.attributes[WARPS] = IntegerAttr(options.num_warps * blocks, i32)
+                if blocks > 1:
+                    function.attributes[BLOCKS] = IntegerAttr(blocks, i32)
                 function.attributes[STAGES] = IntegerAttr(options.num_stages, i32)
         run_pipeline(
             module,

@@ -38,11 +38,12 @@ from tilewright.errors import PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR, SHARED = ir.PointerType(), ir.PointerType(None, 3)
+PTR, SHARED, CLUSTER_SHARED = (ir.PointerType(None, space) for space in (0, 3, 7))
 TRIPLE = "nvptx64-nvidia-cuda"
 SMALL_EXCHANGE = 4096
 """Bytes of an exchange that has two places to take turns in."""
@@ -67,7 +68,9 @@ class KernelCodegen:
         self.prints = False
         self.maps = TensorMaps(function)
         self.function = self._declare()
-        self.threads = Threads(self.function.append_basic_block("entry"), module)
+        self.blocks = blocks_of(function)
+        entry = self.function.append_basic_block("entry")
+        self.threads = Threads(entry, module, self.blocks, 32 * self.warps // self.blocks)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
         self._shared: Value | None = None
         self.shared = SharedPlan(function)
@@ -179,6 +182,12 @@ class KernelCodegen:
 
     def barrier(self) -> None:
         """All threads of the program meet; shared and global memory before is seen after."""
+        if self.blocks > 1:
+            for step in ("arrive", "wait"):  # of which they release and acquire
+                kind = ir.FunctionType(ir.VoidType(), [])
+                fn = self.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind)
+                self.builder.call(fn, [])
+            return
         kind = ir.FunctionType(ir.VoidType(), [I32])
         fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
         self.builder.call(fn, [ir.Constant(I32, 0)])
@@ -196,7 +205,8 @@ class KernelCodegen:
         before = self._exchange
         turn = 0
         if before is None:
-            safe = block is self.source.body.block and not self.shared.used
+            alone = self.blocks == 1  # a block's memory is there once it has started
+            safe = alone and block is self.source.body.block and not self.shared.used
         else:
             safe = small and before[0] is block and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
@@ -206,9 +216,18 @@ class KernelCodegen:
         if not safe:
             self.barrier()
         offset = ir.Constant(I32, start)
-        return (
-            self.builder.gep(self._space(), [offset], source_etype=I8) if start else self._space()
-        )
+        space = self._meeting_place()
+        return self.builder.gep(space, [offset], source_etype=I8) if start else space
+
+    def _meeting_place(self) -> Value:
+        """Shared memory that all threads of the program reach: of several blocks, that of the first."""
+        space = self._space()
+        if self.blocks == 1:
+            return space
+        name = "llvm.nvvm.mapa.shared.cluster"
+        fn = self.declare(name, ir.FunctionType(CLUSTER_SHARED, [SHARED, I32]))
+        first = ir.Constant(I32, 0)
+        return self.threads.at_start(name, lambda b: b.call(fn, [space, first]))
 
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
@@ -266,15 +285,17 @@ class KernelCodegen:
 
 
 def _return(gen: KernelCodegen, op: Operation) -> None:
+    if gen.blocks > 1 and gen.scratch_bytes:
+        gen.barrier()  # the first block's memory goes with it
     gen.builder.ret_void()
 
 
 def _program_id(gen: KernelCodegen, op: tile.ProgramIdOp) -> None:
-    gen.bind(op.result, [gen.threads.special(f"ctaid.{'xyz'[op.axis.value.data]}")])
+    gen.bind(op.result, [gen.threads.program("xyz"[op.axis.value.data])])
 
 
 def _num_programs(gen: KernelCodegen, op: tile.NumProgramsOp) -> None:
-    gen.bind(op.result, [gen.threads.special(f"nctaid.{'xyz'[op.axis.value.data]}")])
+    gen.bind(op.result, [gen.threads.programs("xyz"[op.axis.value.data])])
 
 
 def _barrier(gen: KernelCodegen, op: Operation) -> None:

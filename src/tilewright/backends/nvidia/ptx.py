@@ -40,9 +40,12 @@ def _machine(target: TargetInfo) -> Any:
     return _machines[key]
 
 
-def to_ptx(text: str, target: TargetInfo, options: Options, threads: int) -> str:
-    """Optimise an LLVM module and print it as PTX. Raises PassError where LLVM rejects it."""
-    text = _with_bounds(text, options, threads)
+def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks: int = 1) -> str:
+    """Optimise an LLVM module and print it as PTX, for blocks of `threads` and clusters of `blocks`.
+
+    Raises PassError where LLVM rejects it.
+    """
+    text = _with_bounds(text, options, threads, blocks)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
         try:
@@ -102,15 +105,15 @@ def _libdevice_places() -> Iterator[Path]:
         yield root / "nvvm" / "libdevice" / name
 
 
-def _with_bounds(text: str, options: Options, threads: int) -> str:
+def _with_bounds(text: str, options: Options, threads: int, blocks: int) -> str:
     """The kernel's attributes, which llvmlite cannot write: threads, registers, cluster."""
     # no "nvvm.minctasm": with it ptxas spends registers that would let two programs share a
     # multiprocessor (40 instead of 32 for a softmax of 1024 threads)
     attributes = {"nvvm.maxntid": str(threads)}
     if options.maxnreg is not None:
         attributes["nvvm.maxnreg"] = str(options.maxnreg)
-    if options.num_ctas > 1:
-        attributes["nvvm.cluster_dim"] = f"{options.num_ctas},1,1"
+    if blocks > 1:
+        attributes["nvvm.cluster_dim"] = f"{blocks},1,1"
     listed = " ".join(f'"{k}"="{v}"' for k, v in attributes.items())
     return f"{_attach(text)}\nattributes #0 = {{ nounwind convergent {listed} }}\n"
 

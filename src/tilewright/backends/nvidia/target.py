@@ -89,6 +89,14 @@ def _current_device() -> tuple[int, int, int] | None:
     return major, minor, cores
 
 
+def blocks_of_a_program(num_ctas: int, target: TargetInfo) -> int:
+    """Thread blocks of a program: `num_ctas` where the target has clusters, else 1.
+
+    How a program is spread over the chip changes no result, so chips before 9.0 ignore the option.
+    """
+    return num_ctas if int(target.name[3:].rstrip("af")) >= 90 else 1
+
+
 def toolchain() -> str:
     """The assembler that makes cubins here, as part of cache keys; "" when the driver does it."""
     from tilewright.backends.nvidia.tools import fingerprint

@@ -15,11 +15,16 @@ I32 = ir.IntType(32)
 class Threads:
     """Thread index and coordinates of layouts, made once in the entry block of a kernel."""
 
-    def __init__(self, entry: Value, module: ir.Module) -> None:
+    def __init__(self, entry: Value, module: ir.Module, blocks: int = 1, threads: int = 0) -> None:
+        """`index` counts through the program: `blocks` of `threads` threads, if there are several."""
         self._module = module
         self._start = ir.IRBuilder(entry)
         self._made: dict[object, Value] = {}
+        self._program = "clusterid" if blocks > 1 else "ctaid"
         self.index = self.special("tid.x")
+        if blocks > 1:
+            first = self._start.mul(self.special("cluster.ctarank"), ir.Constant(I32, threads))
+            self.index = self._start.add(first, self.index)
         self.lane = self.at_start("lane", lambda b: b.and_(self.index, ir.Constant(I32, 31)))
 
     def special(self, name: str) -> Value:
@@ -29,6 +34,14 @@ class Threads:
         if fn is None:
             fn = ir.Function(self._module, ir.FunctionType(I32, []), fn_name)
         return self.at_start(name, lambda b: b.call(fn, []))
+
+    def program(self, axis: str) -> Value:
+        """The program's index along "x", "y" or "z"."""
+        return self.special(f"{self._program}.{axis}")
+
+    def programs(self, axis: str) -> Value:
+        """The number of programs along "x", "y" or "z"."""
+        return self.special(f"n{self._program}.{axis}")
 
     def finish(self, body: Value) -> None:
         """End the entry block: go on at `body`."""

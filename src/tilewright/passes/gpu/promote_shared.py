@@ -44,6 +44,7 @@ from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
@@ -60,7 +61,7 @@ class PromoteShared(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
+            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
                 known = Divisibility()
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and is_wgmma(op):

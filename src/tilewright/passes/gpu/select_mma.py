@@ -34,6 +34,7 @@ from tilewright.dialects import tile
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange_groups
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import blocks_of
 
 ATTRIBUTE = "gpu.mma"
 _BY_ELEMENT = {
@@ -97,7 +98,7 @@ def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
     same = element == str(tile.element_of(op.rhs)) and tile.element_of(op.acc) == f32
     if not (target.name == "sm_90a" and element in ("f16", "bf16") and same):
         return None
-    if len(tile.shape_of(op.lhs)) != 2:
+    if len(tile.shape_of(op.lhs)) != 2 or blocks_of(op) > 1:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
     groups = arrange_groups(m, n, _warps(op))

@@ -39,14 +39,16 @@ _PROPERTIES = {
     "sm_clock_rate": 13, "mem_clock_rate": 36, "mem_bus_width": 37,
 }  # fmt: skip
 #: of CUfunction_attribute
-_MOST_THREADS, _LOCAL_BYTES, _REGISTERS, _DYNAMIC_SHARED = 0, 3, 4, 8
+_MOST_THREADS, _LOCAL_BYTES, _REGISTERS, _DYNAMIC_SHARED, _LARGE_CLUSTER = 0, 3, 4, 8, 14
 #: of CUjit_option
 _INFO_LOG, _INFO_BYTES, _ERROR_LOG, _ERROR_BYTES, _VERBOSE = 3, 4, 5, 6, 12
 _LOG_BYTES = 1 << 14
 #: dynamic shared memory that needs no asking
 _FREE_SHARED = 48 << 10
+#: blocks of a cluster that need no asking
+_PORTABLE_CLUSTER = 8
 _PORTABLE_MAPPED = 1 | 2
-_OUT_OF_RESOURCES, _CAPTURE_IMPLICIT = 701, 906  # of CUresult
+_OUT_OF_RESOURCES, _CAPTURE_IMPLICIT, _CLUSTER_TOO_LARGE = 701, 906, 912  # of CUresult
 _RELAXED = 2
 _FAULT_WORDS, _FAULTS = 4, 128
 
@@ -206,6 +208,8 @@ class CudaDriver:
                 ]
                 if plan.shared_bytes > _FREE_SHARED:
                     self.api.cuFuncSetAttribute(function, _DYNAMIC_SHARED, plan.shared_bytes)
+                if plan.cluster > _PORTABLE_CLUSTER:
+                    self.api.cuFuncSetAttribute(function, _LARGE_CLUSTER, 1)
         except CudaError as error:
             raise self._load_error(error, artifact, device) from None
         loaded = LoadedGpuKernel(artifact.entry, device, module, function, log, facts)
@@ -386,9 +390,11 @@ class CudaDriver:
             )
         if code == _OUT_OF_RESOURCES:
             return OutOfResources(plan.threads * max(plan.registers, 1), 64 << 10, "registers")
+        if code == _CLUSTER_TOO_LARGE:
+            return OutOfResources(plan.cluster, _PORTABLE_CLUSTER, "blocks of a cluster (num_ctas)")
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
-            f"threads, {plan.shared_bytes} bytes of shared memory, clusters of {plan.cluster})"
+            f"threads, {plan.shared_bytes} bytes of shared memory, {plan.cluster} blocks a program)"
         )
 
     def _map_error(self, code: int, kernel: str, plan: LaunchPlan) -> LaunchError:

@@ -11,7 +11,7 @@ Records that both sides know (offsets in bytes):
             32 cuCtxPopCurrent  40 launches so far  48 cuTensorMapEncodeTiled
             56… the records launched last, a ring
     record  0 function  8 context  16 threads (i32)  20 dynamic shared memory (i32)
-            24 cluster  32 arguments  40 slots  48 fault record or 0  56 tensor maps
+            24 blocks of a program  32 arguments  40 slots  48 fault record or 0  56 tensor maps
             64 their descriptions (`tensor_map_ir`)  72… one kind an argument
 
 A kernel's parameters are `slots` of 8 bytes, of which the driver reads as many as the parameter has
@@ -27,7 +27,7 @@ from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 #: how a slot's value is fetched from a Python object
 KINDS = {"address": 1, "int": 4, "uint": 5, "fp32": 6, "fp64": 7, "bool": 8, "skip": 9, "blob": 10}
 #: what the launcher returns instead of None: these, or DRIVER_ERROR + CUresult
-BAD_GRID, BAD_CALL, BAD_CLUSTER, DRIVER_ERROR, MAP_ERROR = 1, 4, 5, 1000, 100_000
+BAD_GRID, BAD_CALL, DRIVER_ERROR, MAP_ERROR = 1, 4, 1000, 100_000
 #: launches that the ring remembers
 RING = 8
 COUNT_WORD, RING_WORD = 5, 7
@@ -190,26 +190,22 @@ bad.grid:
   %s1 = call ptr @code(i64 1)
   ret ptr %s1
 limits:
-  %x = load i64, ptr %extents
+  %programs = load i64, ptr %extents
+  %cluster.p = getelementptr i8, ptr %record, i64 24
+  %size = load i64, ptr %cluster.p
+  %x = mul i64 %programs, %size
+  store i64 %x, ptr %extents
   %y.p = getelementptr i64, ptr %extents, i64 1
   %y = load i64, ptr %y.p
   %z.p = getelementptr i64, ptr %extents, i64 2
   %z = load i64, ptr %z.p
-  %wide = icmp ugt i64 %x, 2147483647
+  %most = udiv i64 2147483647, %size
+  %wide = icmp ugt i64 %programs, %most
   %high = icmp ugt i64 %y, 65535
   %deep = icmp ugt i64 %z, 65535
   %over1 = or i1 %wide, %high
   %over = or i1 %over1, %deep
-  br i1 %over, label %bad.grid, label %cluster
-cluster:
-  %cluster.p = getelementptr i8, ptr %record, i64 24
-  %size = load i64, ptr %cluster.p
-  %rest = urem i64 %x, %size
-  %uneven = icmp ne i64 %rest, 0
-  br i1 %uneven, label %bad.cluster, label %streams
-bad.cluster:
-  %s5 = call ptr @code(i64 5)
-  ret ptr %s5
+  br i1 %over, label %bad.grid, label %streams
 streams:
   %stream.pp = getelementptr ptr, ptr %args, i64 1
   %stream.o = load ptr, ptr %stream.pp

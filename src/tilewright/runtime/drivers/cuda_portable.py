@@ -31,11 +31,10 @@ def portable_launcher(
 
     def call(grid: tuple[int, ...], stream: int, *values: Any) -> Any:
         x, y, z, *_ = (*grid, 1, 1, 1)
+        x *= cluster
         in_range = 1 <= len(grid) <= 3 and 0 <= x < 1 << 31 and all(0 <= e < 65536 for e in (y, z))
         if not in_range:
             return cuda_ir.BAD_GRID
-        if x % cluster:
-            return cuda_ir.BAD_CLUSTER
         pairs = [(k, v) for k, v in zip(kinds, values, strict=True) if k != "skip"]
         slots = (ctypes.c_uint64 * (len(pairs) + 1))(*[_bits(k, v) for k, v in pairs], record[6])
         base = ctypes.addressof(slots)

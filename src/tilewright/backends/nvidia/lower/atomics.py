@@ -27,8 +27,16 @@ _INTEGER = {
 }  # fmt: skip
 
 
+def _order(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
+    """Memory order and scope; the language's "cta" is the program, which may be a cluster."""
+    scope = _SCOPE[op.scope.data]
+    if scope == "cta" and gen.blocks > 1:
+        scope = "cluster"
+    return f"{_SEM[op.sem.data]}.{scope}"
+
+
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
-    order = f"{_SEM[op.sem.data]}.{_SCOPE[op.scope.data]}"
+    order = _order(gen, op)
     element = tile.element_of(op.value)
 
     def act(pointer: Value, value: Value) -> Value:
@@ -38,7 +46,7 @@ def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
 
 
 def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
-    order = f"{_SEM[op.sem.data]}.{_SCOPE[op.scope.data]}"
+    order = _order(gen, op)
     element = tile.element_of(op.value)
 
     def act(pointer: Value, compare: Value, value: Value) -> Value:

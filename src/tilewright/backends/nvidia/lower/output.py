@@ -50,8 +50,8 @@ def _text(attribute: Attribute) -> str:
 def _program(gen: KernelCodegen) -> Value:
     """Linear index of the program, x fastest."""
     b = gen.builder
-    x, y, z = (b.zext(gen.threads.special(f"ctaid.{d}"), I64) for d in "xyz")
-    nx, ny = (b.zext(gen.threads.special(f"nctaid.{d}"), I64) for d in "xy")
+    x, y, z = (b.zext(gen.threads.program(d), I64) for d in "xyz")
+    nx, ny = (b.zext(gen.threads.programs(d), I64) for d in "xy")
     return b.add(x, b.mul(nx, b.add(y, b.mul(ny, z))))
 
 
@@ -79,7 +79,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
 
 def _print_register(gen: KernelCodegen, op: tile.PrintOp, r: int, layout) -> None:  # type: ignore[no-untyped-def]
     b = gen.builder
-    values: list[Value] = [gen.threads.special(f"ctaid.{d}") for d in "xyz"]
+    values: list[Value] = [gen.threads.program(d) for d in "xyz"]
     text = "pid (%d, %d, %d) "
     if layout is not None:
         values += [gen.threads.element(b, layout, r, d) for d in range(layout.rank)]

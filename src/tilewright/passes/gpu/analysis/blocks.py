@@ -1,0 +1,23 @@
+"""How many thread blocks a program's warps are spread over (`num_ctas`)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+BLOCKS = "gpu.blocks"
+
+
+def blocks_of(op: Operation) -> int:
+    """Blocks of the program that `op` is in, or is: the attribute `gpu.blocks`, 1 without it.
+
+    Each has as many of the program's warps as the others; together they are a cluster. They share no
+    shared memory, so what needs operands there (`wgmma`, copies) is for programs of one block.
+    """
+    above: Operation | None = op
+    while above is not None:
+        given = above.attributes.get(BLOCKS)
+        if isinstance(given, IntegerAttr):
+            return given.value.data
+        above = above.parent_op()
+    return 1
