@@ -44,8 +44,8 @@ from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 SMALLEST_COPY = 4
