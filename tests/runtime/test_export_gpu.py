@@ -182,9 +182,10 @@ def test_assertions_clusters_and_every_kind_of_argument(tmp_path):
         line = f"test_export.py:{places.first_line + 3}"
         assert lines == [
             "load code", "function places", "host memory 24 3",
-            f"launch 2: 4 2 3 of {threads}, 0 bytes, stream {config}: 4096 1 251 {1 << 40} 0.5 24 record",
+            f"launch 2: {4 * ctas} 2 3 of {threads}, 0 bytes, stream {config}: "
+            f"4096 1 251 {1 << 40} 0.5 24 record",
             "wait 0", "0",
-            f"launch 2: 4 2 3 of {threads}, 0 bytes, stream {config.replace('0', '5', 1)}: "
+            f"launch 2: {4 * ctas} 2 3 of {threads}, 0 bytes, stream {config.replace('0', '5', 1)}: "
             "4096 0 251 9 0.5 24 record",
             "wait 5", f'1000 {line}: device_assert failed: beyond "the limit"', "1",
         ]  # fmt: skip
