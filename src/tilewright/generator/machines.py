@@ -1,0 +1,118 @@
+"""Rates of machines that the analytical model of products reckons with.
+
+GPU figures are per multiprocessor and clock cycle, from NVIDIA's architecture whitepapers (A100, GA102,
+AD102, H100) and the tuning guides; bandwidths are what well-made kernels reach, about 0.85 of the
+data sheets'. Clocks are those that a chip holds under load at its power limit, not the boost clock: an
+H200 multiplies at 1.4 to 1.7 GHz, not at 1.98.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.errors import UnsupportedTarget
+
+
+class Machine(Protocol):
+    """What of `backends.base.TargetInfo` the model depends on."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def vector_bits(self) -> int: ...
+    @property
+    def cores(self) -> int: ...
+    @property
+    def l2_bytes(self) -> int: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def max_registers(self) -> int: ...
+    def has(self, *features: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class GpuRates:
+    """What a chip does in a cycle of its clock, and between its memories."""
+
+    clock_ghz: float
+    tensor_macs: int
+    """Multiply-adds of 16-bit elements per multiprocessor and cycle on tensor cores."""
+    plain_macs: int
+    """Single precision multiply-adds per multiprocessor and cycle without them."""
+    double_macs: int
+    """Double precision multiply-adds (on tensor cores where those take doubles)."""
+    l2_bytes_per_cycle: float
+    """From the second level cache to one multiprocessor, all of them reading."""
+    dram_bytes_per_ns: float
+    shared_bytes_per_cycle: int
+    shared_total: int
+    """Shared memory of a multiprocessor, of which programs on it share."""
+    tensor_share: float
+    """How much of the tensor cores' rate good code reaches: warp-group products nearly all of it."""
+    launch_ns: float = 3500.0
+    """A launch with nothing to do, as events measure it."""
+    fill_ns: float = 1000.0
+    """From a program's start to its first product: barriers, first copies."""
+
+
+_GPUS = {
+    "sm_80": GpuRates(1.35, 1024, 64, 64, 40.0, 1300.0, 128, 164 << 10, 0.85),
+    "sm_86": GpuRates(1.70, 512, 128, 2, 32.0, 800.0, 128, 100 << 10, 0.80),
+    "sm_89": GpuRates(2.30, 512, 128, 2, 32.0, 850.0, 128, 100 << 10, 0.80),
+    "sm_90a": GpuRates(1.55, 2048, 128, 128, 48.0, 4000.0, 128, 228 << 10, 1.0),
+}
+#: rate of an element type on tensor cores against 16-bit elements
+_TENSOR_SHARES = {
+    "fp16": 1.0, "bf16": 1.0, "tf32": 0.5, "i8": 2.0, "u8": 2.0, "fp8e4nv": 2.0, "fp8e5": 2.0,
+}  # fmt: skip
+
+
+def gpu_rates(target: Machine) -> GpuRates:
+    """Rates of a GPU target. Raises UnsupportedTarget for one that is not known."""
+    if target.name not in _GPUS:
+        raise UnsupportedTarget(f"there are no figures for {target.name}")
+    return _GPUS[target.name]
+
+
+def tensor_macs(rates: GpuRates, target: Machine, element: str) -> float:
+    """Multiply-adds per multiprocessor and cycle on tensor cores; 0 where they do not take `element`.
+
+    `element`: "fp16", "bf16", "tf32", "fp8e4nv", "fp8e5", "i8", "u8".
+    """
+    if element.startswith("fp8") and target.name in ("sm_80", "sm_86"):
+        return rates.tensor_macs * rates.tensor_share  # widened to fp16 on the way in
+    return rates.tensor_macs * rates.tensor_share * _TENSOR_SHARES.get(element, 0.0)
+
+
+@dataclass(frozen=True)
+class CpuRates:
+    """What one core does in a nanosecond."""
+
+    macs_per_ns: float
+    """Multiply-adds of the element type in registers."""
+    pack_bytes_per_ns: float = 4.0
+    """Rearranging a panel for the micro-kernel, read and written."""
+    memory_bytes_per_ns: float = 8.0
+    """From memory, all cores reading: a core's share."""
+    wake_ns: float = 10_000.0
+    """Starting a launch on several cores."""
+
+
+#: assumed clock: what a server core holds with wide vectors
+_CPU_GHZ = 3.0
+
+
+def cpu_rates(target: Machine, element: str) -> CpuRates:
+    """Rates of a CPU target for an element type ("fp32", "fp64", "fp16", "bf16", "i8" …).
+
+    Two vector multiply-adds a cycle; narrower elements are widened to 32 bits unless the machine has
+    instructions for them.
+    """
+    bits = 64 if element in ("fp64", "i64") else 32
+    lanes = target.vector_bits // bits
+    tiles = 16.0 if target.has("amx-tile") and element in ("bf16", "i8", "u8") else 1.0
+    pairs = 2.0 if element == "bf16" and target.has("avx512bf16") else 1.0
+    fours = 4.0 if element in ("i8", "u8") and target.has("avx512vnni") else 1.0
+    return CpuRates(2 * lanes * _CPU_GHZ * max(tiles, pairs, fours))

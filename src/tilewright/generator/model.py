@@ -1,0 +1,455 @@
+"""Which tiles a product should be made of, reckoned instead of measured, and why.
+
+A product of M × N × K is cut into tiles of block_m × block_n; a program makes one, K in steps. The
+time of a candidate is
+
+    launch + waves · (fill + steps · cycles of a step + epilogue) + reduction of split-K parts
+
+with `waves = ceil(tiles / multiprocessors)`: the last wave costs as much as a full one, which at 1536 to
+3072 decides more than anything within a tile. A step (32 bytes of K) keeps the tensor cores, shared
+memory and the path from L2 busy for some cycles each; they overlap, imperfectly, so that the step takes
+the 6-norm of the three. A product of warp groups reads a 64-row block of the left operand and all of the
+right one for every 64 rows, which is why 128 × 64 tiles starve tensor cores and 64 × 256 ones do not.
+Nothing is faster than reading the operands once and writing the result.
+
+The figures fit measurements on an H200 within a few per cent where it matters, which is in the order of
+candidates (`tests/generator/test_model.py` holds the choices for the sizes that were measured).
+Nothing is random and nothing is measured: the same shape on the same target gives the same choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.generator.machines import GpuRates, Machine, cpu_rates, gpu_rates, tensor_macs
+
+#: bytes of an element of each type
+SIZES = {
+    "fp64": 8, "i64": 8, "fp32": 4, "tf32": 4, "i32": 4, "fp16": 2, "bf16": 2, "i16": 2,
+    "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "u8": 1, "i1": 1,
+}  # fmt: skip
+#: how sharply the slowest part of a step decides
+_NORM = 6
+#: weight of writes to shared memory beside reads of operands
+_WRITE_SHARE = 0.5
+#: registers of a thread besides its accumulators
+_OTHER_REGISTERS = 40
+_REGISTERS_PER_SM = 64 << 10
+#: a candidate must be this much faster to beat a larger tile
+_TIE = 0.01
+#: how much of the multiply-add rate code without tensor cores reaches
+_PLAIN_SHARE = 0.6
+#: how much of L2 operands may fill and still be there when they are read again
+_L2_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A product `out[b, m, n] = Σ_k a[b, m, k] · b[b, k, n]`, as far as its cost goes.
+
+    `element` is the type that is multiplied ("fp16", "tf32", "i8" …), `out` the stored type,
+    `accumulator` "fp32", "fp16", "i32" or "fp64". `epilogue_bytes`: read per element of the result for
+    the epilogue (a residual, an old C).
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    element: str = "fp16"
+    out: str = "fp16"
+    accumulator: str = "fp32"
+    epilogue_bytes: float = 0.0
+
+    @property
+    def macs(self) -> int:
+        return self.batch * self.m * self.n * self.k
+
+    @property
+    def operand_bytes(self) -> int:
+        return self.batch * (self.m + self.n) * self.k * SIZES[self.element]
+
+    @property
+    def result_bytes(self) -> float:
+        return self.batch * self.m * self.n * (SIZES[self.out] + self.epilogue_bytes)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a product is cut. `warps` of a program; 0 stages: no pipeline (a CPU)."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    warps: int = 4
+    stages: int = 0
+    group: int = 1
+    """Rows of tiles that programs go through before they move on by a column."""
+    split_k: int = 1
+
+    def __str__(self) -> str:
+        text = f"{self.block_m}x{self.block_n}x{self.block_k}"
+        if self.stages:
+            text += f", {self.warps} warps, {self.stages} stages, groups of {self.group}"
+        return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the model says of one tiling."""
+
+    tiling: Tiling
+    nanoseconds: float
+    programs: int
+    waves: int
+    filled: float
+    """Share of the waves' places that programs take."""
+    step_share: float
+    """How much of the multiply-add rate a step reaches."""
+    resident: int
+    """Programs that a multiprocessor holds at once."""
+    shared_bytes: int
+    memory_bytes: float
+    bound: str
+    """What takes longest: "tensor cores", "shared memory", "L2", "memory"."""
+
+    def rate(self, work: Workload) -> float:
+        """TFLOP/s."""
+        return 2e-3 * work.macs / self.nanoseconds
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tiling that the model picks, and what it was weighed against, best first."""
+
+    work: Workload
+    target: str
+    best: Estimate
+    others: tuple[Estimate, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def tiling(self) -> Tiling:
+        return self.best.tiling
+
+    def explain(self, shown: int = 5) -> str:
+        """The choice for people: reasons, then the next best candidates."""
+        w = self.work
+        what = f"{w.batch} x " if w.batch > 1 else ""
+        lines = [
+            f"{what}{w.m} x {w.n} x {w.k} {w.element} -> {w.out} on {self.target}: {self.tiling}",
+            *(f"  {reason}" for reason in self.reasons),
+        ]
+        if self.others and shown:
+            lines.append("  beside:")
+        for other in self.others[:shown]:
+            slower = other.nanoseconds / self.best.nanoseconds - 1
+            lines.append(
+                f"    {other.tiling}: {slower:+.0%}, {other.programs} programs in {other.waves} "
+                f"waves ({other.filled:.0%} filled), {other.bound}"
+            )
+        return "\n".join(lines)
+
+
+def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
+    """The fastest estimate; within 1 % the larger tile, then the one with fewer parts of K."""
+    fastest = min(e.nanoseconds for e in estimates)
+    close = [e for e in estimates if e.nanoseconds <= fastest * (1 + _TIE)]
+
+    def order(e: Estimate) -> Any:
+        t = e.tiling
+        area = t.block_m * t.block_n
+        return (t.split_k, -area, t.block_n < 96, e.nanoseconds, t.block_m, t.block_k)
+
+    best = min(close, key=order)
+    rest = sorted((e for e in estimates if e is not best), key=lambda e: (e.nanoseconds, order(e)))
+    return Choice(work, target, best, tuple(rest), _reasons(work, best, rest))
+
+
+def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str, ...]:
+    t = best.tiling
+    lines = [
+        f"{best.programs} programs in {best.waves} waves, {best.filled:.0%} of their places taken",
+        f"a step reaches {best.step_share:.0%} of the multiply-add rate; limit: {best.bound}",
+        f"{best.memory_bytes / 1e6:.1f} MB through memory, about {best.nanoseconds / 1e3:.1f} µs "
+        f"({best.rate(work):.3g} TFLOP/s)",
+    ]
+    if t.stages:
+        lines.append(
+            f"{t.stages} stages in {best.shared_bytes >> 10} KB of shared memory, "
+            f"{best.resident} program{'s' if best.resident > 1 else ''} on a multiprocessor"
+        )
+    larger = [
+        e
+        for e in rest
+        if e.tiling.block_m * e.tiling.block_n > t.block_m * t.block_n
+        and e.tiling.split_k == t.split_k
+        and e.filled < best.filled - 0.01
+    ]
+    if larger:
+        e = larger[0]
+        lines.append(
+            f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: {e.waves} waves are filled to "
+            f"{e.filled:.0%}"
+        )
+    if t.split_k > 1:
+        lines.append(
+            f"K in {t.split_k} parts: whole, there would be {best.programs // t.split_k} programs"
+        )
+    return tuple(lines)
+
+
+# ---- GPUs ------------------------------------------------------------------------------------------
+
+#: block_m, block_n, warps: what warp-group products take
+WARP_GROUP_TILES = (
+    (128, 256, 8), (256, 128, 8), (192, 192, 12), (128, 192, 8), (192, 128, 12), (128, 128, 8),
+    (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
+    (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
+)  # fmt: skip
+#: with accumulators of 16 bits
+_HALF_TILES = ((256, 256, 8), (256, 192, 8))
+_NARROW_TILES = (
+    (32, 128, 4), (128, 32, 4), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 128, 4), (128, 16, 4),
+    (16, 64, 2), (64, 16, 2), (16, 32, 1), (32, 16, 1), (16, 16, 1),
+)  # fmt: skip
+#: what multiply-adds take: a thread's part of a tile stays in registers
+PLAIN_TILES = ((128, 128, 8), (128, 64, 8), (64, 128, 8), (64, 64, 4), *_NARROW_TILES)
+#: what mma.sync takes
+WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), *PLAIN_TILES)
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
+    """Candidates that fit the target, before they are weighed."""
+    size = SIZES[work.element]
+    groups = _warp_groups(work, target)
+    tensor = tensor_macs(gpu_rates(target), target, work.element) > 0
+    tiles = WARP_GROUP_TILES if groups else WARP_TILES if tensor else PLAIN_TILES
+    if groups and work.accumulator == "fp16":
+        tiles = (*_HALF_TILES, *tiles)
+    found = []
+    for block_m, block_n, warps in tiles:
+        if _wasteful(block_m, work.m, 64 if groups else 16) or _wasteful(
+            block_n, work.n, 8 if groups else 16
+        ):
+            continue
+        if not tensor and block_m * block_n < 64 * 64 and _many(work, target):
+            continue
+        if _registers(work, block_m, block_n, warps) > (target.max_registers or 255) - 8:
+            continue
+        block_k = max(16, 128 // size) if groups else max(16, 64 // size)
+        stages = _stages(work, block_m, block_n, block_k, target)
+        if stages < 2:
+            continue
+        group = _group(block_m, block_n, target.cores or 1)
+        found += [
+            Tiling(block_m, block_n, block_k, warps, stages, group, split)
+            for split in _SPLITS
+            if split == 1 or -(-work.k // split) >= 8 * block_k
+        ]
+    return found
+
+
+def _warp_groups(work: Workload, target: Machine) -> bool:
+    return target.name == "sm_90a" and tensor_macs(gpu_rates(target), target, work.element) > 0
+
+
+def _wasteful(block: int, extent: int, least: int) -> bool:
+    """Half of the tile or more would lie outside, and a smaller one exists."""
+    return block > least and block >= 2 * extent
+
+
+def _many(work: Workload, target: Machine) -> bool:
+    """Tiles of 64 × 64 are enough for every multiprocessor."""
+    return work.batch * (work.m // 64) * (work.n // 64) >= target.cores
+
+
+def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
+    """Registers of a thread."""
+    words = max(1, SIZES[work.accumulator] / 4) if work.accumulator != "fp16" else 0.5
+    return int(block_m * block_n * words / (32 * warps)) + _OTHER_REGISTERS
+
+
+def _stages(work: Workload, m: int, n: int, k: int, target: Machine) -> int:
+    """Buffers of the pipeline: what shared memory holds, at most 8, no more than there are steps."""
+    stage = (m + n) * k * SIZES[work.element]
+    room = target.shared_bytes - (2 << 10)
+    return min(room // stage, 8, max(2, -(-work.k // k) + 1))
+
+
+def _group(block_m: int, block_n: int, cores: int) -> int:
+    """Rows of tiles to a group: those with which a wave reads least."""
+    return min((4, 8, 16, 32), key=lambda g: (g * block_m + -(-cores // g) * block_n, g))
+
+
+def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
+    """What a tiling costs on a GPU."""
+    rates, cores, size = gpu_rates(target), target.cores or 1, SIZES[work.element]
+    t = tiling
+    tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
+    programs = work.batch * tiles_m * tiles_n * t.split_k
+    waves = -(-programs // cores)
+    parts = _step(work, t, target, rates)
+    step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
+    steps = math.ceil(work.k / t.split_k * size / 32)
+    epilogue = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out]) / 64
+    shared = t.stages * (t.block_m + t.block_n) * t.block_k * size
+    resident = _resident(work, t, shared, rates)
+    # programs that share a multiprocessor hide each other's beginnings and ends
+    rounds = -(-waves // resident)
+    per_wave = steps * step / rates.clock_ghz
+    edges = rates.fill_ns + epilogue / rates.clock_ghz
+    busy = waves * per_wave + rounds * edges
+    memory_bytes = _memory_bytes(work, t, tiles_m, tiles_n, waves, cores, target)
+    memory = memory_bytes / rates.dram_bytes_per_ns
+    reduction = 0.0
+    if t.split_k > 1:
+        reduction = _reduction(work, t, target, rates)
+    total = rates.launch_ns + max(busy, memory + rates.fill_ns) + reduction
+    bound = "memory" if memory > busy else max(parts, key=lambda name: parts[name])
+    filled = programs / (waves * cores)
+    ideal = t.block_m * t.block_n * (32 / size) / max(_macs(work, target, rates), 1e-9)
+    return Estimate(
+        t, total, programs, waves, filled, ideal / step, resident, shared, memory_bytes, bound
+    )
+
+
+def _reduction(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> float:
+    """Nanoseconds to write the sums of all parts and to add them up in a second launch."""
+    partial = 4.0 * work.batch * work.m * work.n * t.split_k
+    near = 0.5 * target.cores * rates.l2_bytes_per_cycle * rates.clock_ghz
+    fits = partial <= _L2_SHARE * _L2_BYTES.get(target.name, 32 << 20)
+    return 2 * partial / (near if fits else rates.dram_bytes_per_ns) + 0.7 * rates.launch_ns
+
+
+def _macs(work: Workload, target: Machine, rates: GpuRates) -> float:
+    """Multiply-adds per cycle of one multiprocessor."""
+    tensor = tensor_macs(rates, target, work.element)
+    if tensor:
+        return tensor * (2.0 if work.accumulator == "fp16" and target.name == "sm_86" else 1.0)
+    if work.element == "fp64":
+        return float(rates.double_macs)
+    return _PLAIN_SHARE * rates.plain_macs
+
+
+def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[str, float]:
+    """Cycles that 32 bytes of K keep each part of a multiprocessor busy."""
+    size = SIZES[work.element]
+    multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
+    if _warp_groups(work, target):
+        rows = t.block_m // 64 * (64 + t.block_n)
+    else:
+        down, across = _warp_grid(t)
+        rows = t.warps * (t.block_m // down + t.block_n // across)
+    filled = _WRITE_SHARE * (t.block_m + t.block_n)
+    shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
+    far = (t.block_m + t.block_n) * 32 / (2 * rates.l2_bytes_per_cycle)
+    return {"tensor cores": multiply, "shared memory": shared, "L2": far}
+
+
+def _warp_grid(t: Tiling) -> tuple[int, int]:
+    """Warps down and across a tile, as square as their parts can be."""
+    down = 1
+    while down < t.warps and t.block_m // down > t.block_n // (t.warps // down):
+        down *= 2
+    return down, max(1, t.warps // down)
+
+
+def _resident(work: Workload, t: Tiling, shared: int, rates: GpuRates) -> int:
+    by_shared = rates.shared_total // (shared + (1 << 10))
+    registers = -(-_registers(work, t.block_m, t.block_n, t.warps) // 8) * 8
+    return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), 32))
+
+
+#: bytes of the second level cache
+_L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
+
+
+def _memory_bytes(
+    work: Workload,
+    t: Tiling,
+    tiles_m: int,
+    tiles_n: int,
+    waves: int,
+    cores: int,
+    target: Machine,
+) -> float:
+    """What goes through memory: operands once if L2 holds them, else what each wave reads."""
+    once = work.operand_bytes + work.result_bytes
+    if work.operand_bytes <= _L2_SHARE * _L2_BYTES.get(target.name, 32 << 20):
+        return once
+    rows = min(t.group, tiles_m)
+    columns = min(-(-cores // rows), tiles_n)
+    wave = (rows * t.block_m + columns * t.block_n) * work.k / t.split_k * SIZES[work.element]
+    return max(once, waves * wave + work.result_bytes)
+
+
+# ---- CPUs ------------------------------------------------------------------------------------------
+
+_CPU_BLOCKS = (16, 32, 64, 128, 256)
+
+
+def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
+    """Candidates for a CPU: a program's panels and sums stay in the second level cache."""
+    size = max(4, SIZES[work.element])
+    found = []
+    for block_m in _CPU_BLOCKS:
+        for block_n in _CPU_BLOCKS:
+            if _wasteful(block_m, work.m, 16) or _wasteful(block_n, work.n, 16):
+                continue
+            for block_k in (32, 64, 128, 256):
+                if _wasteful(block_k, work.k, 32):
+                    continue
+                panels = (block_m + block_n) * block_k * size
+                if panels + block_m * block_n * size <= 0.75 * target.l2_bytes:
+                    found.append(Tiling(block_m, block_n, block_k))
+    return found
+
+
+def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
+    """What a tiling costs on a CPU: every program packs its own panels."""
+    rates, t, size = cpu_rates(target, work.element), tiling, SIZES[work.element]
+    programs = work.batch * -(-work.m // t.block_m) * -(-work.n // t.block_n)
+    cores = max(1, target.cores)
+    waves = -(-programs // cores)
+    lanes = max(1, target.vector_bits // (8 * max(4, size)))
+    # a register tile of a few vectors by a dozen rows: narrow tiles leave it part empty
+    fit = min(1.0, t.block_n / (2 * lanes)) * min(1.0, t.block_m / 12) * t.block_k / (t.block_k + 4)
+    multiply = t.block_m * t.block_n * work.k / (rates.macs_per_ns * fit)
+    panels = (t.block_m + t.block_n) * work.k * size
+    move = panels / rates.pack_bytes_per_ns
+    store = t.block_m * t.block_n * SIZES[work.out] / rates.memory_bytes_per_ns
+    program = multiply + move + store
+    memory_bytes = work.operand_bytes + work.result_bytes
+    memory = memory_bytes / (rates.memory_bytes_per_ns * cores)
+    total = waves * program + (rates.wake_ns if programs > 1 and cores > 1 else 0.0)
+    bound = "memory" if memory > total else "multiply-adds" if multiply > move else "packing"
+    return Estimate(
+        t, max(total, memory), programs, waves, programs / (waves * cores), multiply * fit / program,
+        1, 0, memory_bytes, bound,
+    )  # fmt: skip
+
+
+# ---- choosing --------------------------------------------------------------------------------------
+
+
+def choose(
+    work: Workload, target: Machine, allowed: Callable[[Tiling], bool] | None = None
+) -> Choice:
+    """The tiling for a product on a target, at once and always the same.
+
+    `allowed` leaves out candidates that cannot be built. Raises LaunchError where none is left.
+    """
+    if target.name == "cpu":
+        tilings, estimate = cpu_tilings(work, target), cpu_estimate
+    else:
+        tilings, estimate = gpu_tilings(work, target), gpu_estimate
+    tilings = [t for t in tilings if allowed is None or allowed(t)]
+    if not tilings:
+        raise LaunchError(f"no tiles for {work} on {target.name}")
+    return pick(work, [estimate(work, t, target) for t in tilings], target.name)
