@@ -182,3 +182,19 @@ def test_passes_take_other_options_where_another_is_off():
 def test_a_pass_that_cannot_be_off():
     with pytest.raises(PassError, match="needed cannot be switched off: nothing stands without it"):
         without_disabled((Needed(),), ("needed",))
+
+
+def test_an_entry_with_options_leaves_the_pass_in():
+    passes = (*parse_pipeline("cse,licm"), Knobs(), Knobs(factor=3))
+    known = registry.lookup
+    registry.lookup = lambda name: Knobs if name == "knobs" else known(name)
+    try:
+        kept, dropped = without_disabled(passes, ('knobs{factor=7 label="x"}', "licm"))
+        assert kept[1:] == (Knobs(factor=7, label="x"), Knobs(factor=7, label="x"))
+        assert dropped == ("licm",)
+        with pytest.raises(PassError, match="no option colour"):
+            without_disabled(passes, ("knobs{colour=1}",))
+    finally:
+        registry.lookup = known
+    with pytest.raises(PassError, match="no pass called 'nobs'"):
+        without_disabled(passes, ("nobs{factor=1}",))

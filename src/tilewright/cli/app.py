@@ -28,7 +28,11 @@ SignatureOption = Annotated[
 ]  # fmt: skip
 DisableOption = Annotated[
     list[str] | None,
-    typer.Option("--disable", help="Passes to leave out, comma separated; dependents go too."),
+    typer.Option(
+        "--disable",
+        help="Passes to leave out, comma separated (dependents go too), or to run with other options: "
+        '"pipeline-loads{boxes=false}".',
+    ),
 ]
 
 

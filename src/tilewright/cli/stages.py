@@ -194,7 +194,7 @@ def _run(
 def _switched_off(passes: tuple[Pass, ...]) -> list[str]:
     """What TILEWRIGHT_DISABLE names of these passes: launches leave it out too."""
     names = {p.name for p in passes}
-    return [name for name in config.current().disabled_passes if name in names]
+    return [name for name in config.current().disabled_passes if name.partition("{")[0] in names]
 
 
 def _labels(names: Collection[str]) -> list[str]:

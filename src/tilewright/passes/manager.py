@@ -33,6 +33,7 @@ def without_disabled(
     """`passes` less those named in `disabled` and those that (transitively) require one of them.
 
     Passes that stay take the options that they declare for the absence of others (`Pass.without`).
+    An entry with options, `select-mma{wgmma=false}`, leaves the pass in and gives it these.
     Returns what is left, and the names of what was dropped. A name that no pass has is an error, and
     so is a pass that cannot be left out (`Pass.required`).
     """
@@ -41,8 +42,10 @@ def without_disabled(
         if name not in names:
             from tilewright.passes.registry import lookup
 
-            lookup(name)
-    off = set(disabled)
+            lookup(name.partition("{")[0])
+    changed = [name for name in disabled if "{" in name]
+    passes = _with_options(passes, changed)
+    off = {name for name in disabled if name not in changed}
     while True:
         more = {p.name for p in passes if p.name not in off and off.intersection(p.requires)}
         if not more:
@@ -53,6 +56,21 @@ def without_disabled(
             raise PassError(f"{current.name} cannot be switched off: {current.required}")
     dropped = tuple(dict.fromkeys(p.name for p in passes if p.name in off))
     return tuple(_in_absence(p, off) for p in passes if p.name not in off), dropped
+
+
+def _with_options(passes: Sequence[Pass], specs: Collection[str]) -> Sequence[Pass]:
+    """`passes` with the options that `specs` give some of them."""
+    from tilewright.passes.registry import parse_pipeline
+
+    for spec in specs:
+        (given,) = parse_pipeline(spec)
+        options = {
+            f.name: value
+            for f in dataclasses.fields(given)
+            if (value := getattr(given, f.name)) != f.default
+        }
+        passes = [dataclasses.replace(p, **options) if p.name == given.name else p for p in passes]
+    return passes
 
 
 def _in_absence(current: Pass, off: Collection[str]) -> Pass:
