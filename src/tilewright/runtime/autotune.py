@@ -147,7 +147,7 @@ class Autotuner(KernelInterface):
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self._named(args, kwargs), **options})
-        return self.fn.run(*args, grid=grid, warmup=False, **kwargs, **options)
+        return self.fn[grid](*args, **kwargs, **options)
 
     def _known(self, args: Sequence[Any], kwargs: dict[str, Any]) -> _Choice | None:
         """What was chosen for such arguments before, found without making their tuning key."""

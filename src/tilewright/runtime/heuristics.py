@@ -50,7 +50,9 @@ class Heuristics(KernelInterface):
             value = self._value(name, compute, known)
             kwargs[name] = value
             known[name] = value
-        return self.fn.run(*args, grid=grid, warmup=warmup, **kwargs)
+        if not warmup:
+            return self.fn[grid](*args, **kwargs)
+        return self.fn.run(*args, grid=grid, warmup=True, **kwargs)
 
     def _value(self, name: str, compute: Callable[..., Any], known: dict[str, Any]) -> Any:
         try:

@@ -17,7 +17,7 @@ from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
 from tilewright.runtime.interface import KernelInterface
-from tilewright.runtime.launch import Launcher
+from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
 
@@ -75,16 +75,16 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: one to three integers, or a function from the arguments to them."""
-        return functools.partial(self._run or self._first_run(), grid=grid)
+        return functools.partial(self._run or self._first_run(), grid)
 
-    @property
-    def run(self) -> Callable[..., Any]:  # pyright: ignore
-        """`run(*args, grid=, warmup=False, **meta)`: what `kernel[grid]` calls.
+    @user_facing
+    def run(self, *args: Any, grid: Any = MISSING, warmup: bool = False, **kwargs: Any) -> Any:
+        """Launch over `grid`, as `kernel[grid](*args, **kwargs)` does; gives the CompiledKernel.
 
-        Gives the CompiledKernel. With `warmup` it compiles only, and dtypes, `MockTensor`s or
-        signature texts ("*fp32") may stand for arrays. Raises LaunchError for a wrong call.
+        With `warmup` it compiles only, and dtypes, `MockTensor`s or signature texts ("*fp32") may
+        stand for arrays. Raises LaunchError for a wrong call.
         """
-        return self._run or self._first_run()
+        return (self._run or self._first_run())(grid, *args, warmup=warmup, **kwargs)
 
     @property
     def launcher(self) -> Launcher:

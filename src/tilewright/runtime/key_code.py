@@ -38,9 +38,11 @@ class KeyCode:
         self._aligned: list[str] = []
         self._device: str | None = None
         for p, kind in zip(self.params, classes, strict=True):
-            self.scope[f"_tw_class{p.index}"] = kind
-            self._tests.append(f"{p.name}.__class__ is _tw_class{p.index}")
             self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
+        if self.params:  # in one comparison, before anything is asked of an argument
+            given = "".join(f"{p.name}.__class__, " for p in self.params)
+            self.scope["_tw_classes"] = classes
+            self._tests.insert(0, f"({given}) == _tw_classes")
         for i, guard in enumerate(launcher.kernel.guards()):
             self._guard(i, guard)
         if self._device is not None:
@@ -90,12 +92,11 @@ class KeyCode:
     def _integer(self, p: Any) -> str:
         n = p.name
         if p.do_not_specialize:
-            inside = "0"
-        elif self.launcher.specializer.align(p):
-            inside = f"(2 if {n} == 1 else not {n} & 15)"
-        else:
-            inside = f"(2 if {n} == 1 else 0)"
-        return f"({inside} if {_RANGE.format(n)} else _tw_wide({n}))"
+            return f"(0 if {_RANGE.format(n)} else _tw_wide({n}))"
+        inside = f"not {n} & 15" if self.launcher.specializer.align(p) else "0"
+        # most integers are sizes: a test less for those
+        other = f"2 if {n} == 1 else ({inside}) if {_RANGE.format(n)} else _tw_wide({n})"
+        return f"(({inside}) if 1 < {n} <= 2147483647 else {other})"
 
     def _array(self, p: Any, address: str, passed: str) -> None:
         self._setup.append(f"_tw_a{p.index} = {address.format(p.name)}")
@@ -149,7 +150,10 @@ class KeyCode:
         )
         plain = "()" if self.library is None else "(*_tw_options.items(),)"
         options = f"{plain} if _tw_usual(_tw_options) else _tw_option_key(_tw_options)"
-        key = self.key()[:-1] + f"({options}) if _tw_options else (), _tw_s)"
+        usual = "" if self.library is None else "".join(
+            f"{name}, " for name in self.launcher.usual_options
+        )  # fmt: skip
+        key = self.key()[:-1] + f"{usual}({options}) if _tw_options else (), _tw_s)"
         stream = "" if self.library is None else ", _tw_stream(_tw_d)"
         lines = [
             f"if {tests}:",

@@ -56,6 +56,8 @@ class Launcher:
         self.kernel = kernel
         self.name = kernel.fn.__name__
         self.params = kernel.params
+        self.usual_options = [n for n in launch_options.USUAL_OPTIONS if n not in kernel.arg_names]
+        """Options that generated functions take by name: those that are no parameters of the kernel."""
         self.specializer = Specializer(kernel.params, kernel.do_not_specialize_on_alignment)
         self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._pending: dict[tuple[Any, ...], threading.Lock] = {}
@@ -98,10 +100,12 @@ class Launcher:
     ) -> tuple[Callable[..., Any], Any]:
         names = [p.name for p in self.params if _is_named(p)]
         head, values = self._head()
+        usual = self.usual_options
         source = f"""
-def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
+def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usual)}, **_tw_options):
     try:
 {fast or "        pass"}
+{"".join(f"        if {n} is not None: _tw_options[{n!r}] = {n}{chr(10)}" for n in usual)}
         return _tw_slow(({"".join(n + ", " for n in names)}), _tw_extra, grid, warmup, _tw_options)
     except _tw_error as _tw_e:
         _tw_shown = _tw_strip(_tw_e)
@@ -176,7 +180,7 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
         fast = self._fast.get(case)
         if fast is not None and case != tried and not extra:
             self.kernel.set_run(fast)
-            return fast(*values, grid=grid, warmup=warmup, **options)
+            return fast(grid, *values, warmup=warmup, **options)
         self._check_binding(values, extra, options)
         if warmup:
             values = tuple(MockTensor.wrap_dtype(v) for v in values)
@@ -338,8 +342,10 @@ def {self.name}({head}, grid=_tw_missing, warmup=False, **_tw_options):
             make_key, entries = self._keys[case]
             test, names = config.launch_variables_test()
             settings = None if test(names) else config.launch_variables()
-            option_key = launch_options.fast_key_of(place is not None)(options) if options else ()
-            key = (*make_key(*values), option_key, settings)
+            rest = {n: v for n, v in options.items() if n not in self.usual_options}
+            option_key = launch_options.fast_key_of(place is not None)(rest) if rest else ()
+            usual = [] if place is None else [options.get(n) for n in self.usual_options]
+            key = (*make_key(*values), *usual, option_key, settings)
             if len(entries) > 4096:
                 entries.clear()
             call = compiled.launcher(kinds, None if place is None else place.device)

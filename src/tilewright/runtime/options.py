@@ -24,6 +24,8 @@ VENDOR_OPTIONS = frozenset((
     "default_dot_input_precision", "allowed_dot_input_precisions", "max_num_imprecise_acc_default",
     "threads_per_warp", "grf_mode", "num_cores", "vectorize", "stream", "device", "device_type",
 ))  # fmt: skip
+#: options that most launches on a GPU give: parameters of their own in generated functions
+USUAL_OPTIONS = ("num_warps", "num_stages", "num_ctas")
 _COUNTED = _CODE_OPTIONS | _GPU_OPTIONS
 _IGNORED = VENDOR_OPTIONS | _GPU_OPTIONS
 _noted: set[str] = set()
