@@ -1,0 +1,80 @@
+"""Which configuration a contraction of given sizes takes on a machine.
+
+`choose` is the one interface. It looks at nothing but its arguments, so the choice is reproducible;
+`model` does the reckoning for products, a rule stands here for products with a vector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.generator import model
+from tilewright.generator.config import MatmulConfig
+from tilewright.generator.contraction import COLUMN, ROW, Contraction
+
+#: bytes of the matrix that a program of the "vector" form reads at a time
+_VECTOR_BYTES = 16 << 10
+
+
+def choose(
+    contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1
+) -> MatmulConfig:
+    """The configuration for a product of these sizes.
+
+    Args:
+        target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
+            read.
+    """
+    if m == 1 or n == 1:
+        return _vector(contraction, m, n, k)
+    work = workload(contraction, m, n, k, batch)
+    tiling = model.choose(work, target, lambda t: _can_be_built(t, target)).tiling
+    return configuration(tiling)
+
+
+def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:
+    """A contraction of given sizes as the model takes it."""
+    element = contraction.a.dtype.short_name
+    if element == "fp32" and contraction.precision == "tf32":
+        element = "tf32"
+    sums = contraction.sums.short_name
+    read = [e.dtype.itemsize for e in contraction.extras if e.axes == "mn"]
+    if contraction.addend is not None:
+        read.append(contraction.addend.dtype.itemsize)
+    return model.Workload(
+        max(1, m), max(1, n), max(1, k), max(1, batch),
+        element, contraction.out.dtype.short_name, sums, float(sum(read)),
+    )  # fmt: skip
+
+
+def configuration(tiling: model.Tiling) -> MatmulConfig:
+    """The model's tiling as a configuration. (Its stages count buffers, `num_stages` those ahead.)"""
+    return MatmulConfig(
+        tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
+        max(1, tiling.stages - 1), tiling.split_k,
+    )  # fmt: skip
+
+
+def _can_be_built(tiling: model.Tiling, target: Any) -> bool:
+    """What the back ends take today: extents that are powers of two."""
+    blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
+    return all(block & (block - 1) == 0 for block in blocks)
+
+
+def _vector(contraction: Contraction, m: int, n: int, k: int) -> MatmulConfig:
+    """A matrix times a vector: long runs along whichever axis is contiguous."""
+    matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
+    size = matrix.dtype.itemsize
+    if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
+        deep = min(_power(k), 2048 // size)
+        across = min(_power(m if n == 1 else n), max(1, _VECTOR_BYTES // (deep * size)))
+    else:
+        across = min(_power(m if n == 1 else n), 512 // size)
+        deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
+    tile = (across, 1) if n == 1 else (1, across)
+    return MatmulConfig(*tile, deep, group_m=1, num_warps=4, form="vector")
+
+
+def _power(number: int) -> int:
+    """The smallest power of two that is not below `number`."""
+    return 1 << max(0, number - 1).bit_length()

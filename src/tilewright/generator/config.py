@@ -1,0 +1,93 @@
+"""`MatmulConfig`: how a contraction is divided among programs, and what form its program takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tilewright.errors import LaunchError
+
+FORMS = ("tiled", "listing1", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulConfig:
+    """Tiles and options of one generated program.
+
+    Attributes:
+        block_m, block_n, block_k: extents of the tile of C that a program computes, and of the
+            slices of A and B that it multiplies at a time. Any positive integers for the interpreter
+            and the CPU; GPUs take powers of two and what their layouts can repeat (96, 192).
+        group_m: rows of tiles that neighbouring programs share, so that they find B in the L2 cache
+            (1: tiles in row order).
+        num_warps, num_stages: launch options (GPU).
+        split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
+            second program adds them in a fixed order, so results are reproducible.
+        persistent: one program a multiprocessor, each of which computes many tiles.
+        form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
+            step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
+            "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
+    """
+
+    block_m: int = 64
+    block_n: int = 64
+    block_k: int = 32
+    group_m: int = 8
+    num_warps: int = 4
+    num_stages: int = 3
+    split_k: int = 1
+    persistent: bool = False
+    form: str = "tiled"
+
+    def __post_init__(self) -> None:
+        for name in (
+            "block_m",
+            "block_n",
+            "block_k",
+            "group_m",
+            "num_warps",
+            "num_stages",
+            "split_k",
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise LaunchError(f"MatmulConfig: {name} must be a positive integer, not {value!r}")
+        if self.num_warps & (self.num_warps - 1) and self.num_warps % 4:
+            raise LaunchError(
+                f"MatmulConfig: num_warps={self.num_warps} is neither a power of two nor a multiple"
+                " of 4"
+            )
+        if self.form not in FORMS:
+            raise LaunchError(
+                f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
+            )
+        if self.form != "tiled" and (self.split_k > 1 or self.persistent):
+            raise LaunchError(
+                f"MatmulConfig: form {self.form!r} has neither split_k nor persistent programs"
+            )
+
+    def with_(self, **changes: Any) -> MatmulConfig:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+    @property
+    def text(self) -> str:
+        """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names."""
+        parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
+        parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
+        if self.split_k > 1:
+            parts.append(f"k{self.split_k}")
+        if self.persistent:
+            parts.append("persistent")
+        if self.form != "tiled":
+            parts.append(self.form)
+        return " ".join(parts)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> MatmulConfig:
+        """A configuration from stored data. Raises LaunchError for fields that do not exist."""
+        known = {item.name for item in fields(MatmulConfig)}
+        unknown = sorted(set(data) - known)
+        if unknown:
+            raise LaunchError(f"MatmulConfig has no field {', '.join(unknown)}")
+        return MatmulConfig(**data)
