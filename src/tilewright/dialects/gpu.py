@@ -23,9 +23,11 @@ from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAtt
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -231,7 +233,10 @@ class TmaWaitOp(IRDLOperation):
 
 @irdl_op_definition
 class WgmmaOp(IRDLOperation):
-    """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`."""
+    """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
+
+    `imprecise` is that of `tile.dot`.
+    """
 
     name = "gpu.wgmma"
     lhs = operand_def(SharedType)
@@ -240,7 +245,9 @@ class WgmmaOp(IRDLOperation):
     rhs_slot = operand_def(i32)
     acc = operand_def(TensorType)
     instruction = prop_def(StringAttr)
+    imprecise = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$instruction $lhs `[` $lhs_slot `]` `,` $rhs `[` $rhs_slot `]` `,` $acc attr-dict"
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"

@@ -53,3 +53,34 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
         tuple(bases),
         repeat if max(repeat, default=1) > 1 else (),
     )
+
+
+@lru_cache(maxsize=4096)
+def transposing(shape: Vector, warps: int, dim: int) -> Layout:
+    """A layout of a matrix for copies of 4-byte elements into lines along `dim`, from memory that is
+    contiguous along the other dimension.
+
+    8 lanes along the other dimension read a sector of 32 bytes; 4 along `dim` write a 16-byte chunk
+    of a line. The 8 lines' chunks are exchanged by the swizzle, so that a warp meets every bank once.
+    """
+    extents = [shape[dim] & -shape[dim], shape[1 - dim] & -shape[1 - dim]]
+    repeat = tuple(s // (s & -s) for s in shape)
+    start = [1, 1]
+
+    def take(which: int) -> Vector:
+        """The next bit along `dim` (0) or the other dimension (1); the other one where it is used up."""
+        if start[which] >= extents[which]:
+            which = 1 - which
+        if start[which] >= extents[which]:
+            return (0, 0)
+        vector = [0, 0]
+        vector[dim if which == 0 else 1 - dim] = start[which]
+        start[which] *= 2
+        return (vector[0], vector[1])
+
+    lanes = tuple(take(which) for which in (1, 1, 1, 0, 0))
+    bases = tuple(take(0) for _ in range((warps - 1).bit_length()))
+    registers = []
+    while start[0] < extents[0] or start[1] < extents[1]:
+        registers.append(take(0))
+    return Layout(shape, tuple(registers), lanes, bases, repeat if max(repeat) > 1 else ())

@@ -7,6 +7,7 @@ warps in one row of the arrangement hold the same rows of A.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tilewright.layouts.layout import Layout, Vector
@@ -35,6 +36,8 @@ INSTRUCTIONS = {
         Instruction("m16n8k32.u8", 16, 8, 32, 4),
         Instruction("m16n8k32.e4m3", 16, 8, 32, 4),
         Instruction("m16n8k32.e5m2", 16, 8, 32, 4),
+        Instruction("m16n8k32.e4m3.e5m2", 16, 8, 32, 4),
+        Instruction("m16n8k32.e5m2.e4m3", 16, 8, 32, 4),
         Instruction("m8n8k4.f64", 8, 8, 4, 1),
     )
 }
@@ -106,6 +109,36 @@ def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement
         else:
             rows *= 2
     return Arrangement(instruction, rows, columns)
+
+
+@dataclass(frozen=True)
+class GroupInstruction:
+    """A kind of `wgmma`: 64 rows, up to 256 columns, `k` elements (32 bytes) of the inner dimension."""
+
+    k: int
+    left: str
+    right: str
+
+    @property
+    def any_major(self) -> bool:
+        """Whether operands may be contiguous along rows or columns; all may be along k."""
+        return self.k == 16
+
+    def __str__(self) -> str:
+        right = "" if self.left == self.right else f".{self.right}"
+        return f"wgmma.k{self.k}.{self.left}{right}"
+
+
+_GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+)(?:\.(\w+))?")
+
+
+def parse_group(text: str) -> GroupInstruction:
+    """The instruction that `str` wrote. Raises ValueError for other text."""
+    match = _GROUP_TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not an instruction of warp groups: {text!r}")
+    k, left, right = match.groups()
+    return GroupInstruction(int(k), left, right or left)
 
 
 @dataclass(frozen=True)

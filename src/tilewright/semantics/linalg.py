@@ -30,7 +30,8 @@ class Linalg(Reductions):
         """`input @ other (+ acc)` on the last two dimensions.
 
         Accumulates in fp32 (fp64 for fp64, int32 or int64 for integers) unless `acc` or `out_dtype` say
-        fp16. Leading dimensions are batches and must agree.
+        fp16. Leading dimensions are batches and must agree. `max_num_imprecise_acc`: of 8-bit floats,
+        how many products tensor cores may sum in less than fp32 (any number by default; at most K).
         """
         a, b = self._dot_operands(input, other)
         kind = self._dot_type(a, b, unwrap_constexpr(acc), unwrap_constexpr(out_dtype))
@@ -39,6 +40,7 @@ class Linalg(Reductions):
             signed = t.int64 if a.dtype.primitive_bitwidth == 64 else t.int32
             a, b = self.convert(a, signed), self.convert(b, signed)
         precision = self._dot_precision(input_precision, allow_tf32)
+        imprecise = self._dot_imprecise(a, b, max_num_imprecise_acc)
         shape = (*a.shape[:-1], b.shape[-1])
         if unwrap_constexpr(acc) is None:
             start = self.filled(0, kind.with_shape(shape))
@@ -52,7 +54,9 @@ class Linalg(Reductions):
         if len(shape) > 3:
             batch = (math.prod(shape[:-2]),)
             a, b, start = (self.reshaped(x, batch + x.shape[-2:], "tl.dot") for x in (a, b, start))
-        result = self.emit("tile.dot", [a, b, start], start.type, precision=precision)
+        result = self.emit(
+            "tile.dot", [a, b, start], start.type, precision=precision, imprecise=imprecise
+        )
         return self.reshaped(result, shape, "tl.dot")
 
     def _dot_operands(self, input: Any, other: Any) -> tuple[TensorValue, TensorValue]:
@@ -117,6 +121,18 @@ class Linalg(Reductions):
         if allow is not None:
             return "tf32" if allow else "ieee"
         return text or self.dot_precision
+
+    def _dot_imprecise(self, a: TensorValue, b: TensorValue, given: Any) -> int | None:
+        """`max_num_imprecise_acc`, which concerns 8-bit floats only."""
+        number = unwrap_constexpr(given)
+        if number is None or not (a.dtype.is_fp8() and b.dtype.is_fp8()):
+            return None
+        if not isinstance(number, int) or not 0 <= number <= a.shape[-1]:
+            raise KernelTypeError(
+                f"tl.dot: max_num_imprecise_acc is {number}, but K is {a.shape[-1]}",
+                help=f"give a number from 0 to {a.shape[-1]}, or leave it out for no limit",
+            )
+        return number
 
     def dot_scaled(self, *args: Any, **kwargs: Any) -> TensorValue:
         """Product of microscaled (MX) tiles: not available."""

@@ -98,6 +98,12 @@ class KernelCodegen:
     def bind(self, value: SSAValue, parts: list[Value]) -> None:
         (self.values[value],) = parts
 
+    def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
+        return self.parts(value)
+
+    def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
+        self.bind(value, parts)
+
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)
 

@@ -29,6 +29,14 @@ class Codegen(Protocol):
 
     def bind(self, value: SSAValue, parts: list[Value]) -> None: ...
 
+    def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
+        """The LLVM values that a loop carries from `value` to `to`, its block argument or result."""
+        ...
+
+    def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
+        """Bind a block argument or result of a loop to what `carried` gave for it."""
+        ...
+
     def op(self, op: Operation) -> None:
         """Emit one operation."""
         ...
@@ -51,7 +59,10 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     """`scf.for`; the trip test before the first iteration is left out when it is known."""
     b = gen.builder
     start, end, step = _one(gen, op.lb), _one(gen, op.ub), _one(gen, op.step)
-    inits = _flat(gen, op.iter_args)
+    block = op.body.block
+    args = block.args[1:]
+    inits = [gen.carried(v, arg) for v, arg in zip(op.iter_args, args, strict=True)]
+    counts = [len(parts) for parts in inits]
     body = gen.function.append_basic_block("loop")
     done = gen.function.append_basic_block("done")
     before = b.block
@@ -62,16 +73,17 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     else:
         b.cbranch(_continues(b, start, end, step), body, done)
     b.position_at_end(body)
-    block = op.body.block
     index = b.phi(start.type)
     index.add_incoming(start, before)
     gen.bind(block.args[0], [index])
-    phis = _phis(gen, inits, before)
-    _bind_all(gen, block.args[1:], phis, op.iter_args)
+    starts = [part for parts in inits for part in parts]
+    phis = _phis(gen, starts, before)
+    _bind_carried(gen, args, phis, counts)
     for inner in block.ops:
         if not isinstance(inner, scf.YieldOp):
             gen.op(inner)
-    yielded = _flat(gen, end_of(block).operands)
+    ends = zip(end_of(block).operands, args, strict=True)
+    yielded = [part for value, arg in ends for part in gen.carried(value, arg)]
     following = b.add(index, step)
     latch = b.block
     index.add_incoming(following, latch)
@@ -81,10 +93,10 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     b.position_at_end(done)
     results = yielded
     if not always:
-        results = _phis(gen, inits, before)
+        results = _phis(gen, starts, before)
         for merged, value in zip(results, yielded, strict=True):
             merged.add_incoming(value, latch)
-    _bind_all(gen, op.results, results, op.iter_args)
+    _bind_carried(gen, op.results, results, counts)
 
 
 def lower_if(gen: Codegen, op: scf.IfOp) -> None:
@@ -174,4 +186,14 @@ def _bind_all(
     for value, twin in zip(values, like, strict=True):
         count = len(gen.parts(twin))
         gen.bind(value, parts[at : at + count])
+        at += count
+
+
+def _bind_carried(
+    gen: Codegen, values: Sequence[SSAValue], parts: list[Value], counts: list[int]
+) -> None:
+    """Share `parts` out among `values`, `counts` of them each."""
+    at = 0
+    for value, count in zip(values, counts, strict=True):
+        gen.bind_carried(value, parts[at : at + count])
         at += count

@@ -29,6 +29,7 @@ from tilewright.backends.nvidia.lower import (
     output,
     reductions,
     shapes,
+    wgmma,
 )
 from tilewright.backends.nvidia.shared_plan import SharedPlan
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
@@ -63,6 +64,9 @@ class KernelCodegen:
         self.warps = warps_of(function)
         self.known = Divisibility()
         self.values: dict[SSAValue, list[Value]] = {}
+        self.pairs: dict[SSAValue, list[Value]] = {}
+        """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
+        self._paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
         self.prints = False
@@ -118,10 +122,19 @@ class KernelCodegen:
 
     def parts(self, value: SSAValue) -> list[Value]:
         """The registers of a tile, or the one of a scalar."""
+        if value in self.pairs:
+            return wgmma.apart(self, self.pairs[value])
         return self.values[value]
 
     def bind(self, value: SSAValue, parts: list[Value]) -> None:
         self.values[value] = parts
+
+    def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
+        """What a loop carries: sums of `wgmma` as it has them."""
+        return wgmma.sums_of(self, value) if to in self._paired else self.parts(value)
+
+    def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
+        (self.pairs if value in self._paired else self.values)[value] = parts
 
     def scalar(self, value: SSAValue) -> Value:
         return self.values[value][0]
@@ -331,8 +344,8 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.CopyOp: asynchronous.lower_copy,
     gpu.CommitOp: asynchronous.lower_commit,
     gpu.WaitOp: asynchronous.lower_wait,
-    gpu.WgmmaOp: asynchronous.lower_wgmma,
-    gpu.WgmmaWaitOp: asynchronous.lower_wgmma_wait,
+    gpu.WgmmaOp: wgmma.lower_wgmma,
+    gpu.WgmmaWaitOp: wgmma.lower_wgmma_wait,
     gpu.BarriersOp: boxes.lower_barriers,
     gpu.ElectOp: boxes.lower_elect,
     gpu.ExpectOp: boxes.lower_expect,

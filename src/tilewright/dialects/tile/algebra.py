@@ -10,9 +10,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -30,7 +32,8 @@ class DotOp(IRDLOperation):
     """`acc + lhs @ rhs` on the last two dimensions (one leading batch dimension allowed).
 
     Products and sums are at least as wide as `acc`'s element type; `precision` is the user's
-    `input_precision` ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6").
+    `input_precision` ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"). `imprecise`: how many elements of
+    k may be summed at the reduced precision of a GPU's 8-bit tensor cores (any number without it).
     """
 
     name = "tile.dot"
@@ -38,8 +41,10 @@ class DotOp(IRDLOperation):
     rhs = operand_def(TensorType)
     acc = operand_def(TensorType)
     precision = prop_def(StringAttr)
+    imprecise = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs `,` $acc `,` $precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
 
     def verify_(self) -> None:

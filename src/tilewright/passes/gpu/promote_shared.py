@@ -2,7 +2,9 @@
 
 A `tile.dot` that `select-mma` gave to `wgmma` reads both operands from shared memory. An operand that
 is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at least 4
-bytes can be; any other is written there from registers.
+bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
+dimension that they are in memory, others become contiguous along k, as the instruction wants them:
+a tile of 4-byte elements is turned by its copy.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
@@ -39,6 +41,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import transposing
+from tilewright.layouts.fragments import parse_group
 from tilewright.layouts.shared import SharedLayout, widest_span
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
@@ -69,10 +74,12 @@ class PromoteShared(Pass):
 
 
 def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
-    loads = [_copyable(v, op, known) for v in (op.lhs, op.rhs)]
+    required = (None, None) if parse_group(instruction_of(op)).any_major else (1, 0)
+    operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
+    loads = [_copyable(value, op, dim, known) for value, dim in operands]
     places = [
-        _operand(value, load, op, function)
-        for value, load in zip((op.lhs, op.rhs), loads, strict=True)
+        _operand(value, load, dim, op, function)
+        for (value, dim), load in zip(operands, loads, strict=True)
     ]
     if any(load is not None for load in loads):
         insert_before(gpu.CommitOp.create(), op)
@@ -81,7 +88,8 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
     (a, a_slot), (b, b_slot) = places
     multiply = gpu.WgmmaOp.create(
         operands=[a, a_slot, b, b_slot, op.acc],
-        properties={"instruction": StringAttr(instruction_of(op))},
+        properties={"instruction": StringAttr(instruction_of(op))}
+        | ({"imprecise": op.imprecise} if op.imprecise is not None else {}),
         result_types=[op.result.type],
         location=op.location,
     )
@@ -108,8 +116,13 @@ def _wait(pending: int) -> Operation:
     return gpu.WaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
 
 
-def _copyable(value: SSAValue, op: tile.DotOp, known: Divisibility) -> tile.LoadViewOp | None:
-    """The load of an operand, when it can be an asynchronous copy next to the dot."""
+def _copyable(
+    value: SSAValue, op: tile.DotOp, required: int | None, known: Divisibility
+) -> tile.LoadViewOp | None:
+    """The load of an operand, when it can be an asynchronous copy next to the dot.
+
+    `required`: the dimension along which the buffer has to be contiguous, where there is no choice.
+    """
     load = value.owner
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
@@ -121,7 +134,8 @@ def _copyable(value: SSAValue, op: tile.DotOp, known: Divisibility) -> tile.Load
     if _writes_between(load, op):
         return None
     size = tile.element_bytes(tile.element_of(value))
-    return load if run_length(load, known) * size >= SMALLEST_COPY else None
+    run = run_length(load, known) if required in (None, dim) else 1
+    return load if run * size >= SMALLEST_COPY else None
 
 
 def _writes_between(first: Operation, last: Operation) -> bool:
@@ -136,11 +150,17 @@ def _writes_between(first: Operation, last: Operation) -> bool:
 
 
 def _operand(
-    value: SSAValue, load: tile.LoadViewOp | None, op: tile.DotOp, function: FuncOp
+    value: SSAValue,
+    load: tile.LoadViewOp | None,
+    required: int | None,
+    op: tile.DotOp,
+    function: FuncOp,
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer that holds `value` before the dot, and its stage."""
-    dim = (contiguous_dim(load) if load is not None else None) or 0
-    if load is None:
+    dim = required
+    if dim is None and load is not None:
+        dim = contiguous_dim(load) or 0
+    if dim is None:
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
@@ -153,7 +173,10 @@ def _operand(
         return buffer, slot.result
     active = arith.ConstantOp(IntegerAttr(1, i1))
     insert_before(active, op)
-    insert_before(copy_of(load, buffer, slot.result, active.result), op)
+    layout = gpu.layout_of(value)
+    if contiguous_dim(load) != dim and layout is not None:
+        layout = transposing(layout.shape, layout.warp_count, dim)
+    insert_before(copy_of(load, layout, buffer, slot.result, active.result), op)
     return buffer, slot.result
 
 
@@ -173,13 +196,12 @@ def allocate(value: SSAValue, dim: int, stages: int, function: FuncOp) -> SSAVal
 
 
 def copy_of(
-    load: tile.LoadViewOp, buffer: SSAValue, slot: SSAValue, active: SSAValue
+    load: tile.LoadViewOp, layout: Layout | None, buffer: SSAValue, slot: SSAValue, active: SSAValue
 ) -> gpu.CopyOp:
-    """A load's access as a copy."""
+    """A load's access as a copy, by threads in `layout`."""
     from xdsl.dialects.builtin import DenseArrayBase
 
     counts = [1, len(load.strides), len(load.starts), len(load.sizes), len(load.limits), 1, 1, 1]
-    layout = gpu.layout_of(load.result)
     return gpu.CopyOp.create(
         operands=[
             load.base, *load.strides, *load.starts, *load.sizes, *load.limits, buffer, slot, active,

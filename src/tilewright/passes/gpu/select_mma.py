@@ -5,6 +5,9 @@ none fits (single precision asked for as `ieee`, integers wider than 8 bits, til
 instruction). Operands that an architecture's tensor cores do not take are converted first: 8-bit
 floats become fp16 before sm_89.
 
+On sm_90a warp groups multiply (`wgmma`) what is at least 64 rows: 16-bit floats into fp32 (fp16 also
+into fp16), 8-bit floats of both kinds, tf32, 8-bit integers.
+
     Before:
         func.func @k(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) {
           %d = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
@@ -31,7 +34,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
-from tilewright.layouts.fragments import INSTRUCTIONS, arrange_groups
+from tilewright.layouts.fragments import INSTRUCTIONS, GroupInstruction, arrange_groups
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import blocks_of
@@ -42,8 +45,6 @@ _BY_ELEMENT = {
     ("f16", "f16"): "m16n8k16.f16",
     ("bf16", "f32"): "m16n8k16.bf16",
     ("i8", "i32"): "m16n8k32.s8",
-    ("f8E4M3FN", "f32"): "m16n8k32.e4m3",
-    ("f8E5M2", "f32"): "m16n8k32.e5m2",
     ("f64", "f64"): "m8n8k4.f64",
 }
 
@@ -60,8 +61,10 @@ class SelectMma(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
-                _narrow_to_half(op, target)
-                name = (_choose_wgmma(op, target) if self.wgmma else None) or _choose(op)
+                name = _choose_wgmma(op, target) if self.wgmma else None
+                if name is None:
+                    _narrow_to_half(op, target)
+                    name = _choose(op)
                 op.attributes[ATTRIBUTE] = StringAttr(name)
 
 
@@ -72,10 +75,13 @@ def instruction_of(op: tile.DotOp) -> str:
 
 
 def _narrow_to_half(op: tile.DotOp, target: Any) -> None:
-    """8-bit floats as fp16 (exact) where tensor cores do not take them, or not mixed."""
+    """8-bit floats as fp16 (exact) where `mma.sync` does not take them: before sm_89, with fp16 sums,
+    or in tiles smaller than its instruction that fp16's covers."""
     kinds = [str(tile.element_of(v)) for v in (op.lhs, op.rhs)]
+    if not all(k.startswith("f8") for k in kinds):
+        return
     capability = int("".join(c for c in target.name if c.isdigit()) or 0)
-    if all(k.startswith("f8") for k in kinds) and not (capability >= 89 and kinds[0] == kinds[1]):
+    if capability < 89 or tile.element_of(op.acc) == f16:
         for i, value in ((0, op.lhs), (1, op.rhs)):
             op.operands[i] = _extended(value, op)
 
@@ -93,17 +99,37 @@ def is_wgmma(op: tile.DotOp) -> bool:
 
 
 def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
-    """`wgmma` for 16-bit floats into fp32: both operands may be contiguous along any dimension."""
-    element = str(tile.element_of(op.lhs))
-    same = element == str(tile.element_of(op.rhs)) and tile.element_of(op.acc) == f32
-    if not (target.name == "sm_90a" and element in ("f16", "bf16") and same):
+    """`wgmma`, where the tile is large enough to be shared out to warp groups."""
+    instruction = _group_instruction(op)
+    if target.name != "sm_90a" or instruction is None or blocks_of(op) > 1:
         return None
-    if len(tile.shape_of(op.lhs)) != 2 or blocks_of(op) > 1:
+    if len(tile.shape_of(op.lhs)) != 2:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
     groups = arrange_groups(m, n, _warps(op))
-    fits = groups is not None and k >= 16 and n >= 16 and groups.width(n) >= 8
-    return f"wgmma.k16.{element}" if fits else None
+    fits = groups is not None and k >= instruction.k and n >= 16 and groups.width(n) >= 8
+    return str(instruction) if fits else None
+
+
+_SHORT = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8", "f32": "tf32"}
+_GROUPS = {
+    ("f16", "f32"): 16, ("f16", "f16"): 16, ("bf16", "f32"): 16, ("tf32", "f32"): 8,
+    ("s8", "i32"): 32, ("f8", "f32"): 32, ("f8", "f16"): 32,
+}  # fmt: skip
+"""Elements of k that `wgmma` takes at a time, by the types of operands and sums."""
+
+
+def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
+    """The kind of `wgmma` for a dot's types (PTX ISA, "wgmma.mma_async")."""
+    kinds = [str(tile.element_of(v)) for v in (op.lhs, op.rhs)]
+    left, right = (_SHORT.get(k, k) for k in kinds)
+    both_f8 = all(k.startswith("f8") for k in kinds)
+    if not both_f8 and left != right:
+        return None
+    if left == "tf32" and op.precision.data != "tf32":
+        return None
+    k = _GROUPS.get(("f8" if both_f8 else left, str(tile.element_of(op.acc))))
+    return GroupInstruction(k, left, right) if k is not None else None
 
 
 def _warps(op: tile.DotOp) -> int:
@@ -118,6 +144,9 @@ def _choose(op: tile.DotOp) -> str:
     left, right = str(tile.element_of(op.lhs)), str(tile.element_of(op.rhs))
     acc = str(tile.element_of(op.acc))
     name = _BY_ELEMENT.get((left, acc)) if left == right else None
+    if left.startswith("f8") and right.startswith("f8") and acc == "f32":
+        kinds = dict.fromkeys((_SHORT[left], _SHORT[right]))
+        name = ".".join(("m16n8k32", *kinds))
     if left == right == "f32" and tile.element_of(op.acc) == f32 and op.precision.data == "tf32":
         name = "m16n8k8.tf32"
     if name is None:

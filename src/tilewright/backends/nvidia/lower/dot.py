@@ -98,10 +98,10 @@ class _Fragments:
             return values[0]
         if self.instruction.name.endswith("tf32"):
             return gen.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, values)
-        return _joined(gen, [storage(gen, v, self.element) for v in values], b)
+        return joined([storage(gen, v, self.element) for v in values], b)
 
 
-def _joined(gen: KernelCodegen, bits: list[Value], b: Value) -> Value:
+def joined(bits: list[Value], b: Value) -> Value:
     """Integers side by side in one 32-bit register, the first lowest."""
     vector: Value = ir.Constant(ir.VectorType(bits[0].type, len(bits)), ir.Undefined)
     for i, value in enumerate(bits):
@@ -118,18 +118,18 @@ def _multiply(
     half: bool,
 ) -> list[Value]:
     """One `mma.sync`: sums + a @ b."""
-    shape, kind = instruction.name.split(".")
+    shape, kind, *other = instruction.name.split(".")
     if kind == "f64":
         text = f"mma.sync.aligned.{shape}.row.col.f64.f64.f64.f64"
         return _emit(gen, text, a, b, sums, ("d", "d"))
     if half:
-        packed = [_joined(gen, [storage(gen, v, f16) for v in sums[i : i + 2]], gen.builder)
+        packed = [joined([storage(gen, v, f16) for v in sums[i : i + 2]], gen.builder)
                   for i in (0, 2)]  # fmt: skip
         text = f"mma.sync.aligned.{shape}.row.col.f16.f16.f16.f16"
         made = _emit(gen, text, a, b, packed, ("r", "r"))
-        return [v for word in made for v in _halves(gen, word)]
+        return [v for word in made for v in halves(gen, word)]
     acc = "s32" if kind in ("s8", "u8") else "f32"
-    text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{kind}.{acc}"
+    text = f"mma.sync.aligned.{shape}.row.col.{acc}.{kind}.{(*other, kind)[0]}.{acc}"
     return _emit(gen, text, a, b, sums, ("r", "r" if acc == "s32" else "f"))
 
 
@@ -156,7 +156,8 @@ def _emit(
     return [gen.builder.extract_value(made, i) for i in range(len(c))]
 
 
-def _halves(gen: KernelCodegen, word: Value) -> list[Value]:
+def halves(gen: KernelCodegen, word: Value) -> list[Value]:
+    """The two fp16 values of a register."""
     b = gen.builder
     vector = b.bitcast(word, ir.VectorType(I16, 2))
     return [register(gen, b.extract_element(vector, ir.Constant(I32, i)), f16) for i in range(2)]

@@ -1,0 +1,226 @@
+"""Products of warp groups (`wgmma`): operands in shared memory, sums in registers.
+
+Both operands are read through descriptors. The sums are tied from asm to asm, so that LLVM keeps them in
+place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix multiply").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import f16
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, SSAValue
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.asynchronous import stage_address
+from tilewright.backends.nvidia.lower.dot import halves, joined
+from tilewright.backends.nvidia.lower.words import storage
+from tilewright.dialects import gpu, tile
+from tilewright.errors import PassError
+from tilewright.ir.location import location_of
+from tilewright.layouts import Layout
+from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group
+from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
+from tilewright.passes.analysis.edit import end_of
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32, I64 = ir.IntType(32), ir.IntType(64)
+_NAMES = {"f32": "f32", "i32": "s32", "f16": "f16"}
+
+
+# ---- sums -------------------------------------------------------------------------------------------
+
+
+def sums_of(gen: KernelCodegen, value: SSAValue) -> list[Value]:
+    """The registers of sums as the instruction takes them: fp16 in pairs, others one by one."""
+    if value in gen.pairs:
+        return gen.pairs[value]
+    parts = gen.parts(value)
+    if tile.element_of(value) != f16:
+        return parts
+    bits = [storage(gen, part, f16) for part in parts]
+    return [joined(bits[i : i + 2], gen.builder) for i in range(0, len(bits), 2)]
+
+
+def apart(gen: KernelCodegen, pairs: list[Value]) -> list[Value]:
+    """fp16 values one by one."""
+    return [value for word in pairs for value in halves(gen, word)]
+
+
+def _bind(gen: KernelCodegen, value: SSAValue, sums: list[Value]) -> None:
+    (gen.pairs if tile.element_of(value) == f16 else gen.values)[value] = sums
+
+
+def paired_in_loops(function: FuncOp) -> set[SSAValue]:
+    """Arguments and results of loops that carry fp16 sums from product to product."""
+    found: set[SSAValue] = set()
+    pending = [op.acc for op in function.walk() if isinstance(op, gpu.WgmmaOp)]
+    while pending:
+        value = pending.pop()
+        loop = value.owner.parent_op() if isinstance(value, BlockArgument) else value.owner
+        if not isinstance(loop, scf.ForOp) or value in found or tile.element_of(value) != f16:
+            continue
+        index = value.index - isinstance(value, BlockArgument)  # type: ignore[attr-defined]
+        found |= {loop.body.block.args[index + 1], loop.results[index]}
+        pending += [loop.iter_args[index], end_of(loop.body.block).operands[index]]
+    return found
+
+
+# ---- products ---------------------------------------------------------------------------------------
+
+
+def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
+    """All instructions of one tile product as one group."""
+    _Product(gen, op).emit()
+
+
+class _Product:
+    def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
+        self.gen, self.op = gen, op
+        self.instruction: GroupInstruction = parse_group(op.instruction.data)
+        self.a, self.b = gpu.shared_layout_of(op.lhs), gpu.shared_layout_of(op.rhs)
+        m, n = tile.shape_of(op.result)
+        groups = arrange_groups(m, n, gen.warps)
+        if groups is None:
+            raise PassError(
+                f"{self.instruction}: {gen.warps} warps do not share out a {m}x{n} tile",
+                help="let select-mma choose the instruction",
+                location=location_of(op),
+            )
+        self.groups, self.rows, self.columns = groups, m, n // groups.columns
+        self.width = groups.width(n)
+        self.sums = _NAMES[str(tile.element_of(op.result))]
+        self._check_majors()
+
+    def _check_majors(self) -> None:
+        if not self.instruction.any_major and (self.a.dim, self.b.dim) != (1, 0):
+            raise PassError(
+                f"{self.instruction} takes operands that are contiguous along k, not {self.a} and"
+                f" {self.b}",
+                help="let promote-shared make the buffers",
+                location=location_of(self.op),
+            )
+
+    def emit(self) -> None:
+        gen, op = self.gen, self.op
+        parts = list(sums_of(gen, op.acc))
+        self.first = self._descriptors()
+        steps = range(0, self.a.columns, self.instruction.k)
+        if op.imprecise is not None and self.sums == "f32":
+            at_once = max(1, -(-op.imprecise.value.data // self.instruction.k))
+            for start in range(0, len(steps), at_once):
+                parts = self._promoted(parts, list(steps[start : start + at_once]))
+        else:
+            _fence(gen)
+            self._blocks(parts, list(steps), fresh=False)
+            _commit(gen)
+        _bind(gen, op.result, parts)
+
+    def _promoted(self, parts: list[Value], steps: list[int]) -> list[Value]:
+        """Sums of some steps on their own, added to the others at full precision."""
+        gen = self.gen
+        made = list(parts)
+        _fence(gen)
+        self._blocks(made, steps, fresh=True)
+        _commit(gen)
+        made = _passed(gen, made, 0)
+        return [gen.builder.fadd(a, b) for a, b in zip(parts, made, strict=True)]
+
+    def _blocks(self, parts: list[Value], steps: list[int], fresh: bool) -> None:
+        """Every block of 64 rows, in place; `fresh`: without what the sums were before."""
+        layout = self.gen.layout(self.op.result)
+        for row in range(0, self.rows, 64 * self.groups.rows):
+            for column in range(0, self.columns, self.width):
+                registers = _block_registers(layout, row, column, self.width)
+                if self.sums == "f16":
+                    registers = [r // 2 for r in registers[::2]]
+                sums = [parts[r] for r in registers]
+                for i, k in enumerate(steps):
+                    sums = self._one(row, column, k, sums, fresh and i == 0)
+                for r, value in zip(registers, sums, strict=True):
+                    parts[r] = value
+
+    def _one(self, row: int, column: int, k: int, sums: list[Value], fresh: bool) -> list[Value]:
+        """One `wgmma.mma_async` of 64 rows."""
+        gen, i = self.gen, self.instruction
+        count = len(sums)
+        offsets = (
+            mn_offset(self.a, 1, row) + k_offset(self.a, 1, k, i.k),
+            mn_offset(self.b, 0, column) + k_offset(self.b, 0, k, i.k),
+        )
+        operands = [
+            gen.builder.add(start, ir.Constant(I64, offset >> 4)) if offset else start
+            for start, offset in zip(self.first, offsets, strict=True)
+        ]
+        signs = "" if i.left == "s8" else ", 1, 1"
+        majors = f", {int(self.a.dim == 0)}, {int(self.b.dim == 1)}" if i.any_major else ""
+        names = ", ".join(f"${j}" for j in range(count))
+        text = (
+            f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.sums}.{i.left}.{i.right}"
+            f" {{{names}}}, ${count}, ${count + 1}, {int(not fresh)}{signs}{majors};"
+        )
+        ties = [str(j) for j in range(count)]
+        constraints = ",".join([*_outputs(sums), "l", "l", *ties])
+        kind = ir.LiteralStructType([v.type for v in sums])
+        made = gen.together(text, constraints, kind, [*operands, *sums])
+        return [gen.builder.extract_value(made, j) for j in range(count)]
+
+    def _descriptors(self) -> tuple[Value, Value]:
+        """Descriptors of both operands at the first block of this warp group."""
+        gen, op, b = self.gen, self.op, self.gen.builder
+        group, rows = gen.threads.warp_group(), self.groups.rows
+        row = b.urem(group, ir.Constant(I32, rows)) if rows > 1 else ir.Constant(I32, 0)
+        column = b.udiv(group, ir.Constant(I32, rows))
+        result = []
+        for buffer, slot, k_dim, index, extent in (
+            (op.lhs, op.lhs_slot, 1, row, 64),
+            (op.rhs, op.rhs_slot, 0, column, self.columns),
+        ):
+            layout = gpu.shared_layout_of(buffer)
+            start = stage_address(gen, buffer, slot)
+            start = b.add(start, b.mul(index, ir.Constant(I32, mn_offset(layout, k_dim, extent))))
+            field = b.lshr(b.and_(start, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
+            bits = descriptor_bits(layout, k_dim)
+            signed = bits - (1 << 64) if bits >> 63 else bits
+            result.append(b.or_(b.zext(field, I64), ir.Constant(I64, signed)))
+        return result[0], result[1]
+
+
+def _fence(gen: KernelCodegen) -> None:
+    gen.together("wgmma.fence.sync.aligned;", "~{memory}", ir.VoidType(), [])
+
+
+def _commit(gen: KernelCodegen) -> None:
+    gen.together("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
+
+
+def _block_registers(layout: Layout, row: int, column: int, width: int) -> list[int]:
+    """Registers of one instruction's sums, in its order (PTX ISA, fragment D)."""
+    return [
+        layout.register_of[row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)]
+        for i in range(width // 2)
+    ]
+
+
+def _outputs(sums: list[Value]) -> list[str]:
+    """Constraints of sums that an instruction gives."""
+    return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in sums]
+
+
+def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
+    """Wait; the sums pass through the instruction, so that nothing reads them before."""
+    ties = [str(i) for i in range(len(sums))]
+    constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
+    text = f"wgmma.wait_group.sync.aligned {pending};"
+    kind = ir.LiteralStructType([v.type for v in sums])
+    made = gen.together(text, constraints, kind, sums)
+    return [gen.builder.extract_value(made, i) for i in range(len(sums))]
+
+
+def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
+    _bind(gen, op.result, _passed(gen, sums_of(gen, op.acc), op.pending.value.data))
