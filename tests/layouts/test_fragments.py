@@ -8,6 +8,7 @@ from tilewright.layouts.fragments import (
     arrange,
     arrange_groups,
     batched,
+    parse_group,
 )
 
 #: consecutive k in one 32-bit register
@@ -107,3 +108,14 @@ def test_batches_are_further_registers():
     for r in range(four.registers_per_thread):
         batch, inside = divmod(r, one.registers_per_thread)
         assert four.coordinates(r, 9, 0) == (batch, *one.coordinates(inside, 9, 0))
+
+
+@pytest.mark.parametrize("text", ["wgmma.k16.bf16", "wgmma.k8.tf32", "wgmma.k32.e4m3.e5m2"])
+def test_group_instructions_as_text(text):
+    assert str(parse_group(text)) == text
+    assert parse_group(text).any_major == ("k16" in text)
+
+
+def test_other_text_is_no_group_instruction():
+    with pytest.raises(ValueError, match="not an instruction"):
+        parse_group("m16n8k16.f16")

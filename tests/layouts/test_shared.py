@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import f16, f32, f64, i8
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, same_threads
 from tilewright.layouts import bank_conflicts
 from tilewright.layouts.banks import fewest_passes, passes
-from tilewright.layouts.blocked import blocked
+from tilewright.layouts.blocked import blocked, transposing
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
 from tilewright.layouts.shared import (
     SharedLayout,
@@ -235,3 +235,18 @@ def test_padding_takes_the_conflicts_out_of_exchanges():
     assert exchange_conflicts(sums, f32) <= exchange_conflicts(sums, f32, padded=False) / 3
     turned = blocked((64, 64), 4, 1, (0, 1))
     assert exchange_conflicts(turned, f32) < exchange_conflicts(turned, f32, padded=False) / 5
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+@pytest.mark.parametrize("shape", [(32, 128), (64, 64), (8, 32), (192, 32), (32, 256)])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_turning_4_byte_elements_meets_every_bank_once(shape, dim, warps):
+    """Every element has a holder; 8 lanes read neighbours, and what a warp writes is one pass."""
+    layout = transposing(shape, warps, dim)
+    assert layout.covers
+    buffer = SharedLayout(*shape, 4, dim, widest_span(shape[dim], 4))
+    for lane in range(8):
+        start, here = layout.coordinates(0, 0, 0), layout.coordinates(0, lane, 0)
+        assert here[1 - dim] - start[1 - dim] == lane and here[dim] == start[dim]
+    if shape[dim] >= 32:
+        assert bank_conflicts(layout, buffer.offset, 4) == 0

@@ -34,13 +34,37 @@ func.func @single(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16
   func.return
 }
 // -----
-// 8-bit floats of two kinds meet as fp16, which holds both exactly.
+// 8-bit floats of two kinds are multiplied as they are.
 // CHECK-LABEL: @mixed_fp8
 func.func @mixed_fp8(%a: tensor<16x32xf8E4M3FN>, %b: tensor<32x16xf8E5M2>, %c: tensor<16x16xf32>) {
+  // CHECK: tile.dot %a, %b, %c, "tf32" {gpu.mma = "m16n8k32.e4m3.e5m2"}
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<16x32xf8E4M3FN>, tensor<32x16xf8E5M2>, tensor<16x16xf32> to tensor<16x16xf32>
+  func.return
+}
+// -----
+// With fp16 sums they meet as fp16, which holds both exactly.
+// CHECK-LABEL: @half_sums
+func.func @half_sums(%a: tensor<16x32xf8E4M3FN>, %b: tensor<32x16xf8E5M2>, %c: tensor<16x16xf16>) {
   // CHECK: [[A:%.+]] = arith.extf %a : tensor<16x32xf8E4M3FN> to tensor<16x32xf16>
   // CHECK: [[B:%.+]] = arith.extf %b : tensor<32x16xf8E5M2> to tensor<32x16xf16>
   // CHECK: tile.dot [[A]], [[B]], %c, "tf32" {gpu.mma = "m16n8k16.f16"}
-  %d = tile.dot %a, %b, %c, "tf32" : tensor<16x32xf8E4M3FN>, tensor<32x16xf8E5M2>, tensor<16x16xf32> to tensor<16x16xf32>
+  %d = tile.dot %a, %b, %c, "tf32" : tensor<16x32xf8E4M3FN>, tensor<32x16xf8E5M2>, tensor<16x16xf16> to tensor<16x16xf16>
+  func.return
+}
+// -----
+// Every type of the tensor cores, by warp groups.
+// CHECK-LABEL: @types
+func.func @types(%a: tensor<64x64xf8E4M3FN>, %b: tensor<64x64xf8E5M2>, %c: tensor<64x64xf32>, %h: tensor<64x64xf16>, %f: tensor<64x64xf32>, %i: tensor<64x64xi8>, %s: tensor<64x64xi32>) {
+  // CHECK: {gpu.mma = "wgmma.k32.e4m3.e5m2"}
+  %1 = tile.dot %a, %b, %c, "tf32" : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E5M2>, tensor<64x64xf32> to tensor<64x64xf32>
+  // CHECK: {gpu.mma = "wgmma.k32.e4m3"}
+  %2 = tile.dot %a, %a, %h, "tf32" : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>, tensor<64x64xf16> to tensor<64x64xf16>
+  // CHECK: {gpu.mma = "wgmma.k16.f16"}
+  %3 = tile.dot %h, %h, %h, "tf32" : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf16> to tensor<64x64xf16>
+  // CHECK: {gpu.mma = "wgmma.k8.tf32"}
+  %4 = tile.dot %f, %f, %c, "tf32" : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+  // CHECK: {gpu.mma = "wgmma.k32.s8"}
+  %5 = tile.dot %i, %i, %s, "tf32" : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32> to tensor<64x64xi32>
   func.return
 }
 // -----

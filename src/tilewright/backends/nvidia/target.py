@@ -20,7 +20,7 @@ REGISTERS_PER_SM = 64 << 10
 _CHIPS = {
     "sm_80": (163 << 10, 108, "ptx80"),
     "sm_86": (99 << 10, 84, "ptx80"),
-    "sm_89": (99 << 10, 128, "ptx83"),
+    "sm_89": (99 << 10, 128, "ptx84"),
     "sm_90a": (227 << 10, 132, "ptx86"),
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # of CUdevice_attribute
