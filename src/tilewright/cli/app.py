@@ -156,12 +156,22 @@ def run(
 def bench(
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE.py[:NAME]]", help="perf_report functions, or a kernel."),
+        typer.Argument(
+            metavar="[FILE.py[:NAME]]",
+            help="perf_report functions, or a kernel; ablation: what each optimisation brings.",
+        ),
     ] = None,
     signature: SignatureOption = None,
     grid: Annotated[str | None, typer.Option(help="Of a kernel: 97 or 8,8,2.")] = None,
     milliseconds: Annotated[int, typer.Option("--rep", help="How long to measure.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Folder for plots and CSV.")] = None,
+    target: Annotated[str, typer.Option(help="Of an ablation: cpu, or cuda.")] = "cpu",
+    size: Annotated[
+        str | None, typer.Option(help="Of an ablation's product: 4096 or 512,512,256.")
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="Of an ablation's operands: float16, bfloat16, float32.")
+    ] = "",
 ) -> None:
     """Measure: the project's own tables in a checkout, a file's perf_reports, or one kernel.
 
@@ -169,6 +179,9 @@ def bench(
     """
     from tilewright.cli import bench as command
 
+    if place == "ablation":
+        command.ablation(target, size, dtype, save)
+        return
     command.bench(place, ",".join(signature or ()), grid, milliseconds, save)
 
 

@@ -48,6 +48,50 @@ def bench(
     _bench_kernel(place, signatures.split(signature), grid, milliseconds)
 
 
+def ablation(target: str, size: str | None, dtype: str, save: Path | None) -> None:
+    """What each optimisation of a product brings, into `benchmarks/results` of a checkout or `save`."""
+    from tilewright.testing.ablation import run_study, write_report
+
+    extents = None if size is None else _extents(size)
+    study = run_study(target, extents, dtype, tell=typer.echo)
+    here = Path("benchmarks", "results")
+    folder = save or (here if here.is_dir() else Path("ablation"))
+    name = "cpu" if study.target == "cpu" else re.sub(r"[^a-z0-9]+", "-", study.machine.lower())
+    for path in write_report(study, folder, name, _versions(study.target))[:3]:
+        typer.echo(path)
+
+
+def _extents(text: str) -> tuple[int, int, int]:
+    try:
+        m, n, k = [int(part) for part in text.split(",")] * (1 if "," in text else 3)
+    except ValueError:
+        raise LaunchError(f"'{text}' is no size", help="write 4096 or 512,512,256") from None
+    if min(m, n, k) < 1:
+        raise LaunchError(f"'{text}' has an extent below 1")
+    return m, n, k
+
+
+def _versions(target: str) -> list[str]:
+    """What a result depends on besides the code."""
+    import platform
+    from importlib import metadata
+
+    from tilewright.backends import registry
+
+    if target == "cpu":
+        machine = registry.get("cpu").target()
+        wide = f"{machine.cpu}, {machine.vector_bits}-bit vectors, {machine.cores} cores"
+        return [f"{platform.machine()}, {wide}; llvmlite {metadata.version('llvmlite')}"]
+    import torch
+
+    from tilewright.runtime.drivers.cuda import driver
+
+    found = driver()
+    major, minor = divmod(found.version // 10, 100)
+    device = found.device(found.current_device())
+    return [f"{device.name}, driver for CUDA {major}.{minor}, torch {torch.__version__}"]
+
+
 def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseconds: int) -> None:
     from tilewright.testing import do_bench
 

@@ -195,6 +195,32 @@ def plan_dot(
     return _replace(plan, fetch_a=(m, k * a_bytes), fetch_b=(k, n * b_bytes))
 
 
+def simpler_plan(plan: DotPlan, register_tile: bool, unroll: bool, wide: bool) -> DotPlan:
+    """A vector plan without register tile, unrolled inner loop or vectors beyond 128 bits."""
+    tile = plan.micro
+    lanes = tile.lanes if wide else min(tile.lanes, 128 // ELEMENT_BITS[plan.acc_type])
+    rows, vectors = (tile.rows, tile.vectors) if register_tile else (1, 1)
+    micro = MicroTile(rows, vectors, lanes, tile.unroll if unroll else 1)
+    return _on_panels(plan, micro)
+
+
+def _on_panels(plan: DotPlan, tile: MicroTile) -> DotPlan:
+    """`plan` with a register tile, and buffers laid out for it."""
+    m, n, k, width, group = plan.m, plan.n, plan.k, tile.columns, GROUP[plan.kind]
+    extra = 0
+    if group > 1:
+        # one panel with whole groups of rows interleaved, and for bytes one i32 a column
+        copy = width * -(-k // group) * group
+        copy += width * 4 if plan.kind == "int_quads" else 0
+        extra = _extra(-(-n // width) * width * k, copy, plan.b_type)
+    return _replace(
+        plan,
+        micro=tile,
+        b_layout=BufferLayout.panel(k, n, width, extra),
+        acc_layout=BufferLayout.panel(m, n, width),
+    )
+
+
 def _replace(plan: DotPlan, **changes: object) -> DotPlan:
     from dataclasses import replace
 
@@ -254,18 +280,9 @@ def _vector_plan(
         m, n, -(-k // GROUP[kind]), ELEMENT_BITS[acc], target.vector_bits,
         target.vector_registers, is_fused(kind, acc, target),
     )  # fmt: skip
-    width = tile.columns
-    extra = 0
-    if GROUP[kind] > 1:
-        # one panel with whole groups of rows interleaved, and for bytes one i32 a column
-        copy = width * -(-k // GROUP[kind]) * GROUP[kind]
-        copy += width * 4 if kind == "int_quads" else 0
-        extra = _extra(-(-n // width) * width * k, copy, element)
-    b_layout = BufferLayout.panel(k, n, width, extra)
-    return DotPlan(
-        kind, m, n, k, element, element, acc, tile,
-        BufferLayout.row(m, k), b_layout, BufferLayout.panel(m, n, width),
-    )  # fmt: skip
+    layout = BufferLayout.row(m, k)
+    plan = DotPlan(kind, m, n, k, element, element, acc, tile, layout, layout, layout)
+    return _on_panels(plan, tile)
 
 
 def is_fused(kind: str, acc: str, target: DotTarget) -> bool:

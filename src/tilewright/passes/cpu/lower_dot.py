@@ -14,6 +14,7 @@ the user's types exactly or in single precision; `input_precision` never lowers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -39,7 +40,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
-from tilewright.passes.cpu.dot_plan import plan_dot
+from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
 
 _TYPES: dict[str, Attribute] = {
     "f16": f16, "bf16": bf16, "f32": f32, "f64": f64, "i8": i8, "i16": i16, "i32": i32, "i64": i64,
@@ -51,18 +52,30 @@ class LowerDot(Pass):
     """Decide how each `tile.dot` runs: its micro-kernel, element types and buffer layouts."""
 
     name: ClassVar[str] = "lower-dot"
+    register_tile: bool = True
+    """Keep several rows and vectors of sums in registers; else one vector of one row."""
+    unroll: bool = True
+    """Several steps of the inner loop in a trip."""
+    wide: bool = True
+    """Vectors of the machine's full width; else of 128 bits."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
-                _lower(op, target)
+                _lower(op, target, self._simplified)
+
+    def _simplified(self, plan: DotPlan) -> DotPlan:
+        """`plan` without what the options leave out; matrix units work on their own tiles."""
+        if plan.uses_amx or (self.register_tile and self.unroll and self.wide):
+            return plan
+        return simpler_plan(plan, self.register_tile, self.unroll, self.wide)
 
 
-def _lower(op: tile.DotOp, target: Any) -> None:
+def _lower(op: tile.DotOp, target: Any, simplified: Callable[[DotPlan], DotPlan]) -> None:
     m, k = tile.shape_of(op.lhs)[-2:]
     n = tile.shape_of(op.rhs)[-1]
     names = [str(tile.element_of(v)) for v in (op.lhs, op.rhs, op.acc)]
-    plan = plan_dot(m, n, k, names[0], names[1], names[2], target)
+    plan = simplified(plan_dot(m, n, k, names[0], names[1], names[2], target))
     operands = [
         _converted(value, _TYPES[kind], op)
         for value, kind in (

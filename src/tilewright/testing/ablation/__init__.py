@@ -1,0 +1,23 @@
+"""What each optimisation of a matrix product brings: `tilewright bench ablation`.
+
+The start is listing 1 of Katel, Khandelwal, Bondhugula (arXiv 2108.13191): three loops that load C, add
+one product and store C again at every step of k. Optimisations are switched on one after the other, in
+the paper's order and then beyond the paper; a second table takes each out of the full set. Every
+variant's result is compared with float64, and every step has to change the IR.
+"""
+
+from tilewright.testing.ablation.report import write_report
+from tilewright.testing.ablation.run import Row, Study, run_study
+from tilewright.testing.ablation.switches import SWITCHES, Build, Switch, build_for, switches_of
+
+__all__ = [
+    "SWITCHES",
+    "Build",
+    "Row",
+    "Study",
+    "Switch",
+    "build_for",
+    "run_study",
+    "switches_of",
+    "write_report",
+]

@@ -1,0 +1,257 @@
+"""Compile, check and time the variants of an ablation."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.backends import registry
+from tilewright.backends.base import Options, TargetInfo
+from tilewright.runtime.timing import do_bench
+from tilewright.testing.ablation.kernels import product
+from tilewright.testing.ablation.switches import PAPERS_END, Build, build_for, switches_of
+
+#: largest error allowed, against the sum of the products' magnitudes (fp32 sums of exact products)
+TOLERANCE = 1e-5
+
+
+@dataclass
+class Row:
+    """One variant. `ir` is its last level; `changed` whether that differs from the row it is held against."""
+
+    title: str
+    section: str
+    on: tuple[str, ...]
+    build: Build
+    ir: str = ""
+    changed: bool = True
+    milliseconds: float = 0.0
+    error: float = 0.0
+    """Largest difference from float64, against the sum of magnitudes."""
+    compile_seconds: float = 0.0
+    registers: int = 0
+    spills: int = 0
+    shared_bytes: int = 0
+
+    def rate(self, flops: float) -> float:
+        """TFLOP/s."""
+        return flops / self.milliseconds * 1e-9 if self.milliseconds else 0.0
+
+
+@dataclass
+class Study:
+    """An ablation: `added` one after the other, `removed` each from the full set."""
+
+    target: str
+    machine: str
+    size: tuple[int, int, int]
+    dtype: str
+    added: list[Row] = field(default_factory=list)
+    removed: list[Row] = field(default_factory=list)
+    extra: list[Row] = field(default_factory=list)
+    """Rows beside the tables: the paper's own end point."""
+    peer: str = ""
+    peer_milliseconds: float = 0.0
+
+    @property
+    def flops(self) -> float:
+        m, n, k = self.size
+        return 2.0 * m * n * k
+
+    @property
+    def rows(self) -> list[Row]:
+        return [*self.added, *self.removed, *self.extra]
+
+
+class _Bench:
+    """One product: its arrays, once `fill` has made them, and the launch of a variant on them."""
+
+    def __init__(self, target: TargetInfo, size: tuple[int, int, int], dtype: str) -> None:
+        self.target, self.size, self.dtype = target, size, dtype
+        self.gpu = target.name != "cpu"
+        self.a: Any = None
+        self.b: Any = None
+        self.c: Any = None
+        self.want: Any = None
+        self.scale = 1.0
+
+    def fill(self) -> None:
+        """Random operands, and the product and its sums of magnitudes in float64."""
+        m, n, k = self.size
+        if self.gpu:
+            import torch
+
+            kind = getattr(torch, self.dtype)
+            torch.manual_seed(0)
+            self.a = torch.randn(m, k, device="cuda").to(kind)
+            self.b = torch.randn(k, n, device="cuda").to(kind)
+            self.c = torch.zeros(m, n, device="cuda")
+            wide: tuple[Any, Any] = self.a.double(), self.b.double()
+        else:
+            import numpy as np
+
+            random = np.random.default_rng(0)
+            self.a = random.standard_normal((m, k), dtype=np.float32).astype(self.dtype)
+            self.b = random.standard_normal((k, n), dtype=np.float32).astype(self.dtype)
+            self.c = np.zeros((m, n), np.float32)
+            wide = self.a.astype(np.float64), self.b.astype(np.float64)
+        self.want = wide[0] @ wide[1]
+        self.scale = float((abs(wide[0]) @ abs(wide[1])).max())
+
+    def compiled(self, build: Build) -> Any:
+        short = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}[self.dtype]
+        types: dict[str, Any] = {
+            "a_ptr": f"*{short}:16", "b_ptr": f"*{short}:16", "c_ptr": "*fp32:16",
+            **{
+                name: "i32:16" if extent % 16 == 0 else "i32"
+                for name, extent in zip("MNK", self.size, strict=True)
+            },
+        }  # fmt: skip
+        options = Options(num_warps=build.warps, num_stages=build.stages, disable=build.off)
+        kernel = product.compile(types, build.constants(), self.target, options)
+        kernel.check_fits()
+        return kernel
+
+    def launch(self, kernel: Any, build: Build) -> Callable[[], Any]:
+        m, n, k = self.size
+        grid = (-(-m // build.blocks[0]) * -(-n // build.blocks[1]),)
+        return lambda: kernel.run(grid, self.a, self.b, self.c, m, n, k)
+
+    def error(self, call: Callable[[], Any]) -> float:
+        """Of one launch from C = 0."""
+        self.c[...] = 0
+        call()
+        found = self.c.double() if self.gpu else self.c.astype("float64")
+        return float(abs(found - self.want).max()) / self.scale
+
+    @property
+    def peer(self) -> tuple[str, Callable[[], Any]]:
+        if self.gpu:
+            import torch
+
+            out = torch.empty(self.size[:2], device="cuda", dtype=self.a.dtype)
+            return "cuBLAS (torch.mm)", lambda: torch.mm(self.a, self.b, out=out)
+        import numpy as np
+
+        return "NumPy", lambda: np.matmul(self.a, self.b, out=self.c)
+
+
+def run_study(
+    target: str = "cpu",
+    size: tuple[int, int, int] | None = None,
+    dtype: str = "",
+    *,
+    rounds: int = 3,
+    milliseconds: float = 20.0,
+    only_compile: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Study:
+    """Build, check and time every variant.
+
+    Args:
+        target: "cpu", "cuda" (the GPU at hand) or, with `only_compile`, any target.
+        size: M, N, K; default 4096³ on a GPU and 1024³ on a CPU.
+        dtype: of the operands, "float16" or "bfloat16" on a GPU (default the first), "float32" on a CPU.
+        rounds, milliseconds: every variant is timed in so many rounds, interleaved, so long in each.
+        tell: called with a line for each variant.
+
+    Raises AssertionError where a result is wrong or a step leaves the IR as it was, and what the
+    compiler raises.
+    """
+    machine = registry.machine(target)
+    gpu = machine.name != "cpu"
+    extents = size or ((4096, 4096, 4096) if gpu else (1024, 1024, 1024))
+    bench = _Bench(machine, extents, dtype or ("float16" if gpu else "float32"))
+    study = Study(machine.name, _machine_name(machine, only_compile), extents, bench.dtype)
+    _plan(study, machine)
+    kernels = _compile(study, bench, tell)
+    if not only_compile:
+        _run(study, bench, kernels, rounds, milliseconds, tell)
+    return study
+
+
+def _machine_name(machine: TargetInfo, only_compile: bool) -> str:
+    if machine.name == "cpu":
+        return f"{machine.cpu}, {machine.cores} cores, {machine.vector_bits}-bit vectors"
+    if only_compile:
+        return machine.name
+    from tilewright.runtime.drivers.cuda import driver
+
+    return driver().device(driver().current_device()).name
+
+
+def _plan(study: Study, machine: TargetInfo) -> None:
+    """The rows of all tables, nothing compiled yet."""
+    switches = switches_of(machine)
+    on: list[str] = []
+
+    def row(title: str, section: str, chosen: Collection[str]) -> Row:
+        return Row(title, section, tuple(chosen), build_for(chosen, machine))
+
+    study.added.append(row("listing 1: C loaded and stored at every step", "listing 1", ()))
+    for switch in switches:
+        on.append(switch.key)
+        study.added.append(row(f"+ {switch.title}", switch.section, on))
+    for switch in switches:
+        rest = [key for key in on if key != switch.key]
+        study.removed.append(row(f"- {switch.title}", switch.section, rest))
+    if machine.name != "cpu":
+        chosen = [key for key in on if key in PAPERS_END]
+        title = "the paper's end point: 16x16x16 fragments, buffers within 48 KB"
+        study.extra.append(row(title, "4", chosen))
+
+
+def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[int, Any]:
+    """Every variant compiled once; raises where a step changes nothing in the IR."""
+    level = "cpu" if study.target == "cpu" else "gpu"
+    made: dict[Build, tuple[Any, Row]] = {}
+    kernels: dict[int, Any] = {}
+    for row in study.rows:
+        start = time.perf_counter()
+        if row.build not in made:
+            made[row.build] = bench.compiled(row.build), row
+        kernel, first = made[row.build]
+        row.compile_seconds = first.compile_seconds or time.perf_counter() - start
+        row.ir = kernel.asm[level]
+        row.registers, row.spills = kernel.n_regs, kernel.n_spills
+        row.shared_bytes = kernel.plan.shared_bytes
+        kernels[id(row)] = kernel
+        tell(f"{row.title}: compiled in {row.compile_seconds:.2f} s")
+    for before, row in zip(study.added, study.added[1:], strict=False):
+        row.changed = row.ir != before.ir
+    for row in study.removed:
+        row.changed = row.ir != study.added[-1].ir
+    same = [row.title for row in study.rows if not row.changed]
+    if same:
+        raise AssertionError(f"{', '.join(same)}: the IR is as before")
+    return kernels
+
+
+def _run(
+    study: Study,
+    bench: _Bench,
+    kernels: dict[int, Any],
+    rounds: int,
+    milliseconds: float,
+    tell: Callable[[str], None],
+) -> None:
+    bench.fill()
+    calls = [bench.launch(kernels[id(row)], row.build) for row in study.rows]
+    for row, call in zip(study.rows, calls, strict=True):
+        row.error = bench.error(call)
+        if not row.error <= TOLERANCE:
+            raise AssertionError(f"{row.title}: wrong by {row.error:.2g} of the sum of magnitudes")
+    study.peer, peer = bench.peer
+    times: list[list[float]] = [[] for _ in (*calls, peer)]
+    for turn in range(rounds):
+        order = list(enumerate((*calls, peer)))
+        for index, call in order if turn % 2 == 0 else order[::-1]:
+            found: Any = do_bench(call, warmup=5, rep=milliseconds, return_mode="median")
+            times[index].append(found)
+    for row, found in zip(study.rows, times, strict=False):
+        row.milliseconds = statistics.median(found)
+        tell(f"{row.title}: {row.milliseconds:.4f} ms, {row.rate(study.flops):.2f} TFLOP/s")
+    study.peer_milliseconds = statistics.median(times[-1])

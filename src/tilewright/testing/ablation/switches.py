@@ -1,0 +1,119 @@
+"""The optimisations that an ablation switches, and the build that a set of them stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from tilewright.backends import registry
+from tilewright.backends.base import TargetInfo
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One optimisation. `off`: passes (or passes with options) that its absence leaves out.
+
+    `needs`: passes without which this version of the compiler does not have it.
+    """
+
+    key: str
+    title: str
+    section: str
+    """Of arXiv 2108.13191; "" beyond the paper."""
+    off: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+GPU_SWITCHES = (
+    Switch("tiles", "two-level tiling", "3.2"),
+    Switch("tensor cores", "tensor cores, mma.sync", "3.4", ("select-mma",)),
+    Switch("buffers", "shared-memory buffers", "3.3", ("promote-shared",)),
+    Switch("swizzle", "swizzled buffers", "3.3", ("swizzle-shared",), ("swizzle-shared",)),
+    Switch(
+        "hoisting", "sums kept in registers", "3.4", ("promote-accumulator",), ("promote-accumulator",)
+    ),
+    Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
+    Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
+    Switch("copies", "vectorised copies", "3.7", ("vectorize-copies",), ("vectorize-copies",)),
+    Switch("order", "programs in groups of rows", "3.8"),
+    Switch("warp groups", "wgmma", "", ("select-mma{wgmma=false}",)),
+    Switch("boxes", "tensor memory accelerator", "", ("pipeline-loads{boxes=false}",)),
+    Switch("stages", "four stages", ""),
+    Switch("large tiles", "tiles of 128 x 256", ""),
+    Switch("roles", "warp roles", "", ("specialize-warps",), ("specialize-warps",)),
+    Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),
+)  # fmt: skip
+CPU_SWITCHES = (
+    Switch("tiles", "two-level tiling", "3.2"),
+    Switch("registers", "register tile", "3.2", ("lower-dot{register-tile=false}",)),
+    Switch("unrolling", "inner loop unrolled", "3.4", ("lower-dot{unroll=false}",)),
+    Switch("vectors", "vectors of full width", "3.4", ("lower-dot{wide=false}",)),
+    Switch(
+        "hoisting", "sums kept out of memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
+    ),
+    Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
+    Switch("bounds", "full tiles without masks", "3.7", ("vectorize{split-bounds=false}",)),
+    Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
+    Switch("order", "programs in groups of rows", "3.8"),
+)  # fmt: skip
+SWITCHES = {"cpu": CPU_SWITCHES, "nvidia": GPU_SWITCHES}
+
+
+@dataclass(frozen=True)
+class Build:
+    """How one variant is compiled. `limit`: bytes of shared memory that it may use."""
+
+    blocks: tuple[int, int, int]
+    warps: int = 1
+    stages: int = 1
+    group: int = 1
+    off: tuple[str, ...] = ()
+
+    def constants(self) -> dict[str, int]:
+        m, n, k = self.blocks
+        return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP": self.group}
+
+
+def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
+    """The optimisations there are on a target, in order."""
+    names = _passes(target)
+    family = "cpu" if target.name == "cpu" else "nvidia"
+    return tuple(
+        s
+        for s in SWITCHES[family]
+        if names.issuperset(s.needs)
+        and not (s.key in ("warp groups", "boxes") and target.name != "sm_90a")
+    )
+
+
+def _passes(target: TargetInfo) -> set[str]:
+    return {p.name for p in registry.get(target.name).passes()}
+
+
+def build_for(on: Collection[str], target: TargetInfo) -> Build:
+    """The build with just the optimisations in `on`."""
+    off = [name for s in switches_of(target) if s.key not in on for name in s.off]
+    plain = {name for name in off if "{" not in name}
+    # a pass that is left out takes no options
+    off = [name for name in off if name in plain or name.partition("{")[0] not in plain]
+    base = Build((16, 16, 16), off=tuple(off))
+    build = _cpu(on, base) if target.name == "cpu" else _gpu(on, base)
+    return replace(build, group=8 if "order" in on else 1)
+
+
+def _cpu(on: Collection[str], base: Build) -> Build:
+    return replace(base, blocks=(256, 256, 128)) if "tiles" in on else base
+
+
+def _gpu(on: Collection[str], base: Build) -> Build:
+    stages = 1 if "latency" not in on else 4 if "stages" in on else 2
+    if "tiles" not in on:
+        return replace(base, stages=stages)
+    blocks = (128, 256 if "large tiles" in on else 128, 64 if "warp groups" in on else 32)
+    return replace(base, blocks=blocks, warps=8, stages=stages)
+
+
+#: the paper's own end: fragments of 16 x 16 x 16 through mma.sync, buffers in 48 KB of shared memory
+PAPERS_END = (
+    "tiles", "tensor cores", "buffers", "swizzle", "hoisting", "barriers", "latency", "copies", "order",
+)  # fmt: skip

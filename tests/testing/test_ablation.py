@@ -1,0 +1,78 @@
+"""The ablation: what its switches build, that every step counts, its files; small, on the CPU."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tilewright.backends import registry
+from tilewright.cli.main import main
+from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
+from tilewright.testing.ablation import build_for, run_study, switches_of, write_report
+from tilewright.testing.ablation.kernels import product
+
+CPU = registry.machine("cpu")
+
+
+@pytest.fixture(scope="module")
+def study():
+    return run_study("cpu", (96, 80, 64), rounds=1, milliseconds=1)
+
+
+def test_every_variant_is_right_and_every_step_changes_the_ir(study):
+    keys = [s.key for s in switches_of(CPU)]
+    assert [row.on for row in study.added] == [tuple(keys[:i]) for i in range(len(keys) + 1)]
+    assert len(study.removed) == len(keys)
+    for row in study.rows:
+        assert row.changed and row.ir and row.error < 1e-5 and row.milliseconds > 0
+
+
+def test_files(study, tmp_path):
+    page, data, picture, *texts = write_report(study, tmp_path, "cpu", ["a note"])
+    text = page.read_text()
+    assert "a note" in text and "| + register tile | 3.2 |" in text
+    assert text.count("\n| ") == 2 + len(study.added) + len(study.removed) + 1
+    assert json.loads(data.read_text())["added"][0]["section"] == "listing 1"
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert len(texts) == len(study.added) and "func.func" in texts[0].read_text()
+
+
+def test_the_command(tmp_path, capsys):
+    assert main(["bench", "ablation", "--size", "48,32,40", "--save", str(tmp_path)]) == 0
+    assert (tmp_path / "ablation_cpu.md").is_file()
+    assert main(["bench", "ablation", "--size", "0"]) == 1
+    assert main(["bench", "ablation", "--size", "many"]) == 1
+    assert "'many' is no size" in capsys.readouterr().err
+
+
+def test_builds():
+    assert build_for((), CPU).blocks == (16, 16, 16)
+    full = build_for([s.key for s in switches_of(CPU)], CPU)
+    assert full.off == () and full.group > 1
+    hopper = registry.machine("sm_90a")
+    none = build_for((), hopper)
+    assert "select-mma" in none.off and "select-mma{wgmma=false}" not in none.off
+    assert "select-mma{wgmma=false}" in build_for(("tensor cores",), hopper).off
+    assert not {"warp groups", "boxes"} & {s.key for s in switches_of(registry.machine("sm_80"))}
+
+
+@pytest.mark.parametrize(
+    "types", [("f32", "f32", "f32"), ("i8", "i8", "i32"), ("f64", "f64", "f64")]
+)
+@pytest.mark.parametrize("options", [(False, True, True), (True, False, True), (True, True, False)])
+def test_simpler_plans(types, options):
+    plan = plan_dot(50, 70, 33, *types, CPU)
+    simple = simpler_plan(plan, *options)
+    register_tile, unroll, wide = options
+    assert simple != plan or not (wide and unroll)
+    assert DotPlan.parse(str(simple)) == simple
+    assert (simple.micro.rows == simple.micro.vectors == 1) or register_tile
+    assert simple.micro.unroll == 1 or unroll
+    assert simple.b_layout.width == simple.micro.columns
+
+
+def test_the_kernel_accumulates():
+    a, b = np.eye(20, dtype=np.float32), np.arange(400, dtype=np.float32).reshape(20, 20)
+    c = np.ones((20, 20), np.float32)
+    product[(4,)](a, b, c, 20, 20, 20, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, GROUP=1)
+    np.testing.assert_array_equal(c, b + 1)
