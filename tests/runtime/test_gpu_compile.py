@@ -47,10 +47,39 @@ def test_every_target(target):
     assert "tile.load" in kernel.asm["ttir"] and kernel.asm["gpu"] and kernel.asm["llir"]
     if tools.find("ptxas"):
         assert kernel.asm["cubin"][:4] == b"\x7fELF" and 0 < kernel.n_regs < 64
+        assert kernel.metadata.n_regs == kernel.n_regs and kernel.metadata.n_spills == 0
         assert kernel.n_spills == 0 and kernel.metadata.shared == kernel.plan.shared_bytes
         if assemble.can_disassemble():
             assert "STG" in kernel.asm["sass"]
             assert {"ptx", "cubin", "sass", "llvm"} <= set(kernel.asm)
+
+
+@tw.jit
+def square(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    a, b = tl.load(a_ptr + at), tl.load(b_ptr + at)
+    tl.store(c_ptr + at, tl.dot(a, b))
+
+
+def refused(kind, n, **options):
+    types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), f"*{kind}:16")
+    with pytest.raises(OutOfResources) as caught:
+        square.compile(types, {"N": n}, target="sm_90a", options=options)
+    return str(caught.value)
+
+
+def test_what_does_not_fit_is_told_with_the_kernels_line():
+    """Exchanges, buffers of products, and registers, which only the assembler counts."""
+    for kind in ("fp32", "fp16"):
+        text = refused(kind, 256)
+        assert "shared memory of sm_90a: required" in text and "the target has 232448" in text
+        assert f"{__file__}:{square.first_line + 2}:" in text or (
+            f"{__file__}:{square.first_line + 3}:" in text
+        )
+        assert "compiled for square(a_ptr: *" in text
+    if tools.find("ptxas"):
+        text = refused("fp16", 128, maxnreg=64)
+        assert "registers: required" in text and f"{__file__}:{square.first_line}:" in text
 
 
 @tw.jit

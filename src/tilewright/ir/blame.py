@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.errors import InternalError, PassError, TilewrightError
-from tilewright.ir.location import location_of
+from tilewright.errors import InternalError, PassError, SourceLocation, TilewrightError
+from tilewright.ir.location import location_of, source_location
 
 
 @contextmanager
@@ -33,12 +33,24 @@ def internal_errors(doing: str, *, pass_errors: bool = True) -> Generator[None]:
         op = operation_at_fault(error)
         if op is not None and not isinstance(op, ModuleOp):
             doing = f"{doing}, at {op.name}"
-        location = getattr(error, "location", None) or (op and location_of(op))
+        location = getattr(error, "location", None) or location_at_fault(error)
         raise InternalError(doing, error, location) from error
 
 
 def operation_at_fault(error: BaseException) -> Operation | None:
     """The operation that the innermost function with one was working on when it raised `error`."""
+    return next(_operations(error), None)
+
+
+def location_at_fault(error: BaseException) -> SourceLocation | None:
+    """The line of the innermost operation that has one of its own, else of what it is in."""
+    found = [op for op in _operations(error) if op.name != "func.func"]
+    own = next((at for op in found if (at := source_location(op.location)) is not None), None)
+    return own or (location_of(found[0]) if found else None)
+
+
+def _operations(error: BaseException) -> Iterator[Operation]:
+    """What the functions on a traceback were working on, innermost first."""
     frames: list[FrameType] = []
     trace = error.__traceback__
     while trace is not None:
@@ -51,5 +63,4 @@ def operation_at_fault(error: BaseException) -> Operation | None:
             if isinstance(value, SSAValue):
                 value = value.owner
             if isinstance(value, Operation) and not isinstance(value, ModuleOp):
-                return value
-    return None
+                yield value

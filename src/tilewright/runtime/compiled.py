@@ -128,7 +128,7 @@ class CompiledKernel:
         asm: text by stage ("tile", "cpu", "llvm", "asm"; on a GPU "tile", "gpu", "llvm", "ptx",
             "sass"); "object" and "cubin" give bytes. What costs time is made when it is asked for.
         plan: what the host must know to launch it.
-        metadata: `num_warps`, `num_stages`, `shared`, `target`, `name` … as attributes.
+        metadata: `num_warps`, `num_stages`, `shared`, `target`, `name`, `n_regs` … as attributes.
         n_regs, n_spills: registers of a thread, and how many are spilled; 0 on a CPU, and on a GPU
             before an assembler or the driver has seen the code.
         from_cache: whether it was read from disk instead of compiled.
@@ -176,6 +176,7 @@ class CompiledKernel:
             shared=self.plan.shared_bytes,
             num_warps=o.num_warps, num_stages=o.num_stages, num_ctas=o.num_ctas,
             maxnreg=o.maxnreg, enable_fp_fusion=o.enable_fp_fusion,
+            n_regs=self.n_regs, n_spills=self.n_spills,
         )  # fmt: skip
 
     @property

@@ -75,17 +75,19 @@ def _compile(
     backend: Any,
 ) -> Artifact:
     module = build_ir(kernel, signature, options)
-    from tilewright.ir.blame import internal_errors
+    from tilewright.ir.blame import internal_errors, location_at_fault
 
     try:
         with internal_errors("to compile the kernel", pass_errors=False):
             return backend.compile(module, options, machine)
-    except InternalError as error:
+    except TilewrightError as error:
         if error.location is None:
-            error.location = SourceLocation(
+            error.location = location_at_fault(error) or SourceLocation(
                 kernel.file, kernel.first_line, kernel.column_offset, function=kernel.fn.__name__
             )
         error.context = _types(kernel, signature)
+        if not isinstance(error, InternalError):
+            raise
         off = (*options.disable, *config.current().disabled_passes)
         if off:
             error.help = f"these passes were switched off: {', '.join(off)}. If they must run, " + (

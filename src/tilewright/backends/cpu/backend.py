@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright import config
-from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import (
     Argument,
     Artifact,
@@ -23,61 +20,25 @@ from tilewright.backends.cpu.codegen import emit_module
 from tilewright.backends.cpu.cost import program_cost
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
+from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
 from tilewright.ir.blame import internal_errors
-from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
-from tilewright.passes.manager import run_pipeline
 
 
-class CpuBackend:
-    """The CPU back end (`backends.base.Backend`)."""
+class CpuBackend(LoweringBackend):
+    """The CPU back end; its last level of IR is that of vectors."""
 
-    name = "cpu"
+    name = level = "cpu"
 
     def target(self) -> TargetInfo:
         return current_target()
 
     def passes(self) -> tuple[Pass, ...]:
-        """The pipeline, as a list."""
         return cpu_passes()
 
-    def compile(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> Artifact:
-        """Lower a tile IR module (consumed) to an object file for `target`."""
-        arguments = launch_arguments(module)
-        cost = program_cost(module)
-        self.lower(module, options, target, observer)
-        return self.assemble(module, options, target, arguments, cost)
-
-    def lower(
-        self,
-        module: ModuleOp,
-        options: Options,
-        target: TargetInfo,
-        observer: Callable[..., Any] | None = None,
-    ) -> None:
-        """Run the pipeline on a tile IR module, in place."""
-        settings = config.current()
-        run_pipeline(
-            module,
-            self.passes(),
-            target,
-            disabled=(*options.disable, *settings.disabled_passes),
-            verify="each" if settings.verify_each_pass else "off",
-            observer=observer,
-        )
-
-    def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
-        """The IR as the front end made it ("tile") and at the vector level ("cpu")."""
-        tile_text = print_ir(module)
-        self.lower(module, options, target)
-        return {"tile": tile_text, "cpu": print_ir(module)}
+    def cost(self, module: ModuleOp) -> float:
+        return program_cost(module)
 
     def assemble(
         self,

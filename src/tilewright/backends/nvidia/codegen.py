@@ -35,7 +35,7 @@ from tilewright.backends.nvidia.shared_plan import SharedPlan
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
-from tilewright.errors import PassError
+from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
@@ -210,8 +210,8 @@ class KernelCodegen:
 
         It lies beyond the buffers that are still in use. Small exchanges take turns in two places:
         who gets to the second next one has passed the barrier inside the next, so that all have
-        read the first, and no barrier is needed in front. Raises PassError when the target has not
-        that much.
+        read the first, and no barrier is needed in front. Raises OutOfResources when the target has
+        not that much.
         """
         start = self.shared.free_from(self.current)
         block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
@@ -253,10 +253,7 @@ class KernelCodegen:
     def _use(self, bytes_: int) -> None:
         limit = self.target.shared_bytes or 48 << 10
         if bytes_ > limit:
-            raise PassError(
-                f"this program needs {bytes_} bytes of shared memory; {self.target.name} has {limit}",
-                help="smaller blocks or a smaller num_stages need less",
-            )
+            raise OutOfResources(bytes_, limit, f"shared memory of {self.target.name}")
         self.scratch_bytes = max(self.scratch_bytes, bytes_)
 
     def _space(self) -> Value:
