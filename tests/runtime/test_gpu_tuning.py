@@ -7,6 +7,7 @@ from tests.runtime.test_gpu_launch import Tensor, add, fake
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.backends.nvidia import tools
 from tilewright.errors import AutotuneError, KernelFault, OutOfResources
 from tilewright.runtime.gpu_timing import GpuMeasurement, gpu_timer
 from tilewright.testing import do_bench
@@ -93,6 +94,31 @@ def test_results_are_kept_by_device_and_driver(fake, private_cache):
     assert "sm_90a" in target and "Fake H200 132 driver 13000" in target
 
 
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="no ptxas")
+def test_configurations_are_assembled_at_the_same_time(fake, tmp_path, monkeypatch):
+    """Each assembler waits until another one has started."""
+    started = tmp_path / "started"
+    started.mkdir()
+    waiting = tmp_path / "ptxas"
+    waiting.write_text(
+        f"""#!/bin/sh
+        touch {started}/$$
+        for i in $(seq 300); do
+            [ $(ls {started} | wc -l) -ge 2 ] && exec {tools.find("ptxas")} "$@"
+            sleep 0.1
+        done
+        echo "fatal: alone" >&2
+        exit 1
+        """
+    )
+    waiting.chmod(0o755)
+    monkeypatch.setenv("TILEWRIGHT_PTXAS", str(waiting))
+    monkeypatch.setattr("tilewright.runtime.tuning.cores", lambda: 2)
+    kernel = tuned([tw.Config({"BLOCK": b}) for b in (128, 256)])
+    kernel[lambda meta: (4,)](*arrays(), 1000)
+    assert len(list(started.iterdir())) == 2 and not kernel.failures
+
+
 def test_configurations_that_do_not_fit_are_left_out(fake, monkeypatch):
     from tilewright.runtime.compiled import CompiledKernel
 
@@ -124,6 +150,22 @@ def test_what_fits(fake):
         compiled.artifact = dataclasses.replace(compiled.artifact, plan=altered)
         with pytest.raises(OutOfResources, match=name):
             compiled.check_fits()
+
+
+def test_what_does_not_fit_never_runs(fake):
+    """The compiler's own figures decide, before anything is launched."""
+
+    @tw.autotune([tw.Config({"N": n}) for n in (256, 16, 32)], key=[])
+    @tw.jit
+    def turn(x_ptr, out_ptr, N: tl.constexpr):
+        at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+        tl.store(out_ptr + at, tl.trans(tl.load(x_ptr + at)))
+
+    fake.slots = 2
+    turn[(1,)](*arrays()[:2])
+    assert [c.kwargs["N"] for c in turn.failures] == [256]
+    assert "shared memory of sm_90a: required 266240" in str(turn.failures)
+    assert max(launch.shared for launch in fake.launches) < 232_448
 
 
 def test_the_same_kernel_is_tuned_for_each_target(fake):
