@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.ir import Attribute
 
 from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.backends.lowering import LoweringBackend
@@ -59,14 +59,12 @@ class NvidiaBackend(LoweringBackend):
             texts["log"] = "\n".join(assembled.warnings)
         return Artifact(plan.name, assembled.object_code(ptx), plan, texts)
 
-    def prepare(self, module: ModuleOp, options: Options, target: TargetInfo) -> None:
-        for function in module.body.block.ops:
-            if isinstance(function, func.FuncOp):
-                blocks = blocks_of_a_program(options.num_ctas, target)
-                function.attributes[WARPS] = IntegerAttr(options.num_warps * blocks, i32)
-                if blocks > 1:
-                    function.attributes[BLOCKS] = IntegerAttr(blocks, i32)
-                function.attributes[STAGES] = IntegerAttr(options.num_stages, i32)
+    def facts(self, options: Options, target: TargetInfo) -> dict[str, Attribute]:
+        blocks = blocks_of_a_program(options.num_ctas, target)
+        numbers = {WARPS: options.num_warps * blocks, STAGES: options.num_stages}
+        if blocks > 1:
+            numbers[BLOCKS] = blocks
+        return {name: IntegerAttr(number, i32) for name, number in numbers.items()}
 
 
 backend = NvidiaBackend()

@@ -21,7 +21,7 @@ the fault record's address are parameters more, in this order.
 
 from __future__ import annotations
 
-from tilewright.runtime.drivers.native_ir import READ_GRID
+from tilewright.runtime.drivers.native_ir import FETCH, READ_GRID
 from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 
 #: how a slot's value is fetched from a Python object
@@ -37,11 +37,7 @@ LAUNCHER = r"""
 @tw_cuda_state = global [STATE_WORDS x i64] zeroinitializer, align 64
 @_Py_NoneStruct = external global i8
 declare ptr @PyLong_AsVoidPtr(ptr)
-declare i64 @PyLong_AsLongLong(ptr)
-declare i64 @PyLong_AsUnsignedLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
-declare double @PyFloat_AsDouble(ptr)
-declare i32 @PyObject_IsTrue(ptr)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyErr_Occurred()
@@ -52,6 +48,7 @@ declare void @Py_IncRef(ptr)
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
 READ_GRID
+FETCH
 ENCODE_MAPS
 
 define internal ptr @code(i64 %value) nounwind {
@@ -227,41 +224,15 @@ fetch:
   %slot = getelementptr i64, ptr %slots, i64 %s
   %param = getelementptr ptr, ptr %params, i64 %s
   store ptr %slot, ptr %param
-  switch i8 %kind, label %bad.call [ i8 1, label %unsigned
-    i8 4, label %signed
-    i8 5, label %unsigned
-    i8 6, label %single
-    i8 7, label %double
-    i8 8, label %bool
-    i8 9, label %head
+  switch i8 %kind, label %number [ i8 9, label %head
     i8 10, label %blob ]
-unsigned:
-  %v.u = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
-  br label %stored
-signed:
-  %v.s = call i64 @PyLong_AsLongLong(ptr %object)
-  br label %stored
-single:
-  %d1 = call double @PyFloat_AsDouble(ptr %object)
-  %f1 = fptrunc double %d1 to float
-  %b1 = bitcast float %f1 to i32
-  %v.f = zext i32 %b1 to i64
-  br label %stored
-double:
-  %d2 = call double @PyFloat_AsDouble(ptr %object)
-  %v.d = bitcast double %d2 to i64
-  br label %stored
-bool:
-  %truth = call i32 @PyObject_IsTrue(ptr %object)
-  %v.b = zext i32 %truth to i64
-  br label %stored
+number:
+  %value = call i64 @fetch(i8 %kind, ptr %object)
+  store i64 %value, ptr %slot
+  br label %next
 blob:
   %at = call ptr @PyLong_AsVoidPtr(ptr %object)
   store ptr %at, ptr %param
-  br label %next
-stored:
-  %value = phi i64 [ %v.u, %unsigned ], [ %v.s, %signed ], [ %v.f, %single ], [ %v.d, %double ], [ %v.b, %bool ]
-  store i64 %value, ptr %slot
   br label %next
 next:
   %s.next = add i64 %s, 1
@@ -322,6 +293,7 @@ def launcher_ir() -> str:
     """The module's text."""
     return (
         LAUNCHER.replace("READ_GRID", READ_GRID)
+        .replace("FETCH", FETCH)
         .replace("ENCODE_MAPS", ENCODE)
         .replace("MAP_ERROR", str(MAP_ERROR))
         .replace("STATE_WORDS", str(STATE_WORDS))

@@ -80,16 +80,48 @@ bad:
 }
 """
 
+#: `i64 @fetch(i8 kind, object)`: the slot of a number; PyErr_Occurred() says whether it was one
+FETCH = r"""
+declare i64 @PyLong_AsLongLong(ptr)
+declare i64 @PyLong_AsUnsignedLongLong(ptr)
+declare double @PyFloat_AsDouble(ptr)
+declare i32 @PyObject_IsTrue(ptr)
+
+define internal i64 @fetch(i8 %kind, ptr %object) nounwind {
+entry:
+  switch i8 %kind, label %unsigned [ i8 4, label %signed
+    i8 6, label %single
+    i8 7, label %double
+    i8 8, label %bool ]
+unsigned:
+  %v.u = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
+  ret i64 %v.u
+signed:
+  %v.s = call i64 @PyLong_AsLongLong(ptr %object)
+  ret i64 %v.s
+single:
+  %d1 = call double @PyFloat_AsDouble(ptr %object)
+  %f1 = fptrunc double %d1 to float
+  %b1 = bitcast float %f1 to i32
+  %v.f = zext i32 %b1 to i64
+  ret i64 %v.f
+double:
+  %d2 = call double @PyFloat_AsDouble(ptr %object)
+  %v.d = bitcast double %d2 to i64
+  ret i64 %v.d
+bool:
+  %truth = call i32 @PyObject_IsTrue(ptr %object)
+  %v.b = zext i32 %truth to i64
+  ret i64 %v.b
+}
+"""
+
 _COMMON = r"""
 @tw_state = global [8 x i64] zeroinitializer, align 64
 @_Py_NoneStruct = external global i8
 declare ptr @PyLong_AsVoidPtr(ptr)
-declare i64 @PyLong_AsLongLong(ptr)
-declare i64 @PyLong_AsUnsignedLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyLong_FromUnsignedLongLong(i64)
-declare double @PyFloat_AsDouble(ptr)
-declare i32 @PyObject_IsTrue(ptr)
 declare i64 @PyTuple_Size(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @Py_BuildValue(ptr, ...)
@@ -281,6 +313,7 @@ define internal ptr @status(i64 %code) nounwind {
 }
 
 READ_GRID
+FETCH
 @format = internal constant [5 x i8] c"(LL)\00"
 
 define ptr @tw_launch(ptr %self, ptr %args, i64 %nargs) nounwind {
@@ -320,20 +353,11 @@ fetch:
   %kind.o = add i64 %i, 56
   %kind.p = getelementptr i8, ptr %record, i64 %kind.o
   %kind = load i8, ptr %kind.p
-  switch i8 %kind, label %bad.call [ i8 1, label %unsigned
-    i8 2, label %numpy
+  switch i8 %kind, label %number [ i8 2, label %numpy
     i8 3, label %written
-    i8 4, label %signed
-    i8 5, label %unsigned
-    i8 6, label %single
-    i8 7, label %double
-    i8 8, label %bool
     i8 9, label %head ]
-unsigned:
-  %v.u = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
-  br label %stored
-signed:
-  %v.s = call i64 @PyLong_AsLongLong(ptr %object)
+number:
+  %v.i = call i64 @fetch(i8 %kind, ptr %object)
   br label %stored
 written:
   %flags.p = getelementptr i8, ptr %object, i64 64
@@ -348,22 +372,8 @@ numpy:
   %data.p = getelementptr i8, ptr %object, i64 16
   %v.n = load i64, ptr %data.p
   br label %stored
-single:
-  %d1 = call double @PyFloat_AsDouble(ptr %object)
-  %f1 = fptrunc double %d1 to float
-  %b1 = bitcast float %f1 to i32
-  %v.f = zext i32 %b1 to i64
-  br label %stored
-double:
-  %d2 = call double @PyFloat_AsDouble(ptr %object)
-  %v.d = bitcast double %d2 to i64
-  br label %stored
-bool:
-  %truth = call i32 @PyObject_IsTrue(ptr %object)
-  %v.b = zext i32 %truth to i64
-  br label %stored
 stored:
-  %value = phi i64 [ %v.u, %unsigned ], [ %v.s, %signed ], [ %v.n, %numpy ], [ %v.f, %single ], [ %v.d, %double ], [ %v.b, %bool ]
+  %value = phi i64 [ %v.i, %number ], [ %v.n, %numpy ]
   %slot = getelementptr i64, ptr %slots, i64 %s
   store i64 %value, ptr %slot
   %s.next = add i64 %s, 1
@@ -450,5 +460,5 @@ def launcher_ir(machine: str, system: str) -> str:
     pool = NO_POOL
     if has_pool(machine, system):
         pool = POOL.replace("FUTEX", str(_FUTEX[architecture]))
-    text = _COMMON.replace("READ_GRID", READ_GRID) + pool
+    text = _COMMON.replace("READ_GRID", READ_GRID).replace("FETCH", FETCH) + pool
     return text.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause)
