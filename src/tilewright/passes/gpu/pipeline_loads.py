@@ -2,16 +2,20 @@
 
 A loop that copies operands to shared memory, waits, and multiplies, becomes one that keeps several
 stages of each buffer: iteration i multiplies stage i and starts the copies of iteration i + D. Two
-things overlap: copies under way (`num_stages - 1` iterations ahead) and, where one more stage fits
-into shared memory, one multiplication that the next iteration does not wait for (it costs a stage,
-since its operands are still read).
+things overlap: copies under way and one multiplication that the next iteration does not wait for.
+Boxes arrive at every thread by themselves, so one barrier an iteration is enough, and it stands where
+the tensor cores are busy:
 
-    for i:                               copies of iterations 0 … D-1
+    for i:                               copies of iterations 0 … S-2
       copy -> buffer                     for i:
-      commit, wait 0, barrier    ->        wait D-1 groups, barrier
-      multiply, wait 0, barrier            copies of iteration i+D -> stage (i+D) % S, commit
-                                           multiply stage i % S, wait for the one before
+      commit, wait 0, barrier    ->        wait for stage i % S
+      multiply, wait 0, barrier            multiply it; wait for the product before, barrier
+                                           copies of iteration i+S-1 -> its stage
                                          wait 0
+
+What threads copy themselves (`cp.async`) others see after a barrier. That barrier comes first then, the
+copies follow it, and a multiplication under way costs a stage (D = S - 2), since its operands are still
+read; it is given one where it fits into shared memory.
 
 Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
 have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
@@ -135,7 +139,8 @@ class _Pipeliner:
         fits = max(1, (limit - 2048) // bytes_)
         self.lag = lag if self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
-        self.ahead = self.stages - 1 - self.lag
+        self.late = False
+        """Whether copies follow the product, which then costs no stage."""
         self.function, self.options, self.target = function, options, target
 
     @staticmethod
@@ -145,16 +150,23 @@ class _Pipeliner:
         with_lag = (limit - 2048) // ((stages + 1) * bytes_)
         return 1 <= with_lag == (limit - 2048) // (stages * bytes_)
 
+    @property
+    def ahead(self) -> int:
+        """Iterations that copies are ahead."""
+        return self.stages - 1 - (0 if self.late else self.lag)
+
     def run(self) -> None:
-        if self.ahead < 1:
+        if self.ahead < 1 and self.stages < 2:
             return
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
         self.transport = choose(
             self.pattern.copies, self.stages, self.function, self.options.boxes, self.target
         )
+        if self.transport.phases and self.options.lag:
+            self.late, self.lag = True, self.options.lag
         sliced = self._slice(self.transport.operands)
-        if sliced is None:
+        if sliced is None or self.ahead < 1:
             return
         self.ops, self.carried = sliced
         for copy in self.pattern.copies:
@@ -253,12 +265,12 @@ class _Pipeliner:
             **dict(zip(self.carried, scalars, strict=True)),
         }
         pattern = self.pattern
-        self._order(pattern, take_arg, phase)
-        after = pattern.multiply
+        after = self._order(pattern, take_arg, phase)
         mapping = self._advance(state, after)
         active = self._runs(counter, after)
         self.transport.start(mapping, put_arg, active, after)
-        for op in (*pattern.copies, pattern.commit, pattern.wait, pattern.last_barrier):
+        left = [] if self.late else [pattern.last_barrier]
+        for op in (*pattern.copies, pattern.commit, pattern.wait, *left):
             op.detach()
             op.erase()
         pattern.multiply.operands[1] = take_arg
@@ -276,15 +288,19 @@ class _Pipeliner:
         end.erase()
         self._replace_loop(inits)
 
-    def _order(self, pattern: _Pattern, stage: SSAValue, phase: SSAValue) -> None:
-        """Wait and barrier first in the body, so that all that follows may overlap."""
+    def _order(self, pattern: _Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
+        """Put the wait and the barrier in their places; what the copies are to stand before."""
         barrier = pattern.multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)
         barrier.detach()
+        if self.late:  # the barrier behind the product stays
+            barrier.erase()
+            return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)
+        return pattern.multiply
 
     def _next_stages(
         self, take: SSAValue, put: SSAValue, phase: SSAValue, before: Operation

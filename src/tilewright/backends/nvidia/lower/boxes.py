@@ -30,7 +30,6 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
             text = "mbarrier.init.shared::cta.b64 [$0], 1;"
             gen.together(text, "r,~{memory}", VOID, [address])
         gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
-        gen.together("fence.proxy.async.shared::cta;", "~{memory}", VOID, [])
     gen.barrier()
 
 
