@@ -88,6 +88,7 @@ def _facts(entry: Drawn) -> str:
             f"{layout.bytes * entry.stages} bytes"
         )
     copies = 1 << sum(len(layout.replicated(k)) for k in ("registers", "lanes", "warps"))
+    copies *= layout.groups if layout.same_in_groups else 1
     each = f", each element {copies} times" if copies > 1 else ""
     return (
         f"{entry.title}: {layout.registers_per_thread} registers in each of 32 lanes of "

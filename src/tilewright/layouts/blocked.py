@@ -16,7 +16,7 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
     `order`: dimensions, the most contiguous first (default: last dimension first). Lanes follow
     along that dimension, then the next; then warps. What does not fit repeats (a small tile is held
     by several threads); what is left over are further registers. Extents need be powers of two
-    times a repeat.
+    times a repeat; of 12 warps three groups of 4 share out the repeats of a dimension that has them.
     """
     rank = len(shape)
     order = order or tuple(reversed(range(rank)))
@@ -42,16 +42,19 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
         registers.append(take(order[0]))
         run //= 2
     lanes = [take_any() for _ in range(LANE_BITS)]
-    bases = [take_any() for _ in range((warps - 1).bit_length())]
+    bases = [take_any() for _ in range((warps & -warps).bit_length() - 1)]
     for dim in order:
         while left[dim] > 1:
             registers.append(take(dim))
+    groups = warps // (warps & -warps)
     return Layout(
         shape,
         tuple(registers),
         tuple(lanes),
         tuple(bases),
         repeat if max(repeat, default=1) > 1 else (),
+        groups,
+        next((d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0), -1),
     )
 
 

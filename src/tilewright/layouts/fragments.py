@@ -8,7 +8,7 @@ warps in one row of the arrangement hold the same rows of A.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.layouts.layout import Layout, Vector
 
@@ -50,6 +50,10 @@ class Arrangement:
     instruction: Instruction
     rows: int
     columns: int
+    groups: int = 1
+    """Groups of `rows × columns` warps, where the number of warps is no power of two."""
+    along: int = -1
+    """Dimension of the result that groups share out (-1: all do the same)."""
 
     def accumulator(self, m: int, n: int) -> Layout:
         """Of the m×n result: a lane holds two neighbours of a row, again 8 rows below (m16)."""
@@ -62,7 +66,14 @@ class Arrangement:
         )
         lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
         warps = (*_bits(i.m, i.m * self.rows, 0), *_bits(i.n, i.n * self.columns, 1))
-        return _clip(Layout((m, n), registers, lanes, warps))
+        return self._repeated(_clip(Layout(_block(m, n), registers, lanes, warps)), (m, n))
+
+    def _repeated(self, block: Layout, shape: Vector, along: Vector = (0, 1)) -> Layout:
+        """A block as often as `shape` has it; dimension d is `along[d]` of the result (2: neither)."""
+        repeat = tuple(s // e for s, e in zip(shape, block.shape, strict=True))
+        mine = along.index(self.along) if self.along in along else -1
+        many = repeat if any(r > 1 for r in repeat) else ()
+        return replace(block, shape=shape, repeat=many, groups=self.groups, along=mine)
 
     def left(self, m: int, k: int) -> Layout:
         """Of the m×k operand A: rows over lanes 4 apart, k over 4 neighbouring lanes."""
@@ -76,7 +87,7 @@ class Arrangement:
         )
         lanes = ((0, p), (0, 2 * p), (1, 0), (2, 0), (4, 0))
         warps = (*_bits(i.m, i.m * self.rows, 0), *[(0, 0)] * _log(self.columns))
-        return _clip(Layout((m, k), registers, lanes, warps))
+        return self._repeated(_clip(Layout(_block(m, k), registers, lanes, warps)), (m, k), (0, 2))
 
     def right(self, k: int, n: int) -> Layout:
         """Of the k×n operand B: k over 4 neighbouring lanes, columns over lanes 4 apart."""
@@ -89,7 +100,7 @@ class Arrangement:
         )
         lanes = ((p, 0), (2 * p, 0), (0, 1), (0, 2), (0, 4))
         warps = (*[(0, 0)] * _log(self.rows), *_bits(i.n, i.n * self.columns, 1))
-        return _clip(Layout((k, n), registers, lanes, warps))
+        return self._repeated(_clip(Layout(_block(k, n), registers, lanes, warps)), (k, n), (2, 1))
 
 
 def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement:
@@ -98,9 +109,13 @@ def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement
     Warps that find no part of their own repeat the work of others (their bits are zero vectors).
     """
     rows = columns = 1
-    while rows * columns < warps:
-        more_rows = m // (instruction.m * rows) > 1
-        more_columns = n // (instruction.n * columns) > 1
+    even, (m_block, n_block) = warps & -warps, _block(m, n)
+    groups = warps // even
+    repeats = (m // m_block, n // n_block)
+    along = next((d for d in (0, 1) if groups > 1 and repeats[d] % groups == 0), -1)
+    while rows * columns < even:
+        more_rows = m_block // (instruction.m * rows) > 1
+        more_columns = n_block // (instruction.n * columns) > 1
         tall = m // rows >= n // columns
         if more_rows and (tall or not more_columns):
             rows *= 2
@@ -108,7 +123,7 @@ def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement
             columns *= 2
         else:
             rows *= 2
-    return Arrangement(instruction, rows, columns)
+    return Arrangement(instruction, rows, columns, groups, along)
 
 
 @dataclass(frozen=True)
@@ -143,10 +158,16 @@ def parse_group(text: str) -> GroupInstruction:
 
 @dataclass(frozen=True)
 class GroupArrangement:
-    """`wgmma` by warp groups (4 warps, 64 rows): groups stand `rows × columns` over the result."""
+    """`wgmma` by warp groups (4 warps, 64 rows): groups stand `rows × columns` over the result.
+
+    A number of warp groups that is no power of two (3) shares out the rows or the columns by its odd
+    part: `odd` of `rows`, or of `columns` where `along` is 1.
+    """
 
     rows: int
     columns: int
+    odd: int = 1
+    along: int = -1
 
     def width(self, n: int) -> int:
         """Columns of one instruction."""
@@ -154,39 +175,62 @@ class GroupArrangement:
 
     def accumulator(self, m: int, n: int) -> Layout:
         """Of the m×n result (PTX ISA, "Register fragments for wgmma.mma_async")."""
+        height, length = _block(m, n)
+        rows = self.rows // (self.odd if self.along == 0 else 1)
+        columns = self.columns // (self.odd if self.along == 1 else 1)
         registers = (
             (0, 1),
             (8, 0),
-            *_bits(8, n // self.columns, 1),
-            *_bits(64 * self.rows, m, 0),
+            *_bits(8, length // columns, 1),
+            *_bits(64 * rows, height, 0),
         )
         lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
         warps = (
             (16, 0),
             (32, 0),
-            *_bits(64, 64 * self.rows, 0),
-            *_bits(n // self.columns, n, 1),
+            *_bits(64, 64 * rows, 0),
+            *_bits(length // columns, length, 1),
         )
-        return Layout((m, n), registers, lanes, warps)
+        repeat = (m // height, n // length)
+        many = repeat if repeat != (1, 1) else ()
+        return Layout((m, n), registers, lanes, warps, many, self.odd, self.along)
 
 
 def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
     """Warp groups over an m×n result; None when they do not share it out evenly."""
-    groups = warps // 4
-    rows = min(groups, m // 64)
-    if groups < 1 or rows < 1:
+    groups, (height, length) = warps // 4, _block(m, n)
+    if groups < 1 or warps % 4 or height < 64 or length < 8:
         return None
-    columns = groups // rows
-    return (
-        GroupArrangement(rows, columns) if n // columns >= 8 and rows * columns == groups else None
-    )
+    odd = groups // (groups & -groups)
+    along = next((d for d in (0, 1) if odd > 1 and (m // height, n // length)[d] % odd == 0), -1)
+    if odd > 1 and along < 0:
+        return None
+    rows = min(groups // odd, height // 64)
+    columns = groups // odd // rows
+    if length // columns < 8 or (columns > 1 and n != length and along != 1):
+        return None  # the columns of a group would be no whole stretch
+    if along == 0:
+        return GroupArrangement(rows * odd, columns, odd, 0)
+    return GroupArrangement(rows, columns * odd, odd, along)
 
 
 def batched(layout: Layout, batch: int) -> Layout:
     """The layout with a leading dimension of `batch` matrices, one after another in registers."""
     deep = layout.insert(0)
-    extra = tuple((1 << b, 0, 0) for b in range(_log(batch)))
-    return Layout((batch, *layout.shape), (*deep.registers, *extra), deep.lanes, deep.warps)
+    (block,) = _block(batch)
+    extra = tuple((1 << b, 0, 0) for b in range(_log(block)))
+    repeat = (batch // block, *layout.repeats)
+    return replace(
+        deep,
+        shape=(batch, *layout.shape),
+        registers=(*deep.registers, *extra),
+        repeat=repeat if any(r > 1 for r in repeat) else (),
+    )
+
+
+def _block(*extents: int) -> Vector:
+    """The largest power of two in each extent: what bits can reach; the rest is repeats."""
+    return tuple(e & -e for e in extents)
 
 
 def _bits(start: int, end: int, dim: int) -> list[Vector]:
@@ -206,9 +250,7 @@ def _clip(layout: Layout) -> Layout:
     def clip(vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
         return tuple(v if inside(v) else (0,) * len(v) for v in vectors)
 
-    return Layout(
-        layout.shape, layout.registers, clip(layout.lanes), clip(layout.warps), layout.repeat
-    )
+    return replace(layout, lanes=clip(layout.lanes), warps=clip(layout.warps))
 
 
 def _log(number: int) -> int:

@@ -3,8 +3,9 @@
 A layout is a linear map over GF(2) (Linear Layouts, arXiv 2505.23819) from the bits of a hardware
 index - register, lane (5 bits) and warp - to the coordinates of a power-of-two block, times a
 `repeat`: the block is laid side by side an integer number of times along each dimension, and the
-copies are further registers (a tile of 192 rows is 3 × 64). The coordinates of an element are the
-exclusive or of the basis vectors of all set index bits, plus the offset of its copy.
+copies are further registers (a tile of 192 rows is 3 × 64), or belong to other groups of warps (12 warps
+are 3 groups of 4). The coordinates of an element are the exclusive or of the basis vectors of all set
+index bits, plus the offset of its copy.
 
 Blocked layouts, the fragments of `mma` and `wgmma`, and layouts with a dimension dropped, added or
 permuted are all values of this one type. A basis vector that is zero means that the bit holds a copy
@@ -27,6 +28,8 @@ class Layout:
 
     `registers`, `lanes`, `warps`: basis vectors, least significant bit first. `repeat`: copies of
     the block a dimension; `shape[d] = repeat[d] * block extent`, the extent a power of two.
+    `groups`: how many times `2 ** len(warps)` warps there are; group g has copies g, g + groups, … of the
+    block along dimension `along` (with -1, all groups have the same).
     """
 
     shape: Vector
@@ -34,6 +37,8 @@ class Layout:
     lanes: tuple[Vector, ...]
     warps: tuple[Vector, ...]
     repeat: Vector = ()
+    groups: int = 1
+    along: int = -1
 
     # ---- size ----
 
@@ -52,28 +57,42 @@ class Layout:
         return tuple(s // r for s, r in zip(self.shape, self.repeats, strict=True))
 
     @property
+    def own_repeats(self) -> Vector:
+        """Copies of the block a dimension that one thread has."""
+        return tuple(r // self._share(d) for d, r in enumerate(self.repeats))
+
+    def _share(self, dim: int) -> int:
+        """How many groups share out the copies along `dim`."""
+        return self.groups if dim == self.along else 1
+
+    @property
     def warp_count(self) -> int:
-        return 1 << len(self.warps)
+        return self.groups << len(self.warps)
 
     @property
     def registers_per_thread(self) -> int:
         size = 1 << len(self.registers)
-        for r in self.repeats:
+        for r in self.own_repeats:
             size *= r
         return size
+
+    def group_step(self, dim: int) -> int:
+        """What the number of a group of warps is multiplied by in the coordinate along `dim`."""
+        return self.block[dim] if dim == self.along else 0
 
     # ---- coordinates ----
 
     @cached_property
     def register_offsets(self) -> tuple[Vector, ...]:
-        """What each register adds to the coordinates of its thread (by exclusive or inside the
-        block; the offset of a copy is a multiple of the block's extent, so it may be or-ed too)."""
+        """What each register adds to the coordinates of its thread (inside the block by exclusive or;
+        the offset of a copy, a multiple of the block's extent, by addition)."""
         inside = [
             _combine(self.registers, index, self.rank) for index in range(1 << len(self.registers))
         ]
-        copies = product(*(range(r) for r in self.repeats))
+        steps = tuple(e * self._share(d) for d, e in enumerate(self.block))
+        copies = product(*(range(r) for r in self.own_repeats))
         return tuple(
-            tuple(c * e + v for c, e, v in zip(copy, self.block, vector, strict=True))
+            tuple(c * e + v for c, e, v in zip(copy, steps, vector, strict=True))
             for copy in copies
             for vector in inside
         )
@@ -91,14 +110,22 @@ class Layout:
         thread = self.thread_offset(lane, warp)
         copy = self.register_offsets[register]
         return tuple(
-            (c - c % e) + ((c % e) ^ t) for c, t, e in zip(copy, thread, self.block, strict=True)
+            (c - c % e) + (t - t % e) + ((c % e) ^ (t % e))
+            for c, t, e in zip(copy, thread, self.block, strict=True)
         )
 
     def thread_offset(self, lane: int, warp: int) -> Vector:
         """What lane and warp contribute to the coordinates."""
         a = _combine(self.lanes, lane, self.rank)
-        b = _combine(self.warps, warp, self.rank)
-        return tuple(x ^ y for x, y in zip(a, b, strict=True))
+        b = _combine(self.warps, warp & (1 << len(self.warps)) - 1, self.rank)
+        group = warp >> len(self.warps)
+        return tuple(
+            (x ^ y) + group * self.group_step(d) for d, (x, y) in enumerate(zip(a, b, strict=True))
+        )
+
+    def inside(self, offset: Vector) -> Vector:
+        """The part of a register's offset that stays in one block."""
+        return tuple(c % e for c, e in zip(offset, self.block, strict=True))
 
     @cached_property
     def adds_up(self) -> bool:
@@ -110,6 +137,11 @@ class Layout:
         )
 
     # ---- copies of one element ----
+
+    @property
+    def same_in_groups(self) -> bool:
+        """Whether every group of warps holds the same elements."""
+        return self.groups > 1 and self.along < 0
 
     def replicated(self, kind: str) -> tuple[int, ...]:
         """Index bits of `kind` ("registers", "lanes" or "warps") along which elements repeat.
@@ -167,10 +199,16 @@ class Layout:
         bits = len(self.registers), len(self.lanes)
         register = index & (1 << bits[0]) - 1
         lane = index >> bits[0] & (1 << bits[1]) - 1
-        copy = 0
-        for c, e, r in zip(coordinates, self.block, self.repeats, strict=True):
-            copy = copy * r + c // e
-        return copy << bits[0] | register, lane, index >> bits[0] + bits[1]
+        copy = group = 0
+        for d, (c, e, own) in enumerate(
+            zip(coordinates, self.block, self.own_repeats, strict=True)
+        ):
+            number = c // e
+            if d == self.along:
+                number, group = divmod(number, self.groups)
+            copy = copy * own + number
+        warp = group << len(self.warps) | index >> bits[0] + bits[1]
+        return copy << bits[0] | register, lane, warp
 
     @cached_property
     def _pivots(self) -> dict[int, tuple[int, int]]:
@@ -212,6 +250,7 @@ class Layout:
             lambda v: v[:axis] + v[axis + 1 :],
             self.shape[:axis] + self.shape[axis + 1 :],
             self.repeats[:axis] + self.repeats[axis + 1 :],
+            -1 if self.along == axis else self.along - (self.along > axis),
         )
 
     def insert(self, axis: int) -> Layout:
@@ -220,6 +259,7 @@ class Layout:
             lambda v: (*v[:axis], 0, *v[axis:]),
             (*self.shape[:axis], 1, *self.shape[axis:]),
             (*self.repeats[:axis], 1, *self.repeats[axis:]),
+            self.along + (self.along >= axis),
         )
 
     def permute(self, order: Vector) -> Layout:
@@ -228,6 +268,7 @@ class Layout:
             lambda v: tuple(v[d] for d in order),
             tuple(self.shape[d] for d in order),
             tuple(self.repeats[d] for d in order),
+            tuple(order).index(self.along) if self.along >= 0 else -1,
         )
 
     def flatten_axis(self, axis: int) -> Layout:
@@ -236,6 +277,7 @@ class Layout:
             lambda v: (*v[:axis], 0, *v[axis + 1 :]),
             (*self.shape[:axis], 1, *self.shape[axis + 1 :]),
             (*self.repeats[:axis], 1, *self.repeats[axis + 1 :]),
+            -1 if self.along == axis else self.along,
         )
 
     def reshape(self, shape: Vector) -> Layout | None:
@@ -252,7 +294,7 @@ class Layout:
 
         return self._map(split, shape, (1,) * len(shape))
 
-    def _map(self, change, shape: Vector, repeat: Vector) -> Layout:  # type: ignore[no-untyped-def]
+    def _map(self, change, shape: Vector, repeat: Vector, along: int = -1) -> Layout:  # type: ignore[no-untyped-def]
         registers = tuple(v for v in map(change, self.registers) if any(v))
         return Layout(
             shape,
@@ -260,6 +302,8 @@ class Layout:
             tuple(map(change, self.lanes)),
             tuple(map(change, self.warps)),
             repeat if any(r != 1 for r in repeat) else (),
+            self.groups,
+            along,
         )
 
     # ---- text ----
@@ -271,10 +315,15 @@ class Layout:
         ]
         if self.repeat:
             parts.append(f"x[{','.join(map(str, self.repeat))}]")
+        if self.groups > 1:
+            parts.append(f"g[{self.groups}{f' {self.along}' if self.along >= 0 else ''}]")
         return " ".join(["x".join(map(str, self.shape)), *parts])
 
 
-_TEXT = re.compile(r"([\dx]+) r\[(.*?)\] l\[(.*?)\] w\[(.*?)\](?: x\[(.*?)\])?")
+_TEXT = re.compile(
+    r"([\dx]+) r\[(.*?)\] l\[(.*?)\] w\[(.*?)\]"
+    r"(?: x\[(.*?)\])?(?: g\[(\d+) ?(\d*)\])?"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -283,13 +332,15 @@ def parse_layout(text: str) -> Layout:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not a layout: {text!r}")
-    shape, registers, lanes, warps, repeat = match.groups()
+    shape, registers, lanes, warps, repeat, groups, along = match.groups()
     return Layout(
         tuple(map(int, shape.split("x"))),
         _vectors(registers),
         _vectors(lanes),
         _vectors(warps),
         tuple(map(int, repeat.split(","))) if repeat else (),
+        int(groups or 1),
+        int(along or -1),
     )
 
 

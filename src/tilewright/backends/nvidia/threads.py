@@ -63,7 +63,21 @@ class Threads:
         """What the thread contributes to the coordinate along `dim`, an i32."""
         vectors = (*layout.lanes, *layout.warps)
         bits = tuple((i, v[dim]) for i, v in enumerate(vectors) if v[dim])
-        return self.at_start(("coordinate", bits), lambda b: self._combine(b, bits))
+        inside = self.at_start(("coordinate", bits), lambda b: self._combine(b, bits))
+        step = layout.group_step(dim)
+        if not step:
+            return inside
+
+        def add_group(b: Builder) -> Value:
+            return b.add(inside, b.mul(self.group_of(layout), ir.Constant(I32, step)))
+
+        return self.at_start(("coordinate", bits, len(layout.warps), step), add_group)
+
+    def group_of(self, layout: Layout) -> Value:
+        """Which of the layout's groups of warps the thread is in, an i32."""
+        shift = LANE_BITS + len(layout.warps)
+        key = ("group of warps", shift)
+        return self.at_start(key, lambda b: b.lshr(self.index, ir.Constant(I32, shift)))
 
     def _combine(self, b: Builder, bits: tuple[tuple[int, int], ...]) -> Value:
         """Exclusive or of the values of the set bits of the thread index; runs of bits at once."""
@@ -112,9 +126,12 @@ class Threads:
 
         return self.at_start(key, make)
 
-    def bits_are_zero(self, lanes: tuple[int, ...], warps: tuple[int, ...]) -> Value | None:
-        """i1: the given bits of lane and warp index are 0; None when no bit is given."""
-        mask = sum(1 << b for b in lanes) | sum(1 << (LANE_BITS + b) for b in warps)
+    def first_holder(self, layout: Layout) -> Value | None:
+        """i1: this thread is the first that holds its elements; None: no element is held twice."""
+        mask = sum(1 << b for b in layout.replicated("lanes"))
+        mask |= sum(1 << (LANE_BITS + b) for b in layout.replicated("warps"))
+        if layout.same_in_groups:  # all but the first group
+            mask |= -1 << LANE_BITS + len(layout.warps) & (1 << 10) - 1
         if not mask:
             return None
 
@@ -134,7 +151,10 @@ class Threads:
         """A thread's contribution and a register's, as one coordinate."""
         if offset[dim] == 0:
             return thread
-        constant = ir.Constant(I32, offset[dim])
+        inside = 0 if layout.adds_up else layout.inside(offset)[dim]
+        copy = offset[dim] - inside
         if isinstance(thread, ir.Constant):
-            return ir.Constant(I32, thread.constant ^ offset[dim])
-        return b.add(thread, constant) if layout.adds_up else b.xor(thread, constant)
+            return ir.Constant(I32, (thread.constant ^ inside) + copy)
+        if inside:
+            thread = b.xor(thread, ir.Constant(I32, inside))
+        return b.add(thread, ir.Constant(I32, copy)) if copy else thread

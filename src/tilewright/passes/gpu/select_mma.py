@@ -107,7 +107,7 @@ def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
     groups = arrange_groups(m, n, _warps(op))
-    fits = groups is not None and k >= instruction.k and n >= 16 and groups.width(n) >= 8
+    fits = groups is not None and k % instruction.k == 0 and n >= 16 and groups.width(n) >= 8
     return str(instruction) if fits else None
 
 
@@ -152,7 +152,7 @@ def _choose(op: tile.DotOp) -> str:
     if name is None:
         return "fma"
     instruction = INSTRUCTIONS[name]
-    *_, m, k = tile.shape_of(op.lhs)
-    n = tile.shape_of(op.rhs)[-1]
+    extents = (*tile.shape_of(op.lhs)[-2:], tile.shape_of(op.rhs)[-1])
+    m, k, n = (e & -e for e in extents)  # instructions tile the power of two in each
     fits = m >= instruction.m and n >= instruction.n and k >= instruction.k
     return name if fits else "fma"

@@ -179,6 +179,8 @@ def same_threads(source: Layout, target: Layout) -> bool:
     """Whether each thread already has, in some register, every element it needs."""
     if source.lanes != target.lanes or source.warps != target.warps:
         return False
+    if any(source.group_step(d) != target.group_step(d) for d in range(source.rank)):
+        return False
     return all(o in source.register_of for o in target.register_offsets)
 
 
@@ -260,7 +262,7 @@ def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
     SharedAccess(gen, where, layout).write([zero] * layout.registers_per_thread)
     gen.barrier()
     source = gen.layout(op.source)
-    mine = gen.threads.bits_are_zero(source.replicated("lanes"), source.replicated("warps"))
+    mine = gen.threads.first_holder(source)
     masks = gen.parts(op.mask) if op.mask is not None else None
     for r in sorted(set(source.register_of.values())):
         value = gen.parts(op.source)[r]

@@ -298,7 +298,7 @@ def _fill_copies(layout: Layout, parts: list[Any]) -> None:
 
 def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
     """i1: this thread is the first that holds its elements; None: no element is held twice."""
-    return gen.threads.bits_are_zero(layout.replicated("lanes"), layout.replicated("warps"))
+    return gen.threads.first_holder(layout)
 
 
 def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:

@@ -16,6 +16,8 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import tile
+from tilewright.errors import PassError
+from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 
@@ -67,7 +69,7 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
         _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
     ]
     offsets = _result_offsets(layout, axis)
-    if _along(layout.warps, axis):
+    if _along(layout.warps, axis) or layout.along == axis:
         groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
     found = dict(zip(offsets, groups, strict=True))
     for i, result in enumerate(op.results):
@@ -130,7 +132,8 @@ def _across_warps(
 ) -> list[Group]:
     """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
     bits = _along(layout.warps, axis)
-    parts = 1 << len(bits)
+    shared_out = layout.along == axis
+    parts = (layout.groups if shared_out else 1) << len(bits)
     target = layout.drop(axis)
     shape = (parts, max(1, prod(target.shape)))
     starts, total = [], 0
@@ -139,13 +142,17 @@ def _across_warps(
         total += -(-bytes_for(element, shape) // 16) * 16
     pointer = gen.scratch(total)
     part = _compact(gen, bits)
+    if shared_out:
+        first = gen.builder.shl(gen.threads.group_of(layout), ir.Constant(I32, len(bits)))
+        part = gen.builder.or_(part, first)
     places = [_flat_place(gen, target, offset) for offset in offsets]
     tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
     for place, group in zip(places, groups, strict=True):
         for where, value in zip(tiles, group, strict=True):
             _poke(gen, where, part, place, value)
     gen.barrier()
-    if parts <= 32 and not any(any(v) for v in target.lanes):
+    power = parts & (parts - 1) == 0
+    if power and parts <= 32 and not any(any(v) for v in target.lanes):
         return [_lanes_combine(gen, block, tiles, place, elements, parts) for place in places]
     result = []
     for place in places:
@@ -222,6 +229,12 @@ def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
     """In `scan_layout` a thread has a run along the axis, lanes follow, then warps."""
     axis, reverse = op.axis.value.data, bool(op.reverse.value.data)
     layout = gen.layout(op.inputs[0])
+    if layout.repeats[axis] > 1:
+        raise PassError(
+            f"a scan over {layout.shape[axis]} elements, no power of two, has no form on a GPU",
+            help="scan a tile whose extent is a power of two",
+            location=location_of(op),
+        )
     elements = [tile.element_of(v) for v in op.inputs]
     block = op.combine.block
     results = [list(gen.parts(v)) for v in op.inputs]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
+_WIDEST = 256
+"""Columns of the widest `wgmma`."""
 _NAMES = {"f32": "f32", "i32": "s32", "f16": "f16"}
 
 
@@ -92,8 +94,8 @@ class _Product:
                 help="let select-mma choose the instruction",
                 location=location_of(op),
             )
-        self.groups, self.rows, self.columns = groups, m, n // groups.columns
-        self.width = groups.width(n)
+        self.layout = gen.layout(op.result)
+        self.rows, self.columns, self.width = _blocks(self.layout)
         self.sums = _NAMES[str(tile.element_of(op.result))]
         self._check_majors()
 
@@ -133,10 +135,9 @@ class _Product:
 
     def _blocks(self, parts: list[Value], steps: list[int], fresh: bool) -> None:
         """Every block of 64 rows, in place; `fresh`: without what the sums were before."""
-        layout = self.gen.layout(self.op.result)
-        for row in range(0, self.rows, 64 * self.groups.rows):
-            for column in range(0, self.columns, self.width):
-                registers = _block_registers(layout, row, column, self.width)
+        for row in self.rows:
+            for column in self.columns:
+                registers = _block_registers(self.layout, row, column, self.width)
                 if self.sums == "f16":
                     registers = [r // 2 for r in registers[::2]]
                 sums = [parts[r] for r in registers]
@@ -173,22 +174,44 @@ class _Product:
     def _descriptors(self) -> tuple[Value, Value]:
         """Descriptors of both operands at the first block of this warp group."""
         gen, op, b = self.gen, self.op, self.gen.builder
-        group, rows = gen.threads.warp_group(), self.groups.rows
-        row = b.urem(group, ir.Constant(I32, rows)) if rows > 1 else ir.Constant(I32, 0)
-        column = b.udiv(group, ir.Constant(I32, rows))
         result = []
-        for buffer, slot, k_dim, index, extent in (
-            (op.lhs, op.lhs_slot, 1, row, 64),
-            (op.rhs, op.rhs_slot, 0, column, self.columns),
-        ):
+        for buffer, slot, k_dim in ((op.lhs, op.lhs_slot, 1), (op.rhs, op.rhs_slot, 0)):
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
-            start = b.add(start, b.mul(index, ir.Constant(I32, mn_offset(layout, k_dim, extent))))
+            for index, extent in _group_place(gen, self.layout, 1 - k_dim):
+                step = mn_offset(layout, k_dim, extent)
+                start = b.add(start, b.mul(index, ir.Constant(I32, step)))
             field = b.lshr(b.and_(start, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
             bits = descriptor_bits(layout, k_dim)
             signed = bits - (1 << 64) if bits >> 63 else bits
             result.append(b.or_(b.zext(field, I64), ir.Constant(I64, signed)))
         return result[0], result[1]
+
+
+def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
+    """Rows and columns where blocks of one instruction begin, in a warp group's part, and their width."""
+    rows = sorted({row for row, _ in layout.register_offsets if row % 64 == 0})
+    columns = sorted({column for _, column in layout.register_offsets if column % 8 == 0})
+    width = 8
+    while width < _WIDEST and width in columns:
+        width += 8
+    while len(columns) * 8 % width:  # the same for all stretches
+        width -= 8
+    return rows, columns[:: width // 8], width
+
+
+def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value, int]]:
+    """Where a warp group begins along `dim` of the sums: numbers, and what each counts."""
+    b, group = gen.builder, gen.threads.warp_group()
+    bits = [v[dim] for v in sums.warps[2:]]
+    found = []
+    for bit, extent in enumerate(bits):
+        if extent:
+            one = b.and_(b.lshr(group, ir.Constant(I32, bit)), ir.Constant(I32, 1))
+            found.append((one, extent))
+    if step := sums.group_step(dim):
+        found.append((b.lshr(group, ir.Constant(I32, len(bits))), step))
+    return found
 
 
 def _fence(gen: KernelCodegen) -> None:

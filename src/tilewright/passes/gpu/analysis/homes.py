@@ -198,7 +198,7 @@ def scan_layout(op: tile.ScanOp, warps: int) -> Layout:
     """Each thread a run along the axis, then lanes, then warps: what a scan combines in order."""
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
-    threads = 32 * warps
+    threads = 32 * (warps & -warps)  # groups of those all scan the same
     return blocked(shape, warps, max(1, shape[axis] // threads), order)
 
 
@@ -206,7 +206,15 @@ def joined(source: Layout) -> Layout:
     """Two tiles of `source` side by side along a new last dimension, both in one thread."""
     wide = source.insert(source.rank)
     last = (*(0 for _ in source.shape), 1)
-    return Layout((*source.shape, 2), (last, *wide.registers), wide.lanes, wide.warps, wide.repeat)
+    return Layout(
+        (*source.shape, 2),
+        (last, *wide.registers),
+        wide.lanes,
+        wide.warps,
+        wide.repeat,
+        wide.groups,
+        wide.along,
+    )
 
 
 def split_source(source: Layout, warps: int) -> Layout:
