@@ -37,14 +37,14 @@ def test_one_instruction(name):
 
 
 @pytest.mark.parametrize("name", INSTRUCTIONS)
-@pytest.mark.parametrize("warps", [1, 2, 4, 8])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (4, 2, 2), (2, 8, 1), (8, 16, 4)])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 12])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (4, 2, 2), (2, 8, 1), (8, 16, 4), (3, 4, 1), (4, 6, 3)])  # fmt: skip
 def test_operands_of_a_warp_meet(name, warps, m, n, k):
     """Each warp has the rows of A and columns of B that its sums are made of."""
     instruction = INSTRUCTIONS[name]
     m, n, k = m * instruction.m, n * instruction.n, k * instruction.k
     where = arrange(instruction, m, n, warps)
-    assert where.rows * where.columns == warps
+    assert where.rows * where.columns * where.groups == warps
     a, b, c = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     for layout in (a, b, c):
         assert layout.covers and layout.warp_count == warps
@@ -93,6 +93,33 @@ def test_warp_groups_share_a_product(m, n, warps):
     if m & (m - 1) == 0:
         assert layout.covers
         assert not any(layout.replicated(kind) for kind in ("registers", "lanes", "warps"))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "warps", "place"),
+    [
+        (192, 192, 12, (3, 1)), (192, 96, 12, (3, 1)), (384, 64, 12, (3, 1)), (128, 192, 12, (1, 3)),
+        (192, 128, 24, (3, 2)), (128, 192, 8, (2, 1)), (256, 96, 16, (4, 1)), (192, 64, 4, (1, 1)),
+    ],
+)  # fmt: skip
+def test_extents_that_are_no_powers_of_two(m, n, warps, place):
+    groups = arrange_groups(m, n, warps)
+    assert (groups.rows, groups.columns) == place
+    layout = groups.accumulator(m, n)
+    assert layout.warp_count == warps and layout.covers
+    held = [layout.coordinates(r, lane, warp) for warp in range(warps) for lane in range(32)
+            for r in range(layout.registers_per_thread)]  # fmt: skip
+    assert len(held) == len(set(held)) == m * n
+    for warp in range(0, warps, 4):  # a group has whole stretches of 64 rows and of 8 columns
+        for r in range(layout.registers_per_thread):
+            row, column = layout.coordinates(r, 0, warp)
+            inside = layout.register_offsets[r]
+            assert row % 64 == inside[0] % 64 and column % 8 == inside[1] % 8
+
+
+@pytest.mark.parametrize(("m", "n", "warps"), [(64, 64, 12), (96, 64, 4), (128, 192, 16), (192, 64, 20)])  # fmt: skip
+def test_products_that_warp_groups_do_not_share(m, n, warps):
+    assert arrange_groups(m, n, warps) is None or m == 192
 
 
 def test_too_few_warps_or_rows_are_no_group():

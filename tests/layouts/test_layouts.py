@@ -1,5 +1,6 @@
 """Properties of layouts, by simulating every register of every thread."""
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -38,7 +39,10 @@ def layouts(draw, repeats=True, mixed=True, copies=True):
     times = tuple(draw(st.sampled_from([1, 1, 2, 3])) if repeats else 1 for _ in range(rank))
     shape = tuple(b * t for b, t in zip(block, times, strict=True))
     repeat = times if max(times) > 1 else ()
-    return Layout(shape, tuple(vectors), tuple(lanes), tuple(bases), repeat)
+    groups = draw(st.sampled_from([1, 1, 3]))
+    shared_out = [d for d, t in enumerate(times) if groups > 1 and t == groups]
+    along = draw(st.sampled_from([-1, *shared_out]))
+    return Layout(shape, tuple(vectors), tuple(lanes), tuple(bases), repeat, groups, along)
 
 
 def threads(layout):
@@ -84,7 +88,8 @@ def test_covers_is_said_of_no_other(layout, which):
     if not any(any(v) for v in kinds[which]):
         return
     kinds[which] = tuple((0,) * layout.rank for _ in kinds[which])
-    assert not Layout(layout.shape, *kinds, layout.repeat).covers
+    registers, lanes, warps = kinds
+    assert not replace(layout, registers=registers, lanes=lanes, warps=warps).covers
 
 
 @SETTINGS
@@ -95,6 +100,8 @@ def test_one_copy_of_each_is_left_without_the_replicated_bits(layout):
     counts = dict.fromkeys(elements(layout.shape), 0)
     for lane, warp in threads(layout):
         if any(lane >> b & 1 for b in off["lanes"]) or any(warp >> b & 1 for b in off["warps"]):
+            continue
+        if layout.same_in_groups and warp >> len(layout.warps):
             continue
         for register, place in enumerate(held(layout, lane, warp)):
             if not any(register % size >> b & 1 for b in off["registers"]):
@@ -197,7 +204,7 @@ def test_copies_do_not_compose():
 @SETTINGS
 @given(
     st.lists(st.sampled_from([1, 2, 3, 4, 8, 16, 32, 48, 64]), min_size=1, max_size=3),
-    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 4, 8, 12, 20]),
     st.sampled_from([1, 2, 4, 8]),
     st.data(),
 )
@@ -206,6 +213,9 @@ def test_blocked_covers_and_gives_runs(shape, warps, run, data):
     layout = blocked(tuple(shape), warps, run, order)
     assert layout.covers
     assert layout.warp_count == warps
+    assert layout.same_in_groups == (
+        warps == 20 or warps == 12 and not any(e % 3 == 0 for e in shape)
+    )
     first, power = order[0], shape[order[0]] & -shape[order[0]]
     unit = [p[first] for p in held(layout, 0, 0)[: min(run, power)]]
     assert unit == list(range(min(run, power)))

@@ -57,7 +57,8 @@ class Arrangement:
 
     def accumulator(self, m: int, n: int) -> Layout:
         """Of the m×n result: a lane holds two neighbours of a row, again 8 rows below (m16)."""
-        i = self.instruction
+        i, shape = self.instruction, (m, n)
+        m, n = _block(m, n)
         inside = [(0, 1)] + [(8, 0)] * (i.m == 16)
         registers = (
             *inside,
@@ -66,7 +67,7 @@ class Arrangement:
         )
         lanes = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
         warps = (*_bits(i.m, i.m * self.rows, 0), *_bits(i.n, i.n * self.columns, 1))
-        return self._repeated(_clip(Layout(_block(m, n), registers, lanes, warps)), (m, n))
+        return self._repeated(_clip(Layout((m, n), registers, lanes, warps)), shape)
 
     def _repeated(self, block: Layout, shape: Vector, along: Vector = (0, 1)) -> Layout:
         """A block as often as `shape` has it; dimension d is `along[d]` of the result (2: neither)."""
@@ -77,7 +78,8 @@ class Arrangement:
 
     def left(self, m: int, k: int) -> Layout:
         """Of the m×k operand A: rows over lanes 4 apart, k over 4 neighbouring lanes."""
-        i, p = self.instruction, self.instruction.pack
+        i, p, shape = self.instruction, self.instruction.pack, (m, k)
+        m, k = _block(m, k)
         registers = (
             *_bits(1, p, 1),
             *([(8, 0)] if i.m == 16 else []),
@@ -87,11 +89,12 @@ class Arrangement:
         )
         lanes = ((0, p), (0, 2 * p), (1, 0), (2, 0), (4, 0))
         warps = (*_bits(i.m, i.m * self.rows, 0), *[(0, 0)] * _log(self.columns))
-        return self._repeated(_clip(Layout(_block(m, k), registers, lanes, warps)), (m, k), (0, 2))
+        return self._repeated(_clip(Layout((m, k), registers, lanes, warps)), shape, (0, 2))
 
     def right(self, k: int, n: int) -> Layout:
         """Of the k×n operand B: k over 4 neighbouring lanes, columns over lanes 4 apart."""
-        i, p = self.instruction, self.instruction.pack
+        i, p, shape = self.instruction, self.instruction.pack, (k, n)
+        k, n = _block(k, n)
         registers = (
             *_bits(1, p, 0),
             *_bits(4 * p, i.k, 0),
@@ -100,7 +103,7 @@ class Arrangement:
         )
         lanes = ((p, 0), (2 * p, 0), (0, 1), (0, 2), (0, 4))
         warps = (*[(0, 0)] * _log(self.rows), *_bits(i.n, i.n * self.columns, 1))
-        return self._repeated(_clip(Layout(_block(k, n), registers, lanes, warps)), (k, n), (2, 1))
+        return self._repeated(_clip(Layout((k, n), registers, lanes, warps)), shape, (2, 1))
 
 
 def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement:

@@ -131,7 +131,7 @@ class Threads:
         mask = sum(1 << b for b in layout.replicated("lanes"))
         mask |= sum(1 << (LANE_BITS + b) for b in layout.replicated("warps"))
         if layout.same_in_groups:  # all but the first group
-            mask |= -1 << LANE_BITS + len(layout.warps) & (1 << 10) - 1
+            mask |= -1 << LANE_BITS + len(layout.warps) & 0x7FFFFFFF
         if not mask:
             return None
 

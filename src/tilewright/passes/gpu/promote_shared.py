@@ -43,7 +43,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
-from tilewright.layouts.fragments import parse_group
+from tilewright.layouts.fragments import arrange_groups, parse_group
 from tilewright.layouts.shared import SharedLayout, widest_span
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
@@ -51,7 +51,7 @@ from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
@@ -164,7 +164,7 @@ def _operand(
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
-    buffer = allocate(value, dim, 1, function)
+    buffer = allocate(value, dim, 1, function, _stretch(op) if value is op.rhs else 0)
     slot = arith.ConstantOp(IntegerAttr(0, i32))
     insert_before(slot, op)
     if load is None:
@@ -180,12 +180,24 @@ def _operand(
     return buffer, slot.result
 
 
-def allocate(value: SSAValue, dim: int, stages: int, function: FuncOp) -> SSAValue:
-    """A buffer for tiles like `value`, contiguous along `dim`."""
+def _stretch(op: tile.DotOp) -> int:
+    """Columns of the right operand that one warp group reads."""
+    m, n = tile.shape_of(op.result)
+    groups = arrange_groups(m, n, warps_around(op))
+    return n // groups.columns if groups is not None else n
+
+
+def allocate(
+    value: SSAValue, dim: int, stages: int, function: FuncOp, stretch: int = 0
+) -> SSAValue:
+    """A buffer for tiles like `value`, contiguous along `dim`.
+
+    Where that is dimension 1, panels do not go beyond `stretch` elements (0: no such bound).
+    """
     rows, columns = tile.shape_of(value)
     element = tile.element_of(value)
     size = tile.element_bytes(element)
-    span = widest_span(rows if dim == 0 else columns, size)
+    span = widest_span(rows if dim == 0 else (stretch or columns), size)
     layout = SharedLayout(rows, columns, size, dim, span)
     kind = gpu.SharedType(
         TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(stages)

@@ -106,7 +106,7 @@ def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
     if len(tile.shape_of(op.lhs)) != 2:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    groups = arrange_groups(m, n, _warps(op))
+    groups = arrange_groups(m, n, warps_around(op))
     fits = groups is not None and k % instruction.k == 0 and n >= 16 and groups.width(n) >= 8
     return str(instruction) if fits else None
 
@@ -132,7 +132,8 @@ def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
     return GroupInstruction(k, left, right) if k is not None else None
 
 
-def _warps(op: tile.DotOp) -> int:
+def warps_around(op: tile.DotOp) -> int:
+    """Warps of the program that a dot is in (the attribute `gpu.warps`; 4 without it)."""
     above = op.parent_op()
     while above is not None and "gpu.warps" not in above.attributes:
         above = above.parent_op()
