@@ -214,7 +214,7 @@ def test_blocked_covers_and_gives_runs(shape, warps, run, data):
     assert layout.covers
     assert layout.warp_count == warps
     assert layout.same_in_groups == (
-        warps == 20 or warps == 12 and not any(e % 3 == 0 for e in shape)
+        warps == 20 or (warps == 12 and not any(e % 3 == 0 for e in shape))
     )
     first, power = order[0], shape[order[0]] & -shape[order[0]]
     unit = [p[first] for p in held(layout, 0, 0)[: min(run, power)]]
