@@ -46,16 +46,16 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
     for dim in order:
         while left[dim] > 1:
             registers.append(take(dim))
+    many = repeat if max(repeat, default=1) > 1 else ()
+    dealt = _dealt(repeat, warps, order)
+    return Layout(shape, tuple(registers), tuple(lanes), tuple(bases), many, *dealt)
+
+
+def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
+    """Groups of a power of two of warps, and the dimension whose repeats they share out (-1: none)."""
     groups = warps // (warps & -warps)
-    return Layout(
-        shape,
-        tuple(registers),
-        tuple(lanes),
-        tuple(bases),
-        repeat if max(repeat, default=1) > 1 else (),
-        groups,
-        next((d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0), -1),
-    )
+    fitting = (d for d in reversed(order) if groups > 1 and repeat[d] % groups == 0)
+    return groups, next(fitting, -1)
 
 
 @lru_cache(maxsize=4096)
@@ -82,8 +82,9 @@ def transposing(shape: Vector, warps: int, dim: int) -> Layout:
         return (vector[0], vector[1])
 
     lanes = tuple(take(which) for which in (1, 1, 1, 0, 0))
-    bases = tuple(take(0) for _ in range((warps - 1).bit_length()))
+    bases = tuple(take(0) for _ in range((warps & -warps).bit_length() - 1))
     registers = []
     while start[0] < extents[0] or start[1] < extents[1]:
         registers.append(take(0))
-    return Layout(shape, tuple(registers), lanes, bases, repeat if max(repeat) > 1 else ())
+    many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (dim, 1 - dim))
+    return Layout(shape, tuple(registers), lanes, bases, many, *dealt)
