@@ -1,0 +1,95 @@
+"""What all back ends have in common: a pipeline of passes, then code."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from tilewright import config
+from tilewright.backends.arguments import launch_arguments
+from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
+from tilewright.ir.text import print_ir
+from tilewright.passes.base import Pass
+from tilewright.passes.manager import run_pipeline
+
+
+class LoweringBackend(ABC):
+    """A back end (`backends.base.Backend`) that lowers tile IR by passes and then writes code."""
+
+    name: ClassVar[str]
+    level: ClassVar[str]
+    """What the IR after the last pass is called, among a kernel's texts."""
+
+    @abstractmethod
+    def target(self) -> TargetInfo:
+        """The machine at hand, or the default machine of this family."""
+
+    @abstractmethod
+    def passes(self) -> tuple[Pass, ...]:
+        """The pipeline, as a list."""
+
+    @abstractmethod
+    def assemble(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        arguments: tuple[Argument, ...],
+        cost: float = 0.0,
+    ) -> Artifact:
+        """Code for a module that the pipeline has lowered.
+
+        `arguments` and `cost` are those of the tile IR (`launch_arguments`, `cost`).
+        """
+
+    def cost(self, module: ModuleOp) -> float:
+        """Estimated nanoseconds of one program of a tile IR module; 0: nobody asks."""
+        return 0.0
+
+    def facts(self, options: Options, target: TargetInfo) -> dict[str, Attribute]:
+        """What passes must know of the options: attributes for the kernel's function."""
+        return {}
+
+    def compile(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> Artifact:
+        """Lower a tile IR module (consumed) to code for `target`."""
+        arguments, cost = launch_arguments(module), self.cost(module)
+        self.lower(module, options, target, observer)
+        return self.assemble(module, options, target, arguments, cost)
+
+    def lower(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> None:
+        """Run the pipeline on a tile IR module, in place."""
+        settings = config.current()
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp):
+                function.attributes.update(self.facts(options, target))
+        run_pipeline(
+            module,
+            self.passes(),
+            target,
+            disabled=(*options.disable, *settings.disabled_passes),
+            verify="each" if settings.verify_each_pass else "off",
+            observer=observer,
+        )
+
+    def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
+        """The IR as the front end made it ("tile") and after the last pass (`level`)."""
+        tile_text = print_ir(module)
+        self.lower(module, options, target)
+        return {"tile": tile_text, self.level: print_ir(module)}
