@@ -1,0 +1,190 @@
+"""The page that walks through the pipeline: a described product, and its IR after each pass, from a run."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+#: sections of arXiv 2108.13191 that passes stand for
+_PAPER = {
+    "lower-dot": "3.2, 3.4", "form-tile-groups": "3.3", "vectorize": "3.7", "schedule-programs": "3.8",
+    "assign-layouts": "3.2, 3.8", "select-mma": "3.4", "promote-accumulator": "3.4",
+    "promote-shared": "3.3", "swizzle-shared": "3.3", "pipeline-loads": "3.5, 3.10",
+    "insert-barriers": "3.6", "vectorize-copies": "3.7",
+}  # fmt: skip
+_INTRODUCTION = """# From a description to machine code, pass by pass
+
+A product with what follows it is described, not written:
+
+```python
+{code}
+```
+
+`generator/program.py` makes tile IR of the description and the configuration, with sizes and strides as
+arguments. It starts where arXiv 2108.13191 starts, with C loaded and stored at every step of k, and goes through the
+same passes as a kernel that somebody wrote; the numbers are sections of that paper. Every pass can be switched off
+(`--disable NAME`, see [passes](passes.md)), and `tilewright bench ablation` measures what each brings. Passes that found
+nothing to do here are named and not shown.
+"""
+
+
+@dataclass
+class _Stage:
+    name: str
+    text: str
+    counts: Counter[str] = field(default_factory=Counter)
+    changed: bool = True
+
+
+def page() -> str:
+    """The text of docs/walkthrough.md."""
+    from tilewright.backends import registry
+    from tilewright.passes.registry import all_passes
+
+    listing = "promote-accumulator" in all_passes()
+    parts = [_INTRODUCTION.format(code=_CODE.strip())]
+    for title, target, options, config in _targets(listing):
+        stages = _stages(_module(target, config), registry.machine(target), options)
+        parts += [f"## {title}\n", f"`{config.text}`\n", *_sections(stages)]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+_CODE = """
+c = tilewright.matmul(a, b, epilogue=[tilewright.epilogue.bias(x), "gelu"])
+"""
+
+
+def _targets(listing: bool) -> list[tuple[str, str, dict[str, Any], Any]]:
+    from tilewright.generator import MatmulConfig
+
+    form = "listing1" if listing else "tiled"
+    gpu = MatmulConfig(128, 128, 64, 8, num_warps=8, num_stages=3, form=form)
+    cpu = MatmulConfig(64, 64, 64, 8, form=form)
+    return [
+        ("On an NVIDIA GPU: sm_90a, fp16", "sm_90a", {"num_warps": 8, "num_stages": 3}, gpu),
+        ("On a CPU: x86-64 with AVX-512, fp32", "cpu:x86-64-v4", {}, cpu),
+    ]
+
+
+def _module(target: str, config: Any) -> Any:
+    """Tile IR of `gelu(a @ b + x)` with row-major operands, sizes divisible by 16."""
+    from tilewright.generator.program import INTEGER, POINTER, Program
+
+    from tilewright import dtypes
+    from tilewright.dtypes import constexpr, pointer_type
+    from tilewright.generator import Contraction, Extra, Operand, Step
+
+    kind = dtypes.float32 if target.startswith("cpu") else dtypes.float16
+    steps = (Step("add", (Extra(kind, "n"),)), Step("gelu"))
+    contraction = Contraction(*[Operand(kind)] * 3, epilogue=steps)
+    program = Program(contraction, config)
+    signature: dict[str, Any] = {}
+    for p in program.parameters:
+        unit = p.kind == INTEGER and p.name in ("a_k", "b_n", "out_n", "x0_n")
+        kind_of = {POINTER: pointer_type(p.dtype) if p.dtype else None, INTEGER: dtypes.int32}
+        signature[p.name] = constexpr(1) if unit else kind_of.get(p.kind, p.dtype)
+    aligned = {name: 16 for name, item in signature.items() if not isinstance(item, constexpr)}
+    return program.build(signature, aligned, name="product")
+
+
+def _stages(module: Any, target: Any, options: dict[str, Any]) -> list[_Stage]:
+    from tilewright.backends import registry
+    from tilewright.backends.base import Options
+    from tilewright.ir.text import print_ir
+
+    def stage(name: str, now: Any, changed: bool = True) -> _Stage:
+        names = Counter(op.name for op in now.walk())
+        return _Stage(name, print_ir(now), names, changed)
+
+    stages = [stage("the generator", module)]
+
+    def observe(name: str, seconds: float, changed: bool, now: Any) -> None:
+        stages.append(stage(name, now, changed))
+
+    registry.get(target.name).lower(module, Options(**options), target, observe)
+    return stages
+
+
+def _sections(stages: list[_Stage]) -> list[str]:
+    lines: list[str] = []
+    before = stages[0]
+    idle: list[str] = []
+    for stage in stages:
+        if not stage.changed:
+            idle.append(stage.name)
+            continue
+        if idle:
+            lines.append(f"Nothing to do: {', '.join(dict.fromkeys(idle))}.\n")
+            idle = []
+        lines += _section(stage, before)
+        before = stage
+    if idle:
+        lines.append(f"Nothing to do: {', '.join(dict.fromkeys(idle))}.\n")
+    return lines
+
+
+def _section(stage: _Stage, before: _Stage) -> list[str]:
+    paper = _PAPER.get(stage.name)
+    lines = [f"### {stage.name}{f' ({paper})' if paper else ''}\n"]
+    if stage is not before:
+        lines.append(_essence(stage.name) + "\n")
+        change = _change(before.counts, stage.counts)
+        lines += [change + "\n"] if change else []
+    lines.append(f"<details><summary>{sum(stage.counts.values())} operations</summary>\n")
+    lines += [*_listing(stage, before), "</details>\n"]
+    return lines
+
+
+def _listing(stage: _Stage, before: _Stage) -> list[str]:
+    """The IR, or what changed in it where that is much shorter."""
+    now, then = stage.text.rstrip("\n").split("\n"), before.text.rstrip("\n").split("\n")
+    changes = _diff(then, now)
+    if stage is not before and len(changes) < 0.6 * len(now):
+        return ["```diff", *changes, "```\n"]
+    return ["```mlir", *now, "```\n"]
+
+
+_NUMBER = re.compile(r"%\d+\b")
+
+
+def _diff(then: list[str], now: list[str], context: int = 2) -> list[str]:
+    """A unified diff of lines that differ in more than the numbers of values."""
+    plain = [[_NUMBER.sub("%_", line) for line in text] for text in (then, now)]
+    matcher = difflib.SequenceMatcher(None, plain[0], plain[1], autojunk=False)
+    lines: list[str] = []
+    for group in matcher.get_grouped_opcodes(context):
+        lines.append(f"@@ line {group[0][3] + 1} @@")
+        for kind, i1, i2, j1, j2 in group:
+            if kind == "equal":
+                lines += [f" {line}" for line in now[j1:j2]]
+            else:
+                lines += [f"-{line}" for line in then[i1:i2]]
+                lines += [f"+{line}" for line in now[j1:j2]]
+    return lines
+
+
+def _essence(name: str) -> str:
+    """The first paragraph of what the pass says of itself."""
+    from tilewright.passes.registry import lookup
+
+    kind = lookup(name)
+    text = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or kind.__doc__ or "")
+    return text.split("\n\n")[0].removesuffix(":")
+
+
+def _change(before: Counter[str], after: Counter[str]) -> str:
+    """Which operations came and which went, most first."""
+    came, went = after - before, before - after
+
+    def listed(found: Counter[str]) -> str:
+        shown = [f"{n} `{name}`" for name, n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]
+        return ", ".join(shown[:8]) + (" …" if len(shown) > 8 else "")
+
+    parts = [f"New: {listed(came)}."] if came else []
+    parts += [f"Gone: {listed(went)}."] if went else []
+    return " ".join(parts)
