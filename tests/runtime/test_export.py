@@ -11,7 +11,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import LaunchError, UnsupportedTarget
 from tilewright.runtime.drivers.native_code import NativeLinker
-from tilewright.runtime.export import grids
+from tilewright.runtime.export import export_kernel, grids
 
 COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
@@ -118,6 +118,22 @@ def test_what_the_code_relies_on_is_checked(tmp_path):
     assert "x_ptr, /* *fp32, aligned to 16 bytes, only read */" in header
     assert "n, /* i32, a multiple of 16 */" in header
     assert "BLOCK = 256" in header
+
+
+def test_integers_for_the_grid_only(tmp_path):
+    exported = export_kernel(
+        axpy.compile(AXPY), tmp_path, "rows", grid=("cdiv(n, BLOCK)", "batch"), sizes=("batch",)
+    )
+    assert exported.prototype.endswith("int32_t n, float scale, int64_t batch, int threads)")
+    pointer = ctypes.c_void_p
+    call = called(
+        exported, pointer, pointer, ctypes.c_int32, ctypes.c_float, ctypes.c_int64, ctypes.c_int
+    )
+    x, y = np.ones(100, np.float32), np.ones(100, np.float32)
+    assert call(address(x), address(y), 100, 1.0, 3, 1) == 0
+    assert (y == 4).all()  # each of the three adds to the same rows, one after the other
+    with pytest.raises(LaunchError, match="has a parameter n already"):
+        export_kernel(axpy.compile(AXPY), tmp_path, "rows", grid="n", sizes=("n",))
 
 
 C_PROGRAM = """

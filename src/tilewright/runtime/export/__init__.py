@@ -33,6 +33,7 @@ def export_kernel(
     folder: str | Path,
     name: str | None = None,
     grid: Sequence[str | int] | str | int | None = None,
+    sizes: Sequence[str] = (),
 ) -> Exported:
     """Write a compiled kernel as a C header and an object file (CPU) or a C file (GPU) into `folder`.
 
@@ -40,13 +41,16 @@ def export_kernel(
         name: of the C function and the files; default: the kernel's.
         grid: one to three extents, each an expression of the kernel's integer arguments and its
             constexprs such as `"cdiv(n, BLOCK)"`; without it the C function takes the extents.
+        sizes: names of integers that the grid has and the kernel does not: parameters more.
 
     Raises LaunchError for a name or grid that cannot be, UnsupportedTarget for a CPU system without
     pthreads.
     """
     extents = [grid] if isinstance(grid, (str, int)) else grid
     name = name or compiled.name
-    interface = interface_of(compiled.plan, compiled.target, name, extents, compiled.signature)
+    interface = interface_of(
+        compiled.plan, compiled.target, name, extents, compiled.signature, sizes
+    )
     header = header_of(interface)
     if interface.gpu:
         from tilewright.runtime.export.cuda import launcher_source

@@ -63,6 +63,8 @@ class Interface:
     arguments: tuple[Parameter, ...]
     grid: tuple[grids.Node, ...] | None
     constants: tuple[tuple[str, str], ...]
+    sizes: tuple[str, ...] = ()
+    """Integers that only the grid needs: parameters after the kernel's."""
 
     @property
     def gpu(self) -> bool:
@@ -72,7 +74,7 @@ class Interface:
     def parameters(self) -> tuple[Parameter, ...]:
         """All parameters of the C function, in order."""
         taken = {p.name for p in self.arguments}
-        more: list[Parameter] = []
+        more = [Parameter(_free(n, taken), "int64_t", "for the grid") for n in self.sizes]
         if self.grid is None:
             more += [
                 Parameter(_free(f"grid_{axis}", taken), "int64_t", f"programs along {axis}")
@@ -89,7 +91,7 @@ class Interface:
     def extents(self) -> tuple[grids.Node, grids.Node, grids.Node]:
         """The grid: expressions of arguments, or the parameters that hold it."""
         if self.grid is None:
-            start = len(self.arguments)
+            start = len(self.arguments) + len(self.sizes)
             x, y, z = (grids.Name(p.name) for p in self.parameters[start : start + 3])
             return x, y, z
         one = grids.Number(1)
@@ -111,11 +113,12 @@ def interface_of(
     name: str,
     grid: Sequence[str | int] | None,
     signature: Mapping[str, Any],
+    sizes: Sequence[str] = (),
 ) -> Interface:
     """The C function called `name` for a compiled kernel.
 
     `grid` gives expressions (`grids.parse_grid`), `signature` the kernel's parameter types, of which
-    constexprs matter. Raises LaunchError for a name or a grid that cannot be.
+    constexprs matter, `sizes` integers besides the kernel's that the grid names. Raises LaunchError for a name or a grid that cannot be.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _C_WORDS:
         raise LaunchError(f"'{name}' cannot be the name of a C function")
@@ -124,12 +127,16 @@ def interface_of(
     taken: set[str] = {name}
     arguments = tuple(_parameter(a, i, taken) for i, a in enumerate(plan.arguments))
     parsed = None
+    twice = taken.intersection(sizes)
+    if twice:
+        raise LaunchError(f"the kernel has a parameter {', '.join(sorted(twice))} already")
     if grid is not None:
-        integers = [a.name for a in plan.arguments if a.kind in ("int", "uint")]
+        integers = [*(a.name for a in plan.arguments if a.kind in ("int", "uint")), *sizes]
         renamed = {a.name: p.name for a, p in zip(plan.arguments, arguments, strict=True)}
+        renamed |= {size: size for size in sizes}
         parsed = tuple(_renamed(e, renamed) for e in grids.parse_grid(grid, known, integers))
     listed = tuple((n, _value_text(v)) for n, v in known.items())
-    return Interface(name, plan, target, arguments, parsed, listed)
+    return Interface(name, plan, target, arguments, parsed, listed, tuple(sizes))
 
 
 _NOTHING = object()
