@@ -307,18 +307,18 @@ def large(quick: bool) -> Iterator[Row]:
 
 def chosen(quick: bool) -> Iterator[Row]:
     """The model's choice beside the fastest of its nearest candidates, measured."""
-    from tilewright.testing.tuning import tune_matmul
+    from tune_matmul import tune_square
 
     for n in (1536, 3072) if quick else (1024, 1536, 2048, 2560, 3072, 4096, 6144, 8192):
-        a, b = random(n, n), random(n, n)
-        found = tune_matmul(a, b, timer=milliseconds)
+        found = tune_square(n, torch.float16)
+        times = {"model": found.milliseconds(found.model), "best": found.milliseconds(found.best)}
         row: Row = {
-            "kind": "chosen", "work": str(n), "ms": found.milliseconds, "errors": {},
-            "x": {"best tuned": found.milliseconds["best"] / found.milliseconds["model"]},
+            "kind": "chosen", "work": str(n), "ms": times, "errors": {},
+            "x": {"best tuned": found.ratio},
             "configs": {"model": found.model.text, "best": found.best.text},
         }  # fmt: skip
-        print(f"chosen {n}: {row['configs']}, {row['x']['best tuned']:.3f}", flush=True)
-        yield row
+        print(f"chosen {n}: {row['configs']}", flush=True)
+        yield told(row)
 
 
 FIRST_CALL = """

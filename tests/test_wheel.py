@@ -31,7 +31,7 @@ def test_nothing_but_the_package(wheel):
     expected = {
         f"tilewright/{f.relative_to(PACKAGE).as_posix()}"
         for f in PACKAGE.rglob("*")
-        if f.suffix in (".py", ".typed", ".jinja")
+        if f.suffix in (".py", ".typed", ".jinja", ".json")
     }
     assert names - info == expected
     assert {n.split("/")[1] for n in info} >= {"METADATA", "RECORD", "WHEEL", "entry_points.txt"}

@@ -1,0 +1,61 @@
+"""The search around the model's choice and the tables of what it found, with invented times."""
+
+import math
+
+import pytest
+
+from tilewright.backends import registry
+from tilewright.errors import LaunchError
+from tilewright.generator import MatmulConfig, tuning
+from tilewright.generator.choice import configuration
+from tilewright.generator.model import Workload, choose
+
+HOPPER = registry.machine("sm_90a")
+WORK = Workload(2048, 2048, 2048)
+
+
+def test_candidates_stand_around_the_models_choice():
+    found = tuning.candidates(WORK, HOPPER, configuration)
+    model = configuration(choose(WORK, HOPPER).tiling)
+    assert found[0] == model
+    assert len(set(found)) == len(found) <= 16
+    assert {c.num_stages for c in found} >= {model.num_stages - 1, model.num_stages + 1}
+    assert len({(c.block_m, c.block_n, c.split_k) for c in found}) == 8
+    assert any(c.persistent for c in found)
+
+
+def test_the_best_is_measured_twice():
+    configs = tuning.candidates(WORK, HOPPER, configuration)
+    asked = []
+
+    def measure(given):
+        asked.append(list(given))
+        # the third looks fastest at first and is not
+        return [
+            math.inf if c == configs[1] else 0.5 if c == configs[2] and len(asked) == 1
+            else 0.8 if c == configs[3] else 1.0 for c in given
+        ]  # fmt: skip
+
+    result = tuning.tune(configs, measure)
+    assert result.model == configs[0] and result.best == configs[3]
+    assert result.ratio == pytest.approx(0.8)
+    assert configs[2] in asked[1] and configs[0] in asked[1] and len(asked[1]) <= 5
+    with pytest.raises(LaunchError, match="none of the configurations"):
+        tuning.tune(configs, lambda given: [math.inf] * len(given))
+
+
+def test_tables(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "_FOLDER", tmp_path)
+    tuning._table.cache_clear()
+    assert tuning.found(WORK, "row row", HOPPER) is None
+    model, best = MatmulConfig(), MatmulConfig(128, 256, 64, num_warps=8)
+    result = tuning.Tuned(model, best, ((model, 2.0), (best, 1.0)))
+    path = tmp_path / "some-gpu.json"
+    key = tuning.key_of(WORK, "row row")
+    tuning.write_table(path, HOPPER, {"device": "some GPU"}, {key: result})
+    tuning.write_table(path, HOPPER, {"device": "some GPU"}, {"other": result})
+    assert tuning.found(WORK, "row row", HOPPER) == best
+    assert tuning.found(WORK, "row column", HOPPER) is None
+    assert tuning.found(WORK, "row row", registry.machine("sm_80")) is None
+    monkeypatch.undo()
+    tuning._table.cache_clear()
