@@ -1,0 +1,279 @@
+"""The body of a generated program: which tile, the loop over k, the epilogue, the store.
+
+    tile, part of K      from the program's ids, grouped so that neighbours share operands in L2
+    sums = 0
+    for k in steps:      loads with limits of M, N and K: outside there are zeros
+        sums = dot(a, b, sums)
+    out = epilogue(sums)
+
+It is the shape that `raise-access` and the passes behind it know: accesses become views with limits,
+operands boxes of the tensor memory accelerator, sums stay in registers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright import dtypes
+from tilewright.generator.contraction import Extra
+from tilewright.generator.epilogue import Epilogue
+from tilewright.generator.tracing import Tracer
+from tilewright.semantics.values import TensorValue
+
+if TYPE_CHECKING:
+    from tilewright.generator.program import Program
+
+PARTIAL, TOTAL = "partial", "total"
+
+
+class Body:
+    """Emits one program. `values` has a tensor, or a number that is compiled in, for each parameter."""
+
+    def __init__(self, program: Program, tracer: Tracer, values: dict[str, Any]) -> None:
+        self.program, self.tracer, self.values = program, tracer, values
+        self.contraction, self.config = program.contraction, program.config
+        self.s = tracer.semantics
+        self.epilogue = Epilogue(tracer, self.contraction, lambda name: values[name])
+
+    def emit(self) -> None:
+        """Emit everything but the function's end."""
+        pid = self.s.program_id(0)
+        if not (self.config.persistent and self.program.part == "whole"):
+            self._one(pid)
+            return
+        m, n = self._tiles()
+        total = m * n
+        for i in range(self.contraction.batch_rank):
+            total = total * self.values[f"batch{i}"]
+
+        def body(tile: TensorValue) -> list[TensorValue]:
+            self._one(tile)
+            return []
+
+        self.tracer.loop(pid, total, [], body, self.s.num_programs(0), "tile")
+
+    # ---- which tile ------------------------------------------------------------------------------
+
+    def _tiles(self) -> tuple[Any, Any]:
+        """Tiles down and across the result."""
+        block_m, block_n = self.program.tile
+        return self._cdiv(self.values["M"], block_m), self._cdiv(self.values["N"], block_n)
+
+    def _cdiv(self, x: Any, divisor: Any) -> Any:
+        return -(-x // divisor) if isinstance(x, int) else self.s.cdiv(x, divisor)
+
+    def _min(self, x: Any, y: Any) -> Any:
+        both = isinstance(x, int) and isinstance(y, int)
+        return min(x, y) if both else self.s.minimum(x, y)
+
+    def _one(self, tile: Any) -> None:
+        """One tile of one batch."""
+        m, n = self._tiles()
+        batch: list[Any] = []
+        if self.contraction.batch_rank:
+            flat = tile // (m * n)
+            tile = tile % (m * n)
+            for i in range(self.contraction.batch_rank - 1, 0, -1):
+                size = self.values[f"batch{i}"]
+                batch.insert(0, flat % size)
+                flat = flat // size
+            batch.insert(0, flat)
+        row, column = self._grouped(tile, m, n)
+        block_m, block_n = self.program.tile
+        rows = row * block_m + self.s.lanes(0, block_m)
+        columns = column * block_n + self.s.lanes(0, block_n)
+        self._tile(batch, rows, columns)
+
+    def _grouped(self, tile: Any, m: Any, n: Any) -> tuple[Any, Any]:
+        """Tile number to row and column: down a group of rows, then on by a column."""
+        group = 1 if self.program.part == TOTAL else self.config.group_m
+        if group == 1:
+            return tile // n, tile % n
+        in_group = group * n
+        first = tile // in_group * group
+        rows = self._min(m - first, group)
+        return first + tile % rows, tile % in_group // rows
+
+    # ---- one tile --------------------------------------------------------------------------------
+
+    def _tile(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> None:
+        part = self.program.part
+        if part == TOTAL:
+            sums = self._total(batch, rows, columns)
+        elif self.config.form == "listing1":
+            sums = self._in_memory(batch, rows, columns)
+        elif self.config.form == "vector":
+            sums = self._reduction(batch, rows, columns)
+        else:
+            sums = self._product(batch, rows, columns)
+        if part == PARTIAL:
+            pointer, mask = self._work(self.s.program_id(1), batch, rows, columns)
+            self.s.store(pointer, sums, mask)
+            return
+        addend = None
+        if self.contraction.addend is not None:
+            pointer, mask = self._access("c", batch, rows, columns, "M", "N")
+            addend = self.s.load(pointer, mask)
+        extras = [
+            self._extra(i, extra, batch, rows, columns)
+            for i, extra in enumerate(self.contraction.extras)
+        ]
+        pointer, mask = self._access("out", batch, rows, columns, "M", "N")
+        self.s.store(pointer, self.epilogue.apply(sums, addend, extras), mask)
+
+    def _range(self) -> tuple[Any, Any]:
+        """First and last step of the k loop."""
+        steps = self._cdiv(self.values["K"], self.config.block_k)
+        if self.program.part != PARTIAL:
+            return 0, steps
+        share = self._cdiv(steps, self.config.split_k)
+        first = self.s.program_id(1) * share
+        return first, self._min(first + share, steps)
+
+    def _depth(self, k: TensorValue) -> TensorValue:
+        return k * self.config.block_k + self.s.lanes(0, self.config.block_k)
+
+    def _operands(
+        self, batch: list[Any], rows: TensorValue, columns: TensorValue, k: TensorValue
+    ) -> tuple[TensorValue, TensorValue]:
+        """Slices of A and B for step k."""
+        depth = self._depth(k)
+        pointer, mask = self._access("a", batch, rows, depth, "M", "K")
+        a = self.s.load(pointer, mask, 0)
+        pointer, mask = self._access("b", batch, depth, columns, "K", "N")
+        return a, self.s.load(pointer, mask, 0)
+
+    def _dot(self, a: TensorValue, b: TensorValue, sums: TensorValue) -> TensorValue:
+        return self.s.dot(a, b, sums, input_precision=self.contraction.precision)
+
+    def _zeros(self, *shape: int) -> TensorValue:
+        return self.s.filled(0, self.contraction.sums.with_shape(shape))
+
+    def _product(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+        """Sums in registers."""
+
+        def step(k: TensorValue, sums: TensorValue) -> list[TensorValue]:
+            a, b = self._operands(batch, rows, columns, k)
+            return [self._dot(a, b, sums)]
+
+        return self.tracer.loop(*self._range(), [self._zeros(*self.program.tile)], step)[0]
+
+    def _in_memory(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+        """Sums loaded from the output and stored there at every step (the paper's listing 1)."""
+        pointer, mask = self._access("out", batch, rows, columns, "M", "N")
+        kind = self.contraction.out.dtype
+        self.s.store(pointer, self.s.convert(self._zeros(*self.program.tile), kind), mask)
+
+        def load() -> TensorValue:
+            return self.s.convert(self.s.load(pointer, mask, 0), self.contraction.sums)
+
+        def step(k: TensorValue) -> list[TensorValue]:
+            sums = load()
+            a, b = self._operands(batch, rows, columns, k)
+            self.s.store(pointer, self.s.convert(self._dot(a, b, sums), kind), mask)
+            return []
+
+        self.tracer.loop(*self._range(), [], step)
+        return load()
+
+    def _reduction(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+        """A matrix times a vector: products summed lane by lane, the lanes at the end."""
+        block_m, block_n = self.program.tile
+        axis = 1 if block_n == 1 else 0
+        shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
+        kind = self.contraction.sums
+
+        def step(k: TensorValue, sums: TensorValue) -> list[TensorValue]:
+            a, b = self._operands(batch, rows, columns, k)
+            a, b = self.s.convert(a, kind), self.s.convert(b, kind)
+            # [m, k] times [k, 1] as [1, k]; [1, k] as [k, 1] times [k, n]
+            if axis:
+                return [sums + a * self.s.trans(b)]
+            return [sums + self.s.trans(a) * b]
+
+        sums = self.tracer.loop(*self._range(), [self._zeros(*shape)], step)[0]
+        return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
+
+    def _total(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+        """The parts of a split product, added in order."""
+
+        def step(part: TensorValue, sums: TensorValue) -> list[TensorValue]:
+            pointer, mask = self._work(part, batch, rows, columns)
+            return [sums + self.s.load(pointer, mask, 0)]
+
+        zeros = self._zeros(*self.program.tile)
+        return self.tracer.loop(0, self.config.split_k, [zeros], step, name="part")[0]
+
+    # ---- memory ----------------------------------------------------------------------------------
+
+    def _plane(self, x: TensorValue, y: TensorValue) -> tuple[TensorValue, TensorValue]:
+        """Row and column indices as a column and a row."""
+        return self.s.expand_dims(x, 1), self.s.expand_dims(y, 0)
+
+    def _inside(
+        self, x: TensorValue, y: TensorValue, x_size: str, y_size: str
+    ) -> tuple[TensorValue, TensorValue, TensorValue]:
+        """Indices as a plane, and the mask of those within the sizes."""
+        down, across = self._plane(x, y)
+        mask = (down < self.values[x_size]) & (across < self.values[y_size])
+        return down, across, mask
+
+    def _offset(self, index: TensorValue, stride: Any) -> TensorValue:
+        if self.contraction.wide:
+            index = self.s.convert(index, dtypes.int64)
+        return index * stride
+
+    def _base(self, name: str, varies: tuple[bool, ...], batch: list[Any]) -> TensorValue:
+        """The pointer to the matrix of a batch."""
+        pointer = self.values[name]
+        for i, (own, index) in enumerate(zip(varies, batch, strict=True)):
+            if own:
+                wide = self.s.convert(index, dtypes.int64)
+                pointer = pointer + wide * self.values[f"{name}_b{i}"]
+        return pointer
+
+    def _access(
+        self,
+        name: str,
+        batch: list[Any],
+        x: TensorValue,
+        y: TensorValue,
+        x_size: str,
+        y_size: str,
+    ) -> tuple[TensorValue, TensorValue]:
+        """Pointers to a tile of a matrix, and the mask."""
+        operand = dict(self.contraction.matrices)[name]
+        first, second = x_size.lower(), y_size.lower()
+        down, across, mask = self._inside(x, y, x_size, y_size)
+        pointer = self._base(name, operand.batch, batch)
+        pointer = pointer + self._offset(down, self.values[f"{name}_{first}"])
+        return pointer + self._offset(across, self.values[f"{name}_{second}"]), mask
+
+    def _extra(
+        self, i: int, extra: Extra, batch: list[Any], rows: TensorValue, columns: TensorValue
+    ) -> TensorValue:
+        """A tensor of the epilogue as a tile that broadcasts to the result's."""
+        name = f"x{i}"
+        pointer = self._base(name, extra.batch, batch)
+        if extra.axes == "mn":
+            down, across, mask = self._inside(rows, columns, "M", "N")
+            pointer = pointer + self._offset(down, self.values[f"{name}_m"])
+            return self.s.load(pointer + self._offset(across, self.values[f"{name}_n"]), mask, 0)
+        if not extra.axes:
+            return self.s.load(pointer)
+        index, size = (rows, "M") if extra.axes == "m" else (columns, "N")
+        pointer = pointer + self._offset(index, self.values[f"{name}_{extra.axes}"])
+        vector = self.s.load(pointer, index < self.values[size], 0)
+        return self.s.expand_dims(vector, 1 if extra.axes == "m" else 0)
+
+    def _work(
+        self, part: Any, batch: list[Any], rows: TensorValue, columns: TensorValue
+    ) -> tuple[TensorValue, TensorValue]:
+        """Pointers into the workspace `[split_k, batch…, M, N]`, and the mask."""
+        m, n = self.values["M"], self.values["N"]
+        plane = self.s.convert(part, dtypes.int64)
+        for i, index in enumerate(batch):
+            plane = plane * self.values[f"batch{i}"] + index
+        pointer = self.values["work"] + plane * m * n
+        down, across, mask = self._inside(rows, columns, "M", "N")
+        return pointer + self._offset(down, n) + across, mask

@@ -1,0 +1,131 @@
+"""What follows a product while its sums are in registers: scaling, α and β, biases, activations.
+
+Everything is computed in fp32 (fp64 for fp64) but for integer sums, which stay integers as long as the
+steps do (adding integers, ReLU). The result is rounded once, to the type of the output, or where a
+"cast" step says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.errors import KernelTypeError
+from tilewright.generator.contraction import Contraction, Step
+from tilewright.generator.tracing import Tracer
+from tilewright.semantics.values import TensorValue, type_text
+
+
+class Epilogue:
+    """Applies α, β and the steps of a contraction to a tile.
+
+    `extras` has a value for each of the contraction's extras: tiles of two dimensions that broadcast to
+    the tile, or scalars. `number(name)` gives a scalar argument.
+    """
+
+    def __init__(
+        self, tracer: Tracer, contraction: Contraction, number: Callable[[str], Any]
+    ) -> None:
+        self.tracer, self.s = tracer, tracer.semantics
+        self.contraction = contraction
+        self.compute = contraction.compute
+        self.number = number
+
+    def apply(
+        self, sums: TensorValue, addend: TensorValue | None, extras: Sequence[TensorValue]
+    ) -> TensorValue:
+        """The tile to be stored, in the output's type."""
+        c, x = self.contraction, sums
+        if x.dtype.is_floating() and (c.scaled or addend is not None or c.epilogue):
+            x = self.s.convert(x, self.compute)
+        if c.scaled:
+            x = self._float(x) * self.number("alpha")
+        if addend is not None:
+            x = self._float(x) + self._float(addend) * self.number("beta")
+        rest = list(extras)
+        for index, step in enumerate(c.epilogue):
+            count = len(step.extras)
+            x = self._step(step, index, x, rest[:count])
+            del rest[:count]
+        return self.s.convert(x, c.out.dtype)
+
+    def _float(self, x: TensorValue) -> TensorValue:
+        return self.s.convert(x, self.compute)
+
+    def _like(self, extra: TensorValue, x: TensorValue) -> TensorValue:
+        """An extra in the type that it meets `x` in."""
+        both = x.dtype.is_int() and extra.dtype.is_int()
+        return extra if both else self._float(extra)
+
+    def _step(
+        self, step: Step, index: int, x: TensorValue, extras: list[TensorValue]
+    ) -> TensorValue:
+        if step.kind == "function":
+            return self._function(step, x, extras)
+        if step.kind == "cast":
+            return self.s.convert(x, step.dtype)
+        if step.kind == "relu" and x.dtype.is_int():
+            return self.s.maximum(x, 0)
+        if step.kind in ("add", "multiply"):
+            other = self._like(extras[0], x)
+            x = x if other.dtype.is_int() else self._float(x)
+            return x + other if step.kind == "add" else x * other
+        value = self._float(x)
+        if step.has_number:
+            number = self.number(f"number{index}")
+            scaled = value * number
+            return scaled if step.kind == "scale" else self.s.where(value >= 0.0, value, scaled)
+        return getattr(self, f"_{step.kind}")(value)
+
+    def _relu(self, x: TensorValue) -> TensorValue:
+        return self.s.maximum(x, 0.0, "ALL")
+
+    def _gelu(self, x: TensorValue) -> TensorValue:
+        return x * 0.5 * (self.s.erf(x * math.sqrt(0.5)) + 1.0)
+
+    def _gelu_tanh(self, x: TensorValue) -> TensorValue:
+        inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
+        return x * 0.5 * (self.s.tanh(inner) + 1.0)
+
+    def _sigmoid(self, x: TensorValue) -> TensorValue:
+        return 1.0 / (self.s.exp(-x) + 1.0)
+
+    def _silu(self, x: TensorValue) -> TensorValue:
+        return x / (self.s.exp(-x) + 1.0)
+
+    def _tanh(self, x: TensorValue) -> TensorValue:
+        return self.s.tanh(x)
+
+    def _function(self, step: Step, x: TensorValue, extras: list[TensorValue]) -> TensorValue:
+        value = self.tracer.user_function(step.function, [x, *extras])
+        name = step.function.fn.__name__
+        if not isinstance(value, TensorValue) or not (
+            value.dtype.is_floating() or value.dtype.is_int()
+        ):
+            raise KernelTypeError(
+                f"epilogue {name} returns {'nothing' if value is None else value!r}, not a tile",
+                help="return a tile of numbers with the shape of the first argument",
+                location=_definition(step.function),
+            )
+        shape = value.shape
+        if len(shape) > 2 or any(
+            a not in (1, b) for a, b in zip(shape[::-1], x.shape[::-1], strict=False)
+        ):
+            raise KernelTypeError(
+                f"epilogue {name} returns {type_text(value.type)} for a tile of {type_text(x.type)}",
+                help="an epilogue is element-wise: its result has the shape of its first argument",
+                location=_definition(step.function),
+            )
+        if value.dtype.is_bool():
+            value = self.s.convert(value, dtypes.int32)
+        return self.s.broadcast_shape(value, x.shape)
+
+
+def _definition(function: Any) -> Any:
+    from tilewright.errors import SourceLocation
+
+    return SourceLocation(
+        function.file, function.first_line, function.column_offset, function=function.fn.__name__
+    )

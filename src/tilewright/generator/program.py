@@ -1,0 +1,150 @@
+"""`Program`: a contraction and a configuration as a function of tile IR, and its launch grid.
+
+Sizes and strides are run-time arguments, specialised as those of any kernel (equal to 1, divisible by
+16), so that one compilation serves many shapes. With `split_k` there are two programs: "partial", which
+writes sums to a workspace `[split_k, batch, M, N]`, and "total", which adds them in order and applies
+the epilogue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.errors import SourceLocation
+from tilewright.generator.config import MatmulConfig
+from tilewright.generator.contraction import Contraction, Operand
+
+WHOLE, PARTIAL, TOTAL = "whole", "partial", "total"
+POINTER, INTEGER, NUMBER = "pointer", "integer", "number"
+
+#: tile of the program that adds the parts of a split product
+_TOTAL_TILE = (16, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument: its name, whether it is a pointer (to `dtype`), an integer or a number (a `dtype`)."""
+
+    name: str
+    kind: str
+    dtype: dtype | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """See the module docstring. `part` is "whole", "partial" or "total"."""
+
+    contraction: Contraction
+    config: MatmulConfig
+    part: str = WHOLE
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Extents of the tile of the result that one program computes."""
+        if self.part == TOTAL:
+            return _total_tile(self.config)
+        return self.config.block_m, self.config.block_n
+
+    @property
+    def name(self) -> str:
+        """The function's name: what it computes and in which tiles."""
+        c = self.contraction
+        words = [c.name, c.a.dtype.short_name, self.config.text]
+        if self.part != WHOLE:
+            words.append(self.part)
+        return re.sub(r"\W+", "_", "_".join(words))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All arguments, in order."""
+        c = self.contraction
+        pointers = [Parameter(n, POINTER, o.dtype) for n, o in self.matrices]
+        if self.part != WHOLE:
+            pointers.append(Parameter("work", POINTER, c.sums))
+        integers = ["M", "N"] if self.part == TOTAL else ["M", "N", "K"]
+        for name, operand in self.matrices:
+            integers += [f"{name}_{axis}" for axis in AXES[name]]
+            integers += [f"{name}_b{i}" for i, varies in enumerate(operand.batch) if varies]
+        numbers: list[str] = []
+        if self.part != PARTIAL:
+            for i, extra in enumerate(c.extras):
+                pointers.append(Parameter(f"x{i}", POINTER, extra.dtype))
+                integers += [f"x{i}_{axis}" for axis in extra.axes]
+                integers += [f"x{i}_b{axis}" for axis, varies in enumerate(extra.batch) if varies]
+            numbers += ["alpha"] if c.scaled else []
+            numbers += ["beta"] if c.addend is not None else []
+            numbers += [f"number{i}" for i, step in enumerate(c.epilogue) if step.has_number]
+        integers += [f"batch{i}" for i in range(c.batch_rank) if i > 0 or self._needs_batch]
+        return (
+            *pointers,
+            *(Parameter(n, INTEGER) for n in integers),
+            *(Parameter(n, NUMBER, c.compute) for n in numbers),
+        )
+
+    @property
+    def _needs_batch(self) -> bool:
+        """Whether the extent of the first batch axis is an argument."""
+        return self.part != WHOLE or self.config.persistent
+
+    @property
+    def matrices(self) -> tuple[tuple[str, Operand], ...]:
+        """Names and operands that this part reads or writes."""
+        found = self.contraction.matrices
+        if self.part == PARTIAL:
+            return found[:2]
+        return found[2:] if self.part == TOTAL else found
+
+    def grid(self, m: int, n: int, batch: int = 1, cores: int = 1) -> tuple[int, ...]:
+        """Programs to launch: tiles of all batches, and parts of K."""
+        block_m, block_n = self.tile
+        programs = -(-m // block_m) * -(-n // block_n) * batch
+        if self.config.persistent and self.part == WHOLE:
+            programs = min(programs, max(1, cores))
+        return (programs, self.config.split_k) if self.part == PARTIAL else (programs,)
+
+    def build(
+        self,
+        signature: Mapping[str, Any],
+        divisibility: Mapping[str, int] | None = None,
+        place: SourceLocation | None = None,
+        name: str | None = None,
+    ) -> Any:
+        """A module of tile IR with one function.
+
+        Args:
+            signature: for each parameter a `dtype`, a `pointer_type`, or a `constexpr` whose value is
+                compiled in.
+            divisibility: known divisors of pointers and integers.
+            place: where the description stands; errors and locations of operations point there.
+
+        Raises CompilationError for an epilogue function that is wrong.
+        """
+        from tilewright.generator.body import Body
+        from tilewright.generator.tracing import Tracer
+
+        tracer = Tracer(place or SourceLocation(__file__, 1, function=self.name))
+        values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
+        Body(self, tracer, values).emit()
+        return tracer.module(name or self.name, divisibility or {})
+
+
+#: axes of each matrix, in the order of its strides
+AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
+
+
+def programs(contraction: Contraction, config: MatmulConfig) -> tuple[Program, ...]:
+    """What to launch, in order: one program, or with `split_k` two."""
+    if config.split_k == 1:
+        return (Program(contraction, config),)
+    return (Program(contraction, config, PARTIAL), Program(contraction, config, TOTAL))
+
+
+def _total_tile(config: MatmulConfig) -> tuple[int, int]:
+    """A tile with as many elements as threads like to add, as flat or tall as the product's."""
+    if config.block_m == 1 or config.block_n == 1:
+        return (1, 256) if config.block_m == 1 else (256, 1)
+    return _TOTAL_TILE
