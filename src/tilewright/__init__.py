@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     )
     from tilewright.dtypes import constexpr
     from tilewright.errors import CompilationError, LaunchError, OutOfResources, TilewrightError
+    from tilewright.generator.config import MatmulConfig
     from tilewright.runtime.autotune import Autotuner, Config, autotune
     from tilewright.runtime.compiled import CompiledKernel
+    from tilewright.runtime.epilogues import epilogue
     from tilewright.runtime.heuristics import Heuristics, heuristics
     from tilewright.runtime.host_functions import (
         cdiv,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     )
     from tilewright.runtime.interface import KernelInterface
     from tilewright.runtime.jit import JITFunction, jit
+    from tilewright.runtime.matmul import matmul
     from tilewright.runtime.specialize import MockTensor, TensorWrapper, reinterpret
 
 __version__ = "0.1.0"
@@ -62,6 +65,9 @@ _NAMES = {
     "set_allocator": "tilewright.runtime.host_functions",
     "compile": "tilewright.runtime.host_functions",
     "constexpr": "tilewright.dtypes",
+    "matmul": "tilewright.runtime.matmul",
+    "epilogue": "tilewright.runtime.epilogues",
+    "MatmulConfig": "tilewright.generator.config",
     "TilewrightError": "tilewright.errors",
     "CompilationError": "tilewright.errors",
     "LaunchError": "tilewright.errors",
@@ -81,6 +87,7 @@ __all__ = [
     "JITFunction",
     "KernelInterface",
     "LaunchError",
+    "MatmulConfig",
     "MockTensor",
     "OutOfResources",
     "TensorWrapper",
@@ -93,12 +100,14 @@ __all__ = [
     "constexpr",
     "constexpr_function",
     "dtypes",
+    "epilogue",
     "errors",
     "heuristics",
     "integrations",
     "jit",
     "kernels",
     "language",
+    "matmul",
     "must_use_result",
     "next_power_of_2",
     "reinterpret",

@@ -18,12 +18,14 @@ from tilewright import dtypes
 from tilewright.generator.contraction import Extra
 from tilewright.generator.epilogue import Epilogue
 from tilewright.generator.tracing import Tracer
-from tilewright.semantics.values import TensorValue
 
 if TYPE_CHECKING:
     from tilewright.generator.program import Program
 
 PARTIAL, TOTAL = "partial", "total"
+
+#: a `TensorValue`, whose operators type checkers cannot see
+Tile = Any
 
 
 class Body:
@@ -46,7 +48,7 @@ class Body:
         for i in range(self.contraction.batch_rank):
             total = total * self.values[f"batch{i}"]
 
-        def body(tile: TensorValue) -> list[TensorValue]:
+        def body(tile: Tile) -> list[Tile]:
             self._one(tile)
             return []
 
@@ -96,7 +98,7 @@ class Body:
 
     # ---- one tile --------------------------------------------------------------------------------
 
-    def _tile(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> None:
+    def _tile(self, batch: list[Any], rows: Tile, columns: Tile) -> None:
         part = self.program.part
         if part == TOTAL:
             sums = self._total(batch, rows, columns)
@@ -130,12 +132,10 @@ class Body:
         first = self.s.program_id(1) * share
         return first, self._min(first + share, steps)
 
-    def _depth(self, k: TensorValue) -> TensorValue:
+    def _depth(self, k: Tile) -> Tile:
         return k * self.config.block_k + self.s.lanes(0, self.config.block_k)
 
-    def _operands(
-        self, batch: list[Any], rows: TensorValue, columns: TensorValue, k: TensorValue
-    ) -> tuple[TensorValue, TensorValue]:
+    def _operands(self, batch: list[Any], rows: Tile, columns: Tile, k: Tile) -> tuple[Tile, Tile]:
         """Slices of A and B for step k."""
         depth = self._depth(k)
         pointer, mask = self._access("a", batch, rows, depth, "M", "K")
@@ -143,31 +143,31 @@ class Body:
         pointer, mask = self._access("b", batch, depth, columns, "K", "N")
         return a, self.s.load(pointer, mask, 0)
 
-    def _dot(self, a: TensorValue, b: TensorValue, sums: TensorValue) -> TensorValue:
+    def _dot(self, a: Tile, b: Tile, sums: Tile) -> Tile:
         return self.s.dot(a, b, sums, input_precision=self.contraction.precision)
 
-    def _zeros(self, *shape: int) -> TensorValue:
+    def _zeros(self, *shape: int) -> Tile:
         return self.s.filled(0, self.contraction.sums.with_shape(shape))
 
-    def _product(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+    def _product(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """Sums in registers."""
 
-        def step(k: TensorValue, sums: TensorValue) -> list[TensorValue]:
+        def step(k: Tile, sums: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
             return [self._dot(a, b, sums)]
 
         return self.tracer.loop(*self._range(), [self._zeros(*self.program.tile)], step)[0]
 
-    def _in_memory(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+    def _in_memory(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """Sums loaded from the output and stored there at every step (the paper's listing 1)."""
         pointer, mask = self._access("out", batch, rows, columns, "M", "N")
         kind = self.contraction.out.dtype
         self.s.store(pointer, self.s.convert(self._zeros(*self.program.tile), kind), mask)
 
-        def load() -> TensorValue:
+        def load() -> Tile:
             return self.s.convert(self.s.load(pointer, mask, 0), self.contraction.sums)
 
-        def step(k: TensorValue) -> list[TensorValue]:
+        def step(k: Tile) -> list[Tile]:
             sums = load()
             a, b = self._operands(batch, rows, columns, k)
             self.s.store(pointer, self.s.convert(self._dot(a, b, sums), kind), mask)
@@ -176,14 +176,14 @@ class Body:
         self.tracer.loop(*self._range(), [], step)
         return load()
 
-    def _reduction(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+    def _reduction(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """A matrix times a vector: products summed lane by lane, the lanes at the end."""
         block_m, block_n = self.program.tile
         axis = 1 if block_n == 1 else 0
         shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
         kind = self.contraction.sums
 
-        def step(k: TensorValue, sums: TensorValue) -> list[TensorValue]:
+        def step(k: Tile, sums: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
             a, b = self.s.convert(a, kind), self.s.convert(b, kind)
             # [m, k] times [k, 1] as [1, k]; [1, k] as [k, 1] times [k, n]
@@ -194,10 +194,10 @@ class Body:
         sums = self.tracer.loop(*self._range(), [self._zeros(*shape)], step)[0]
         return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
 
-    def _total(self, batch: list[Any], rows: TensorValue, columns: TensorValue) -> TensorValue:
+    def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The parts of a split product, added in order."""
 
-        def step(part: TensorValue, sums: TensorValue) -> list[TensorValue]:
+        def step(part: Tile, sums: Tile) -> list[Tile]:
             pointer, mask = self._work(part, batch, rows, columns)
             return [sums + self.s.load(pointer, mask, 0)]
 
@@ -206,24 +206,22 @@ class Body:
 
     # ---- memory ----------------------------------------------------------------------------------
 
-    def _plane(self, x: TensorValue, y: TensorValue) -> tuple[TensorValue, TensorValue]:
+    def _plane(self, x: Tile, y: Tile) -> tuple[Tile, Tile]:
         """Row and column indices as a column and a row."""
         return self.s.expand_dims(x, 1), self.s.expand_dims(y, 0)
 
-    def _inside(
-        self, x: TensorValue, y: TensorValue, x_size: str, y_size: str
-    ) -> tuple[TensorValue, TensorValue, TensorValue]:
+    def _inside(self, x: Tile, y: Tile, x_size: str, y_size: str) -> tuple[Tile, Tile, Tile]:
         """Indices as a plane, and the mask of those within the sizes."""
         down, across = self._plane(x, y)
         mask = (down < self.values[x_size]) & (across < self.values[y_size])
         return down, across, mask
 
-    def _offset(self, index: TensorValue, stride: Any) -> TensorValue:
+    def _offset(self, index: Tile, stride: Any) -> Tile:
         if self.contraction.wide:
             index = self.s.convert(index, dtypes.int64)
         return index * stride
 
-    def _base(self, name: str, varies: tuple[bool, ...], batch: list[Any]) -> TensorValue:
+    def _base(self, name: str, varies: tuple[bool, ...], batch: list[Any]) -> Tile:
         """The pointer to the matrix of a batch."""
         pointer = self.values[name]
         for i, (own, index) in enumerate(zip(varies, batch, strict=True)):
@@ -236,11 +234,11 @@ class Body:
         self,
         name: str,
         batch: list[Any],
-        x: TensorValue,
-        y: TensorValue,
+        x: Tile,
+        y: Tile,
         x_size: str,
         y_size: str,
-    ) -> tuple[TensorValue, TensorValue]:
+    ) -> tuple[Tile, Tile]:
         """Pointers to a tile of a matrix, and the mask."""
         operand = dict(self.contraction.matrices)[name]
         first, second = x_size.lower(), y_size.lower()
@@ -249,9 +247,7 @@ class Body:
         pointer = pointer + self._offset(down, self.values[f"{name}_{first}"])
         return pointer + self._offset(across, self.values[f"{name}_{second}"]), mask
 
-    def _extra(
-        self, i: int, extra: Extra, batch: list[Any], rows: TensorValue, columns: TensorValue
-    ) -> TensorValue:
+    def _extra(self, i: int, extra: Extra, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """A tensor of the epilogue as a tile that broadcasts to the result's."""
         name = f"x{i}"
         pointer = self._base(name, extra.batch, batch)
@@ -266,9 +262,7 @@ class Body:
         vector = self.s.load(pointer, index < self.values[size], 0)
         return self.s.expand_dims(vector, 1 if extra.axes == "m" else 0)
 
-    def _work(
-        self, part: Any, batch: list[Any], rows: TensorValue, columns: TensorValue
-    ) -> tuple[TensorValue, TensorValue]:
+    def _work(self, part: Any, batch: list[Any], rows: Tile, columns: Tile) -> tuple[Tile, Tile]:
         """Pointers into the workspace `[split_k, batch…, M, N]`, and the mask."""
         m, n = self.values["M"], self.values["N"]
         plane = self.s.convert(part, dtypes.int64)

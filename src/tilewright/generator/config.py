@@ -61,9 +61,9 @@ class MatmulConfig:
             raise LaunchError(
                 f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
-        if self.form != "tiled" and (self.split_k > 1 or self.persistent):
+        if self.form == "listing1" and self.split_k > 1:
             raise LaunchError(
-                f"MatmulConfig: form {self.form!r} has neither split_k nor persistent programs"
+                "MatmulConfig: form 'listing1' keeps sums in the output, not in parts"
             )
 
     def with_(self, **changes: Any) -> MatmulConfig:

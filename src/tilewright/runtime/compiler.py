@@ -28,7 +28,7 @@ from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_tex
 
 #: folders whose content decides what code comes out
 _COMPILER = (
-    "backends", "dialects", "frontend", "interpreter", "ir", "language", "passes", "semantics",
+    "backends", "dialects", "frontend", "generator", "interpreter", "ir", "language", "passes", "semantics",
 )  # fmt: skip
 _ABI = "1"
 
@@ -106,12 +106,10 @@ def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Option
 
 
 def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
-    """Tile IR of a kernel, from the front end."""
-    from tilewright import frontend
-
+    """Tile IR of a kernel, from the front end or the generator."""
     types = {name: item.type for name, item in signature.items()}
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
-    return frontend.build(kernel, types, divisors, options, kernel.symbol(signature))
+    return kernel.build(types, divisors, options, kernel.symbol(signature))
 
 
 # ---- keys ------------------------------------------------------------------------------------------

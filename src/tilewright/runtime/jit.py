@@ -45,7 +45,10 @@ class JITFunction(KernelFunction, KernelInterface):
         cache_key: changes with everything the code depends on besides argument types.
         device_caches: device index → {key: CompiledKernel}.
         debug, noinline, version, do_not_specialize, pre_run_hooks: as given.
+        written: whether there is Python that says what it does, for eager mode.
     """
+
+    written = True
 
     def __init__(
         self,
@@ -171,6 +174,18 @@ class JITFunction(KernelFunction, KernelInterface):
         return self.compile(
             data.get("signature"), data.get("constexprs"), options=data.get("options")
         )
+
+    def build(
+        self,
+        signature: Mapping[str, Any],
+        divisibility: Mapping[str, int],
+        options: Any,
+        name: str | None,
+    ) -> Any:
+        """Tile IR for these types (a `frontend.BuiltKernel`); see `frontend.build`."""
+        from tilewright import frontend
+
+        return frontend.build(self, signature, divisibility, options, name)
 
     def parse(self) -> Any:
         """The kernel's syntax tree."""

@@ -191,12 +191,12 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             named = dict(zip(self.kernel.arg_names, values, strict=True))
             for hook in list(self.kernel.pre_run_hooks):
                 hook(**named, **options)
-        if settings.interpret and not warmup:
+        if settings.interpret and self.kernel.written and not warmup:
             return self._interpret(values, grid, place)
         self.refresh()
         types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
         chosen = launch_options.parse(options, self.kernel, settings, place is not None)
-        if settings.interpret_ir and not warmup:
+        if (settings.interpret_ir or settings.interpret) and not warmup:
             return self._interpret_ir(types, values, grid, chosen, place)
         compiled = self._compiled(types, chosen, settings, place)
         if warmup:

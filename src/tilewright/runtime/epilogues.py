@@ -1,0 +1,135 @@
+"""What may follow a product: `tilewright.epilogue.bias(x)`, … for `matmul(…, epilogue=[…])`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.errors import LaunchError
+from tilewright.generator.contraction import STEPS, WITH_NUMBER
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.runtime.specialize import element_type, is_array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """One step of an epilogue with its arrays.
+
+    `axis` is "m" for a vector with an element a row, "n" for an element a column, "" where shapes
+    broadcast to the result's as NumPy's do.
+    """
+
+    kind: str
+    arrays: tuple[Any, ...] = ()
+    number: float | None = None
+    dtype: dtype | None = None
+    function: Any = None
+    axis: str = ""
+
+
+class epilogue:
+    """Steps that `matmul` applies to the sums while they are in registers, in the order given."""
+
+    @staticmethod
+    def bias(vector: Any, axis: str = "n") -> Part:
+        """Add a vector: an element a column (`axis="n"`, as in a linear layer), or a row ("m").
+
+        `vector` may have batch axes in front.
+        """
+        if axis not in ("m", "n"):
+            raise LaunchError(f"bias: axis {axis!r} is neither 'm' nor 'n'")
+        return Part("add", (_array(vector, "bias"),), axis=axis)
+
+    @staticmethod
+    def residual(array: Any) -> Part:
+        """Add an array that broadcasts to the result."""
+        return Part("add", (_array(array, "residual"),))
+
+    @staticmethod
+    def scale(factor: Any, axis: str = "") -> Part:
+        """Multiply by a number, or by an array: a vector with `axis` "m" or "n", else broadcast."""
+        if is_array(factor):
+            return Part("multiply", (factor,), axis=axis)
+        return Part("scale", number=float(factor))
+
+    @staticmethod
+    def relu() -> Part:
+        """max(x, 0); NaN stays."""
+        return Part("relu")
+
+    @staticmethod
+    def leaky_relu(slope: float = 0.01) -> Part:
+        """x where x >= 0, else slope * x."""
+        return Part("leaky_relu", number=float(slope))
+
+    @staticmethod
+    def gelu(approximate: str = "none") -> Part:
+        """x Φ(x), by erf, or with `approximate="tanh"` by tanh."""
+        if approximate not in ("none", "tanh"):
+            raise LaunchError(f"gelu: approximate={approximate!r} is neither 'none' nor 'tanh'")
+        return Part("gelu_tanh" if approximate == "tanh" else "gelu")
+
+    @staticmethod
+    def silu() -> Part:
+        """x / (1 + exp(-x))."""
+        return Part("silu")
+
+    @staticmethod
+    def sigmoid() -> Part:
+        """1 / (1 + exp(-x))."""
+        return Part("sigmoid")
+
+    @staticmethod
+    def tanh() -> Part:
+        """Hyperbolic tangent."""
+        return Part("tanh")
+
+    @staticmethod
+    def cast(kind: Any) -> Part:
+        """Round to a dtype here (the result is rounded to its own in any case)."""
+        return Part("cast", dtype=element_type(kind))
+
+    @staticmethod
+    def apply(function: Any, *arrays: Any) -> Part:
+        """Any element-wise function: a jit function of the sums and of tiles of `arrays`."""
+        if not isinstance(function, KernelFunction):
+            raise LaunchError(
+                f"epilogue: {function!r} is no jit function",
+                help="decorate it with @tilewright.jit",
+            )
+        return Part("function", tuple(_array(x, "apply") for x in arrays), function=function)
+
+
+def _array(value: Any, what: str) -> Any:
+    if not is_array(value):
+        raise LaunchError(f"epilogue {what}: a {type(value).__name__} is no array")
+    return value
+
+
+def parts_of(given: Any) -> tuple[Part, ...]:
+    """The steps of an `epilogue=` argument: one or several of Part, name, jit function.
+
+    Raises LaunchError for anything else.
+    """
+    if given is None:
+        return ()
+    items = given if isinstance(given, (list, tuple)) else (given,)
+    return tuple(_part(item) for item in items)
+
+
+def _part(item: Any) -> Part:
+    if isinstance(item, Part):
+        return item
+    if isinstance(item, KernelFunction):
+        return Part("function", function=item)
+    if item == "leaky_relu":
+        return epilogue.leaky_relu()
+    plain = sorted(k for k, n in STEPS.items() if n == 0 and k not in (*WITH_NUMBER, "cast"))
+    if isinstance(item, str) and item in plain:
+        return Part(item)
+    raise LaunchError(
+        f"epilogue: {item!r} is no step",
+        help=f"use {', '.join(map(repr, [*plain, 'leaky_relu']))}, a jit function, or "
+        "tilewright.epilogue.bias(x) and its like",
+    )

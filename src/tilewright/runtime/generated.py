@@ -1,0 +1,109 @@
+"""`GeneratedKernel`: a program of the generator, launched and cached like a jit function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.errors import SourceLocation
+from tilewright.frontend import BuiltKernel
+from tilewright.generator.config import MatmulConfig
+from tilewright.generator.contraction import Contraction, Step
+from tilewright.generator.program import NUMBER, POINTER, Program, programs
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.runtime.dependencies import Dependencies, dependencies_of
+from tilewright.runtime.jit import JITFunction
+
+
+class GeneratedKernel(JITFunction):
+    """A kernel without source: its IR is made by `program`.
+
+    `place` is where the description stands, "" for calls.
+    """
+
+    written = False
+
+    def __init__(self, program: Program, place: SourceLocation | None = None) -> None:
+        super().__init__(_stand_in(program))
+        self.program = program
+        self.place = place
+
+    def build(
+        self,
+        signature: Mapping[str, Any],
+        divisibility: Mapping[str, int],
+        options: Any,
+        name: str | None,
+    ) -> Any:
+        module = self.program.build(signature, divisibility, self.place, name)
+        return BuiltKernel(module, {}, ())
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """The program's description, and what the user's epilogue functions depend on."""
+        if self._dependencies is None:
+            found = Dependencies([_text(self.program)])
+            for step in self.program.contraction.epilogue:
+                if isinstance(step.function, KernelFunction):
+                    inner = dependencies_of(step.function)
+                    found.texts += inner.texts
+                    found.guards += inner.guards
+            self._dependencies = found
+        return self._dependencies
+
+    def launch_options(self) -> dict[str, int]:
+        """Keywords of its launches."""
+        if self.program.part == "total":
+            return {"num_warps": 4}
+        config = self.program.config
+        return {"num_warps": config.num_warps, "num_stages": config.num_stages}
+
+
+def _text(program: Program) -> str:
+    """The description for keys: everything but the identity of functions."""
+    contraction = program.contraction
+    steps = [(s.kind, s.extras, s.dtype, _function_name(s)) for s in contraction.epilogue]
+    matrices = [(name, o.dtype, o.batch) for name, o in contraction.matrices]
+    facts = (
+        matrices, contraction.sums, contraction.precision, contraction.scaled,
+        contraction.batch_rank, contraction.wide, steps, program.config, program.part,
+    )  # fmt: skip
+    return repr(facts)
+
+
+def _function_name(step: Step) -> str:
+    return "" if step.function is None else step.function.fn.__qualname__
+
+
+def _stand_in(program: Program) -> Callable[..., Any]:
+    """A function with the program's name and parameters: what binding and specialising look at."""
+
+    def generated(*arguments: Any) -> None:
+        """Not run: the program is tile IR."""
+
+    kinds = inspect.Parameter
+    parameters = [
+        kinds(
+            p.name,
+            kinds.POSITIONAL_OR_KEYWORD,
+            annotation=p.dtype if p.kind == NUMBER else kinds.empty,
+        )
+        for p in program.parameters
+    ]
+    generated.__name__ = generated.__qualname__ = re.sub(r"\W", "_", program.name)
+    generated.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return generated
+
+
+@functools.lru_cache(maxsize=4096)
+def kernels(contraction: Contraction, config: MatmulConfig) -> tuple[GeneratedKernel, ...]:
+    """The kernels of a contraction, to be launched in order; the same objects for the same arguments."""
+    return tuple(GeneratedKernel(program) for program in programs(contraction, config))
+
+
+def pointer_names(kernel: GeneratedKernel) -> list[str]:
+    """Names of its pointers, in order."""
+    return [p.name for p in kernel.program.parameters if p.kind == POINTER]

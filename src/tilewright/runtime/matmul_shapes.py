@@ -1,0 +1,215 @@
+"""Shapes and strides of a product's arrays: batch axes, orders, and the integers of its program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.errors import LaunchError
+from tilewright.generator.contraction import COLUMN, GENERAL, ROW
+from tilewright.runtime.specialize import element_type
+
+_INT32 = 1 << 31
+
+
+@dataclass(frozen=True)
+class View:
+    """An array's matrix with its batch axes: extents and strides, in elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: dtype
+
+    def transposed(self) -> View:
+        """Last two axes exchanged."""
+        s, t = self.shape, self.strides
+        return View((*s[:-2], s[-1], s[-2]), (*t[:-2], t[-1], t[-2]), self.dtype)
+
+    def with_axis(self, position: int) -> View:
+        """An axis of extent 1 put in at `position`."""
+        s, t = list(self.shape), list(self.strides)
+        s.insert(position, 1)
+        t.insert(position, 0)
+        return View(tuple(s), tuple(t), self.dtype)
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the last within one matrix."""
+        pairs = zip(self.shape[-2:], self.strides[-2:], strict=True)
+        return sum((n - 1) * abs(s) for n, s in pairs)
+
+
+def view_of(array: Any) -> View:
+    """Raises LaunchError for what is no strided array."""
+    kind = element_type(array.dtype)
+    stride = getattr(array, "stride", None)
+    if callable(stride):
+        return View(tuple(array.shape), tuple(stride()), kind)  # type: ignore[arg-type]
+    strides = getattr(array, "strides", None)
+    if strides is None:
+        raise LaunchError(
+            f"a {type(array).__name__} has no strides", help="pass a NumPy array or a torch tensor"
+        )
+    size = kind.itemsize
+    if any(s % size for s in strides):
+        raise LaunchError(
+            f"the strides {tuple(strides)} of an array are no multiples of {size} bytes"
+        )
+    return View(tuple(array.shape), tuple(s // size for s in strides), kind)
+
+
+@dataclass
+class Matrix:
+    """A matrix or epilogue tensor in the problem: strides along m (or k) and n, and the batch axes.
+
+    A stride of 0 stands for broadcast.
+    """
+
+    name: str
+    view: View
+    strides: tuple[int, int]
+    batch: tuple[int, ...]
+
+    @property
+    def order(self) -> str:
+        """Which stride is 1."""
+        first, last = self.strides
+        return ROW if last == 1 else COLUMN if first == 1 else GENERAL
+
+
+@dataclass
+class Problem:
+    """A product: sizes, batch axes, and all matrices with their strides."""
+
+    m: int
+    n: int
+    k: int
+    batch: tuple[int, ...]
+    matrices: dict[str, Matrix] = field(default_factory=dict)
+
+    @property
+    def batches(self) -> int:
+        """Matrices in all."""
+        total = 1
+        for size in self.batch:
+            total *= size
+        return total
+
+    @property
+    def wide(self) -> bool:
+        """Whether an offset within a matrix may not fit 32 bits."""
+        sizes = (self.m, self.n, self.k)
+        tiles = [
+            x.view.reach + 4096 * max(map(abs, x.strides), default=1)
+            for x in self.matrices.values()
+        ]
+        return max(*sizes, *tiles, 0) >= _INT32
+
+    def add(self, name: str, view: View, axes: tuple[int, int]) -> None:
+        """Put in a matrix whose last two extents are `axes` or 1; leading ones broadcast."""
+        rank = len(self.batch)
+        extents, strides = list(view.shape), list(view.strides)
+        while len(extents) < rank + 2:
+            extents.insert(0, 1)
+            strides.insert(0, 0)
+        wanted = (*self.batch, *axes)
+        for i, (have, want) in enumerate(zip(extents, wanted, strict=True)):
+            if have == 1:
+                strides[i] = 0
+            elif have != want:
+                raise LaunchError(
+                    f"'{name}' of shape {list(view.shape)} does not broadcast to {list(wanted)}"
+                )
+        # the stride of an axis of extent 1 is free: let the other be seen as contiguous
+        first, last = strides[-2:]
+        if axes[1] == 1 and extents[-1] == 1 and first != 1:
+            last = 1
+        if axes[0] == 1 and extents[-2] == 1 and last != 1:
+            first = 1
+        padded = View(tuple(extents), tuple(strides), view.dtype)
+        self.matrices[name] = Matrix(name, padded, (first, last), tuple(strides[:-2]))
+
+    def simplify(self) -> None:
+        """Drop batch axes of extent 1, join those that are one axis in memory, join one with rows."""
+        keep = [i for i, size in enumerate(self.batch) if size != 1]
+        self._take(keep)
+        i = len(self.batch) - 2
+        while i >= 0:
+            size = self.batch[i + 1]
+            if all(x.batch[i] == x.batch[i + 1] * size for x in self.matrices.values()):
+                self.batch = (*self.batch[:i], self.batch[i] * size, *self.batch[i + 2 :])
+                for x in self.matrices.values():
+                    x.batch = (*x.batch[:i], *x.batch[i + 1 :])
+            i -= 1
+        self._join_rows()
+
+    def _take(self, axes: Sequence[int]) -> None:
+        self.batch = tuple(self.batch[i] for i in axes)
+        for x in self.matrices.values():
+            x.batch = tuple(x.batch[i] for i in axes)
+
+    def _join_rows(self) -> None:
+        """`[B, M, K] @ [K, N]` is `[B * M, K] @ [K, N]` where rows lie at equal distances."""
+        while self.batch:
+            size = self.batch[-1]
+            by_rows = [x for name, x in self.matrices.items() if name != "b"]
+            if self.matrices["b"].batch[-1] != 0:
+                return
+            if not all(_joins(x, self.m) for x in by_rows):
+                return
+            self.m *= size
+            for x in by_rows:
+                if x.strides[0] == 0 or x.view.shape[-2] == 1:  # M was 1: rows are the batches
+                    x.strides = (x.batch[-1], x.strides[1])
+            self._take(range(len(self.batch) - 1))
+
+    def integers(self, names: Sequence[str]) -> list[int]:
+        """Values of a program's integer parameters."""
+        return [self._integer(name) for name in names]
+
+    def _integer(self, name: str) -> int:
+        sizes = {"M": self.m, "N": self.n, "K": self.k}
+        if name in sizes:
+            return sizes[name]
+        if name.startswith("batch"):
+            return self.batch[int(name[5:])]
+        matrix, _, axis = name.rpartition("_")
+        found = self.matrices[matrix]
+        if axis.startswith("b"):
+            return found.batch[int(axis[1:])]
+        first = {"a": "m", "b": "k"}.get(matrix, "m")
+        return found.strides[0 if axis == first else 1]
+
+
+def _joins(x: Matrix, m: int) -> bool:
+    """Whether the last batch axis of `x` goes on where its rows end (or neither moves)."""
+    if m == 1:
+        return True
+    return x.batch[-1] == x.strides[0] * m
+
+
+def broadcast_batches(a: Sequence[int], b: Sequence[int], what: str) -> tuple[int, ...]:
+    """The common batch axes of two operands. Raises LaunchError where they do not fit."""
+    rank = max(len(a), len(b))
+    left = [1] * (rank - len(a)) + list(a)
+    right = [1] * (rank - len(b)) + list(b)
+    found = []
+    for x, y in zip(left, right, strict=True):
+        if x != y and 1 not in (x, y):
+            raise LaunchError(f"{what}: batch axes {list(a)} and {list(b)} do not broadcast")
+        found.append(y if x == 1 else x)
+    return tuple(found)
+
+
+def axes_of(x: Matrix, m: int, n: int) -> str:
+    """Along which axes an epilogue's tensor has elements: "mn", "m", "n" or ""."""
+    down = m > 1 and x.strides[0] != 0 and x.view.shape[-2] != 1
+    across = n > 1 and x.strides[1] != 0 and x.view.shape[-1] != 1
+    return ("m" if down else "") + ("n" if across else "")
+
+
+def with_dtype(view: View, kind: dtype) -> View:
+    """The same view of elements of another type."""
+    return replace(view, dtype=kind)
