@@ -73,11 +73,10 @@ def _targets(listing: bool) -> list[tuple[str, str, dict[str, Any], Any]]:
 
 def _module(target: str, config: Any) -> Any:
     """Tile IR of `gelu(a @ b + x)` with row-major operands, sizes divisible by 16."""
-    from tilewright.generator.program import INTEGER, POINTER, Program
-
     from tilewright import dtypes
     from tilewright.dtypes import constexpr, pointer_type
     from tilewright.generator import Contraction, Extra, Operand, Step
+    from tilewright.generator.program import INTEGER, POINTER, Program
 
     kind = dtypes.float32 if target.startswith("cpu") else dtypes.float16
     steps = (Step("add", (Extra(kind, "n"),)), Step("gelu"))
