@@ -170,7 +170,7 @@ def half(quick: bool) -> Iterator[Row]:
         for n in sizes(quick):
             a, b = random(n, n), random(n, n)
             yield product_row(
-                "half sums", str(n), a, b, loose=HALF_SUMS_TOLERANCE, accumulate="fp16"
+                "half sums", str(n), a, b, loose=HALF_SUMS_TOLERANCE, accumulate=torch.float16
             )
 
 

@@ -7,6 +7,10 @@ import pytest
 from tests.runtime.test_export import COMPILER, build
 from tests.runtime.test_export_gpu import PRODUCT, product
 
+from tilewright.dtypes import float16
+from tilewright.generator import Contraction, Operand
+from tilewright.runtime.export.matmul import export_matmul
+
 MAIN = """
 #include <math.h>
 #include <stdint.h>
@@ -65,11 +69,22 @@ int main(void) {
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-def test_a_c_program_multiplies_on_the_gpu(tmp_path):
-    compiled = product.compile(PRODUCT, target="sm_90a")
-    assert compiled.plan.tensor_maps
-    exported = compiled.export(tmp_path, grid=("cdiv(M, BM)", "cdiv(N, BN)"))
-    (tmp_path / "main.c").write_text(MAIN)
+@pytest.mark.parametrize("described", [False, True])
+def test_a_c_program_multiplies_on_the_gpu(tmp_path, described):
+    main = MAIN
+    if described:
+        half = Operand(float16)
+        exported = export_matmul(
+            Contraction(half, half, half), tmp_path, "product", sizes=(300, 208, 160), target="cuda"
+        )
+        # its strides are arguments
+        main = main.replace(", M, N, K, NULL)", ", M, N, K, K, N, N, NULL)")
+        main = main.replace("1, 16, 16, NULL)", "1, 16, 16, 16, 16, 16, NULL)")
+    else:
+        compiled = product.compile(PRODUCT, target="sm_90a")
+        assert compiled.plan.tensor_maps
+        exported = compiled.export(tmp_path, grid=("cdiv(M, BM)", "cdiv(N, BN)"))
+    (tmp_path / "main.c").write_text(main)
     # the driver's library under the name that is there without a toolkit
     libraries = ("-l:libcuda.so.1", "-lm", *_folders())
     program = build(tmp_path, "main.c", exported.code.name, libraries=libraries)

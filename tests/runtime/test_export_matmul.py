@@ -5,8 +5,8 @@ import subprocess
 
 import numpy as np
 import pytest
-
 from tests.runtime.test_export import address, build, called, needs_compiler
+
 from tilewright import dtypes
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
 from tilewright.runtime.export.matmul import export_matmul

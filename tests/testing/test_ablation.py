@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from tilewright.backends import registry
 from tilewright.cli.main import main
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
 from tilewright.testing.ablation import build_for, run_study, switches_of, write_report
-from tilewright.testing.ablation.kernels import product
 
 CPU = registry.machine("cpu")
 
@@ -69,10 +67,3 @@ def test_simpler_plans(types, options):
     assert (simple.micro.rows == simple.micro.vectors == 1) or register_tile
     assert simple.micro.unroll == 1 or unroll
     assert simple.b_layout.width == simple.micro.columns
-
-
-def test_the_kernel_accumulates():
-    a, b = np.eye(20, dtype=np.float32), np.arange(400, dtype=np.float32).reshape(20, 20)
-    c = np.ones((20, 20), np.float32)
-    product[(4,)](a, b, c, 20, 20, 20, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, GROUP=1)
-    np.testing.assert_array_equal(c, b + 1)

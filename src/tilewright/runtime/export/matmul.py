@@ -46,13 +46,18 @@ def export_matmul(
     chosen = config or choose(contraction, *sizes, machine, batch)
     (kernel,) = kernels(contraction, chosen.with_(split_k=1))
     options = {} if machine.name == "cpu" else kernel.launch_options()
-    compiled = kernel.compile(_types(kernel.program, aligned), target=machine, options=options)
+    compiled = kernel.compile(
+        argument_types(kernel.program, aligned), target=machine, options=options
+    )
     grid, sizes_of_grid = _grid(kernel.program, machine)
     return export_kernel(compiled, folder, name or kernel.program.name, grid, sizes_of_grid)
 
 
-def _types(program: Program, aligned: bool) -> Mapping[str, Any]:
-    """Types of a program's parameters: strides of 1 are known, alignment as asked for."""
+def argument_types(program: Program, aligned: bool) -> Mapping[str, Any]:
+    """Types of a program's parameters, for `compile`: strides of 1 are known.
+
+    `aligned`: addresses are multiples of 16 bytes, K, N and strides multiples of 16.
+    """
     contraction = program.contraction
     integer = dtypes.int64 if contraction.wide else dtypes.int32
     ones = _unit_strides(contraction)
@@ -93,5 +98,3 @@ def _grid(program: Program, machine: TargetInfo) -> tuple[str, tuple[str, ...]]:
     if program.config.persistent:
         tiles = f"min({tiles}, {max(1, machine.cores)})"
     return tiles, tuple(n for n in batches if n not in known)
-
-

@@ -1,7 +1,7 @@
 """What each optimisation of a matrix product brings: `tilewright bench ablation`.
 
-The start is listing 1 of Katel, Khandelwal, Bondhugula (arXiv 2108.13191): three loops that load C, add
-one product and store C again at every step of k. Optimisations are switched on one after the other, in
+The start is listing 1 of Katel, Khandelwal, Bondhugula (arXiv 2108.13191) as the generator makes it: C is
+loaded, one product added and C stored again at every step of k. Optimisations are switched on one after the other, in
 the paper's order and then beyond the paper; a second table takes each out of the full set. Every
 variant's result is compared with float64, and every step has to change the IR.
 """

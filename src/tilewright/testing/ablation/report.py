@@ -33,7 +33,7 @@ def _page(study: Study, stem: str, notes: Sequence[str]) -> str:
         f"# What each optimisation brings: {m} x {n} x {k}, {study.dtype}, {study.machine}",
         "",
         *(f"{note}  " for note in notes),
-        f"C += A · B with fp32 sums. Every result was compared with float64. {study.peer}: "
+        f"C = A · B with fp32 sums and results. Every result was compared with float64. {study.peer}: "
         f"{_rate(study, study.peer_milliseconds)} TFLOP/s."
         + f" The IR of every step is in `{stem}_ir/`.",
         "",

@@ -10,8 +10,11 @@ from typing import Any
 
 from tilewright.backends import registry
 from tilewright.backends.base import Options, TargetInfo
+from tilewright.dtypes import bfloat16, float16, float32
+from tilewright.generator import Contraction, Operand
+from tilewright.runtime.export.matmul import argument_types
+from tilewright.runtime.generated import kernels
 from tilewright.runtime.timing import do_bench
-from tilewright.testing.ablation.kernels import product
 from tilewright.testing.ablation.switches import PAPERS_END, Build, build_for, switches_of
 
 #: largest error allowed, against the sum of the products' magnitudes (fp32 sums of exact products)
@@ -102,27 +105,29 @@ class _Bench:
         self.scale = float((abs(wide[0]) @ abs(wide[1])).max())
 
     def compiled(self, build: Build) -> Any:
-        short = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}[self.dtype]
-        types: dict[str, Any] = {
-            "a_ptr": f"*{short}:16", "b_ptr": f"*{short}:16", "c_ptr": "*fp32:16",
-            **{
-                name: "i32:16" if extent % 16 == 0 else "i32"
-                for name, extent in zip("MNK", self.size, strict=True)
-            },
-        }  # fmt: skip
+        """The generator's program of a build, compiled."""
+        kind = {"float16": float16, "bfloat16": bfloat16, "float32": float32}[self.dtype]
+        contraction = Contraction(Operand(kind), Operand(kind), Operand(float32))
+        (kernel,) = kernels(contraction, build.config)
+        aligned = all(extent % 16 == 0 for extent in self.size)
         options = Options(num_warps=build.warps, num_stages=build.stages, disable=build.off)
-        kernel = product.compile(types, build.constants(), self.target, options)
-        kernel.check_fits()
-        return kernel
+        found = kernel.compile(argument_types(kernel.program, aligned), None, self.target, options)
+        found.check_fits()
+        return found
 
     def launch(self, kernel: Any, build: Build) -> Callable[[], Any]:
         m, n, k = self.size
+        values = {
+            "a": self.a, "b": self.b, "out": self.c, "M": m, "N": n, "K": k, "a_m": k, "b_k": n,
+            "out_m": n,
+        }  # fmt: skip
+        given = [values[argument.name] for argument in kernel.plan.arguments]
         grid = (-(-m // build.blocks[0]) * -(-n // build.blocks[1]),)
-        return lambda: kernel.run(grid, self.a, self.b, self.c, m, n, k)
+        return lambda: kernel.run(grid, *given)
 
     def error(self, call: Callable[[], Any]) -> float:
-        """Of one launch from C = 0."""
-        self.c[...] = 0
+        """Of one launch."""
+        self.c[...] = float("nan")
         call()
         found = self.c.double() if self.gpu else self.c.astype("float64")
         return float(abs(found - self.want).max()) / self.scale

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.backends import registry
 from tilewright.backends.base import TargetInfo
+from tilewright.generator import MatmulConfig
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ SWITCHES = {"cpu": CPU_SWITCHES, "nvidia": GPU_SWITCHES}
 
 @dataclass(frozen=True)
 class Build:
-    """How one variant is compiled. `limit`: bytes of shared memory that it may use."""
+    """How one variant is compiled."""
 
     blocks: tuple[int, int, int]
     warps: int = 1
@@ -69,9 +70,12 @@ class Build:
     group: int = 1
     off: tuple[str, ...] = ()
 
-    def constants(self) -> dict[str, int]:
-        m, n, k = self.blocks
-        return {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP": self.group}
+    @property
+    def config(self) -> MatmulConfig:
+        """For the generator: the paper's listing 1 in these tiles."""
+        return MatmulConfig(
+            *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form="listing1"
+        )
 
 
 def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
