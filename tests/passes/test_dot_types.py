@@ -60,6 +60,7 @@ LANGUAGE = {
     np.dtype("i1"): dtypes.int8, np.dtype("i4"): dtypes.int32,
 }  # fmt: skip
 TYPES = {
+    "ieee": ("f4", "f4", "f4"),
     "tf32": ("f4", "f4", "f4"),
     "bf16": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, "f4"),
     "f16": ("f2", "f2", "f4"),
@@ -107,7 +108,7 @@ def text_of(types, by_k, imprecise=None, blocks=(64, 64, 64)):
         if isinstance(value, np.ndarray) or value % 16 == 0:
             divisible[parameter.name] = 16
     constants = {
-        "B_BY_K": by_k, "KIND": LANGUAGE[arguments[2].dtype], "PRECISION": "tf32",
+        "B_BY_K": by_k, "KIND": LANGUAGE[arguments[2].dtype], "PRECISION": "ieee" if types == "ieee" else "tf32",
         "IMPRECISE": imprecise, "BM": blocks[0], "BN": blocks[1], "BK": blocks[2],
     }  # fmt: skip
     signature.update({name: constexpr(value) for name, value in constants.items()})
@@ -163,6 +164,7 @@ def test_targets_assemble(types, by_k):
     for target in ("sm_80", "sm_89", "sm_90a"):
         made = backend.compile(parse_ir(text_of(types, by_k)), Options(), target_info(target))
         instruction = "wgmma.mma_async" if target == "sm_90a" else "mma.sync"
+        instruction = "fma.rn.f32" if types == "ieee" else instruction
         assert instruction in made.asm["ptx"]
         if tools.find("ptxas"):
             assert "(C75" not in made.asm.get("log", ""), made.asm["log"]

@@ -88,3 +88,37 @@ def transposing(shape: Vector, warps: int, dim: int) -> Layout:
         registers.append(take(0))
     many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (dim, 1 - dim))
     return Layout(shape, tuple(registers), lanes, bases, many, *dealt)
+
+
+@lru_cache(maxsize=4096)
+def outer(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
+    """A layout of a matrix of sums, each thread with a block of them as square as may be.
+
+    `runs[d]`: whether a thread holds 4 neighbours along `d` (its operand is contiguous there, and read
+    4 at a time), else its lines are apart and those of neighbouring lanes side by side. 4 lanes stand
+    along the rows and 8 along the columns, so that what a warp reads meets every bank once.
+    """
+    extents = tuple(s & -s for s in shape)
+    repeat = tuple(s // e for s, e in zip(shape, extents, strict=True))
+    start = [1, 1]
+
+    def take(dim: int) -> Vector:
+        if start[dim] >= extents[dim]:
+            dim = 1 - dim
+        if start[dim] >= extents[dim]:
+            return (0, 0)
+        value = start[dim]
+        start[dim] *= 2
+        return (value, 0) if dim == 0 else (0, value)
+
+    def left(dim: int) -> int:
+        return extents[dim] // start[dim]
+
+    registers = [take(d) for d in (1, 0) if runs[d] and extents[d] >= 4 for _ in range(2)]
+    lanes = tuple(take(d) for d in (1, 1, 1, 0, 0))
+    bits = (warps & -warps).bit_length() - 1
+    bases = tuple(take(0 if left(0) >= left(1) else 1) for _ in range(bits))
+    while left(0) > 1 or left(1) > 1:
+        registers.append(take(1))
+    many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (1, 0))
+    return Layout(shape, tuple(registers), lanes, bases, many, *dealt)

@@ -50,7 +50,7 @@ from tilewright.passes.gpu.analysis.homes import (
     scan_layout,
     split_source,
 )
-from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
+from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 
 WARPS = "gpu.warps"
 
@@ -169,7 +169,7 @@ class _Assigner:
             self._all_operands(op, layout)
 
     def _dot(self, op: tile.DotOp) -> None:
-        if instruction_of(op) == "fma" or is_wgmma(
+        if instruction_of(op) == "fma" or reads_shared(
             op
         ):  # operands pass through shared memory, in any layout
             for i, value in enumerate((op.lhs, op.rhs)):

@@ -39,6 +39,7 @@ from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.analysis.writes import may_write
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 STAGES = "gpu.stages"
 
@@ -137,7 +138,8 @@ class _Pipeliner:
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         limit = getattr(target, "shared_bytes", 0) or 48 << 10
         fits = max(1, (limit - 2048) // bytes_)
-        self.lag = lag if self._worth_a_stage(stages, bytes_, limit) else 0
+        at_once = pattern.multiply.instruction.data == SHARED_FMA  # nothing to wait for
+        self.lag = lag if not at_once and self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
         self.late = False
         """Whether copies follow the product, which then costs no stage."""

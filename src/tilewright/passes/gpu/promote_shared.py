@@ -1,6 +1,6 @@
 """`promote-shared`: operands of warp-group dots get buffers in shared memory.
 
-A `tile.dot` that `select-mma` gave to `wgmma` reads both operands from shared memory. An operand that
+A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An operand that
 is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at least 4
 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory, others become contiguous along k, as the instruction wants them:
@@ -51,7 +51,12 @@ from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
+from tilewright.passes.gpu.select_mma import (
+    instruction_of,
+    is_wgmma,
+    reads_shared,
+    warps_around,
+)
 
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
@@ -69,12 +74,13 @@ class PromoteShared(Pass):
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
                 known = Divisibility()
                 for op in list(function.walk()):
-                    if isinstance(op, tile.DotOp) and is_wgmma(op):
+                    if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known)
 
 
 def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
-    required = (None, None) if parse_group(instruction_of(op)).any_major else (1, 0)
+    by_k = is_wgmma(op) and not parse_group(instruction_of(op)).any_major
+    required = (1, 0) if by_k else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
     places = [

@@ -5,7 +5,8 @@ none fits (single precision asked for as `ieee`, integers wider than 8 bits, til
 instruction). Operands that an architecture's tensor cores do not take are converted first: 8-bit
 floats become fp16 before sm_89.
 
-On sm_90a warp groups multiply (`wgmma`) what is at least 64 rows: 16-bit floats into fp32 (fp16 also
+Single precision without tensor cores reads its operands from shared memory too (`fma.f32`) where the
+tile is large. On sm_90a warp groups multiply (`wgmma`) what is at least 64 rows: 16-bit floats into fp32 (fp16 also
 into fp16), 8-bit floats of both kinds, tf32, 8-bit integers.
 
     Before:
@@ -40,6 +41,8 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 
 ATTRIBUTE = "gpu.mma"
+SHARED_FMA = "fma.f32"
+"""Single precision without tensor cores, operands in shared memory."""
 _BY_ELEMENT = {
     ("f16", "f32"): "m16n8k16.f16",
     ("f16", "f16"): "m16n8k16.f16",
@@ -65,6 +68,8 @@ class SelectMma(Pass):
                 if name is None:
                     _narrow_to_half(op, target)
                     name = _choose(op)
+                if name == "fma" and self.wgmma and _is_large_single(op):
+                    name = SHARED_FMA
                 op.attributes[ATTRIBUTE] = StringAttr(name)
 
 
@@ -94,8 +99,13 @@ def _extended(value: SSAValue, before: tile.DotOp) -> SSAValue:
 
 
 def is_wgmma(op: tile.DotOp) -> bool:
-    """Whether a dot is for warp groups, with its operands in shared memory."""
+    """Whether a dot is for warp groups."""
     return instruction_of(op).startswith("wgmma")
+
+
+def reads_shared(op: tile.DotOp) -> bool:
+    """Whether a dot has its operands in shared memory: `wgmma`, and multiply-add of large tiles."""
+    return is_wgmma(op) or instruction_of(op) == SHARED_FMA
 
 
 def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
@@ -109,6 +119,15 @@ def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
     groups = arrange_groups(m, n, warps_around(op))
     fits = groups is not None and k % instruction.k == 0 and n >= 16 and groups.width(n) >= 8
     return str(instruction) if fits else None
+
+
+def _is_large_single(op: tile.DotOp) -> bool:
+    """Whether each thread gets a block of single-precision sums worth reading ahead for."""
+    kinds = {tile.element_of(v) for v in (op.lhs, op.rhs, op.acc)}
+    if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or blocks_of(op) > 1:
+        return False
+    (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
+    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * _warps(op)
 
 
 _SHORT = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8", "f32": "tf32"}

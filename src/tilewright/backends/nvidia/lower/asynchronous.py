@@ -97,7 +97,9 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
 
 
 def _proxy_fence(gen: KernelCodegen) -> None:
-    """Writes to shared memory before are seen by asynchronous readers after."""
+    """Writes to shared memory before are seen by asynchronous readers (of sm_90a) after."""
+    if gen.target.name != "sm_90a":
+        return
     gen.together("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
 
 

@@ -17,6 +17,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.dot import halves, joined
+from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
 from tilewright.backends.nvidia.lower.words import storage
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
@@ -25,6 +26,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -77,8 +79,11 @@ def paired_in_loops(function: FuncOp) -> set[SSAValue]:
 
 
 def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
-    """All instructions of one tile product as one group."""
-    _Product(gen, op).emit()
+    """All instructions of one tile product as one group; without tensor cores it is over at once."""
+    if op.instruction.data == SHARED_FMA:
+        lower_shared_fma(gen, op)
+    else:
+        _Product(gen, op).emit()
 
 
 class _Product:
@@ -246,4 +251,7 @@ def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
+    if is_shared_fma(op.acc):
+        gen.bind(op.result, gen.parts(op.acc))
+        return
     _bind(gen, op.result, _passed(gen, sums_of(gen, op.acc), op.pending.value.data))

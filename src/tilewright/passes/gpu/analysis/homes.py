@@ -15,13 +15,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import blocked
+from tilewright.layouts.blocked import blocked, outer
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups, batched
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
-from tilewright.passes.gpu.analysis.accesses import access_layout, default_layout
-from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
+from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
+from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
 REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
 """Operations whose result is the source under other coordinates."""
@@ -185,6 +185,8 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
         groups = arrange_groups(m, n, warps)
         if groups is not None:
             return groups.accumulator(m, n)
+    if instruction_of(op) == SHARED_FMA:
+        return outer(tile.shape_of(op.result), warps, (_runs(op.lhs, 0), _runs(op.rhs, 1)))
     if instruction_of(op) != "fma":
         return dot_layouts(op, warps)[2]
     shape = tile.shape_of(op.result)
@@ -192,6 +194,13 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     for extent in shape:
         total *= extent
     return blocked(shape, warps, max(1, min(4, total // (32 * warps))))
+
+
+def _runs(value: SSAValue, dim: int) -> bool:
+    """Whether an operand comes contiguous along `dim` from memory (along columns when it is unknown)."""
+    load = value.owner
+    found = contiguous_dim(load) if isinstance(load, tile.LoadViewOp) else None
+    return (1 if found is None else found) == dim
 
 
 def scan_layout(op: tile.ScanOp, warps: int) -> Layout:

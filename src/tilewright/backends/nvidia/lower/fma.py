@@ -1,0 +1,140 @@
+"""Single-precision products without tensor cores: each thread a block of sums, operands in shared memory.
+
+Four elements of k at a time, a thread reads its lines of both operands, 16 bytes at once, and multiplies
+every line of A with every column of B. Where lines are swizzled, the exchanged bits of an address are the
+exclusive or of what the thread and what the register contribute, so that few addresses serve all reads and
+the rest are constant offsets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import SSAValue
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.asynchronous import stage_address
+from tilewright.dialects import gpu
+from tilewright.layouts import Layout
+from tilewright.layouts.shared import CHUNK, SharedLayout
+from tilewright.passes.gpu.select_mma import SHARED_FMA
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
+_WIDE = 4
+"""Elements of one read."""
+
+
+def is_shared_fma(value: SSAValue) -> bool:
+    """Whether sums are those of a product without tensor cores."""
+    op = value.owner
+    return isinstance(op, gpu.WgmmaOp) and op.instruction.data == SHARED_FMA
+
+
+def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
+    """All multiply-adds of the tile, `_WIDE` of k after another."""
+    layout = gen.layout(op.result)
+    left = _Operand(gen, op.lhs, op.lhs_slot, layout, 0)
+    right = _Operand(gen, op.rhs, op.rhs_slot, layout, 1)
+    sums = list(gen.parts(op.acc))
+    places = layout.register_offsets
+    for start in range(0, left.shared.columns, _WIDE):
+        steps = range(start, min(start + _WIDE, left.shared.columns))
+        a, b = left.read(steps), right.read(steps)
+        for k in steps:
+            for r, (m, n) in enumerate(places):
+                sums[r] = gen.math.intrinsic(gen.builder, "fma", a[m, k], b[n, k], sums[r])
+    gen.bind(op.result, sums)
+
+
+class _Operand:
+    """What a thread reads of one operand: the lines (rows of A, columns of B) of its sums."""
+
+    def __init__(
+        self, gen: KernelCodegen, buffer: SSAValue, slot: SSAValue, sums: Layout, dim: int
+    ) -> None:
+        self.gen, self.dim = gen, dim
+        self.shared: SharedLayout = gpu.shared_layout_of(buffer)
+        self.by_k = self.shared.dim == 1 - dim
+        self.lines = sorted({offset[dim] for offset in sums.register_offsets})
+        self.thread = gen.threads.coordinate(sums, dim)
+        self.width = max(CHUNK, self.shared.span)
+        self.start = gen.builder.add(stage_address(gen, buffer, slot), self._thread_bytes())
+        self._bases: dict[int, Value] = {}
+
+    def read(self, steps: range) -> dict[tuple[int, int], Value]:
+        """Elements by (line, k)."""
+        found: dict[tuple[int, int], Value] = {}
+        for group in self._groups(steps):
+            line, k = group[0]
+            vector = ir.VectorType(F32, len(group)) if len(group) > 1 else F32
+            pointer = self._pointer(line, k)
+            loaded = self.gen.builder.load(pointer, typ=vector, align=4 * len(group))
+            for i, place in enumerate(group):
+                found[place] = (
+                    self.gen.builder.extract_element(loaded, ir.Constant(I32, i))
+                    if len(group) > 1
+                    else loaded
+                )
+        return found
+
+    def _groups(self, steps: range) -> list[list[tuple[int, int]]]:
+        """Elements that lie side by side in a chunk, up to `_WIDE` of them."""
+        if self.by_k:
+            return [[(line, k) for k in steps] for line in self.lines]
+        runs: list[list[int]] = []
+        for line in self.lines:
+            last = runs[-1] if runs else []
+            if last and line == last[-1] + 1 and last[0] % _WIDE == 0 and len(last) < _WIDE:
+                last.append(line)
+            else:
+                runs.append([line])
+        runs = [part for run in runs for part in ([run] if len(run) == _WIDE else [[x] for x in run])]
+        return [[(line, k) for line in run] for k in steps for run in runs]
+
+    # ---- addresses: shared + thread + ((key ^ thread's bits) << 4) + constant ----
+
+    def _bits(self, line: int) -> int:
+        """Bits of a line that its chunks are exchanged by."""
+        if not self.shared.span:
+            return 0
+        return line * self.width >> 7 & self.shared.span // CHUNK - 1
+
+    def _field(self, shift: int, count: int) -> Value:
+        """`count` bits of the thread's coordinate from bit `shift` on."""
+        b = self.gen.builder
+        moved = b.lshr(self.thread, ir.Constant(I32, shift)) if shift else self.thread
+        return b.and_(moved, ir.Constant(I32, count - 1))
+
+    def _thread_bytes(self) -> Value:
+        """What the thread's coordinate adds beyond the chunk's place and the byte in it."""
+        b = self.gen.builder
+        if self.by_k:
+            return b.mul(self.thread, ir.Constant(I32, self.width))
+        panel = b.udiv(self.thread, ir.Constant(I32, self.shared.width))
+        inside = b.mul(self._field(0, CHUNK // 4), ir.Constant(I32, 4))
+        return b.add(b.mul(panel, ir.Constant(I32, self.shared.panel_bytes)), inside)
+
+    def _thread_key(self) -> Value:
+        """The thread's part of a chunk's place in its line."""
+        if self.by_k:
+            lines = 128 // self.width  # that share the same bits
+            chunks = max(1, self.shared.span // CHUNK)
+            return self._field(lines.bit_length() - 1, chunks)
+        return self._field(2, self.width // CHUNK)
+
+    def _pointer(self, line: int, k: int) -> Value:
+        b, shared = self.gen.builder, self.shared
+        along, row = (k, line) if self.by_k else (line, k)
+        panel, inside = divmod(along, shared.width)
+        chunk, rest = divmod(inside * 4, CHUNK)
+        key = chunk ^ self._bits(row)
+        if key not in self._bases:
+            place = b.xor(self._thread_key(), ir.Constant(I32, key))
+            address = b.add(self.start, b.shl(place, ir.Constant(I32, 4)))
+            self._bases[key] = b.inttoptr(address, self.gen.shared_pointer)
+        constant = panel * shared.panel_bytes + row * self.width + rest
+        return b.gep(self._bases[key], [ir.Constant(I32, constant)], source_etype=I8)
