@@ -122,6 +122,22 @@ class LocalStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TurnOp(IRDLOperation):
+    """Copy stage `source_slot` of a buffer to stage `slot` of one that is contiguous along the other
+    dimension; others see it after a `gpu.barrier`."""
+
+    name = "gpu.turn"
+    source = operand_def(SharedType)
+    source_slot = operand_def(i32)
+    target = operand_def(SharedType)
+    slot = operand_def(i32)
+    assembly_format = (
+        "$source `[` $source_slot `]` `,` $target `[` $slot `]` attr-dict"
+        " `:` type($source) `,` type($target)"
+    )
+
+
+@irdl_op_definition
 class CopyOp(IRDLOperation):
     """Start copying a structured access to stage `slot` of a buffer, if `active`.
 
@@ -268,7 +284,7 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, BarrierOp, AllocOp, LocalStoreOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
+        ConvertOp, BarrierOp, AllocOp, LocalStoreOp, TurnOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
         BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp,
     ],
     [SharedType, BarriersType],

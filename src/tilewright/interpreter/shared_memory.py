@@ -187,6 +187,14 @@ def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
     return []
 
 
+def _turn(run: Executor, op: gpu.TurnOp) -> list[Any]:
+    source = _read_stage(run, op.source, op.source_slot)
+    stage = _written_stage(run, op.target, op.slot)
+    stage.value, stage.state = np.array(source.value), _UNSEEN
+    source.read = True
+    return []
+
+
 def _barrier(run: Executor, op: Operation) -> list[Any]:
     run.shared.synchronise()
     return []
@@ -341,6 +349,7 @@ def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.AllocOp: _alloc,
     gpu.LocalStoreOp: _local_store,
+    gpu.TurnOp: _turn,
     gpu.BarrierOp: _barrier,
     tile.BarrierOp: _barrier,
     gpu.ConvertOp: _convert,

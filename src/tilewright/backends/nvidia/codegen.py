@@ -29,6 +29,7 @@ from tilewright.backends.nvidia.lower import (
     output,
     reductions,
     shapes,
+    turn,
     wgmma,
 )
 from tilewright.backends.nvidia.shared_plan import SharedPlan
@@ -338,6 +339,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.SplitOp: shapes.lower_split,
     gpu.AllocOp: _nothing,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
+    gpu.TurnOp: turn.lower_turn,
     gpu.CopyOp: asynchronous.lower_copy,
     gpu.CommitOp: asynchronous.lower_commit,
     gpu.WaitOp: asynchronous.lower_wait,

@@ -4,7 +4,7 @@ A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands 
 is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at least 4
 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory, others become contiguous along k, as the instruction wants them:
-a tile of 4-byte elements is turned by its copy.
+a tile of 4-byte elements is turned by its copy, one of bytes by a `gpu.turn` to a second buffer.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
@@ -91,6 +91,9 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
         insert_before(gpu.CommitOp.create(), op)
         insert_before(_wait(0), op)
     insert_before(gpu.BarrierOp.create(location=op.location), op)
+    places = [
+        _turned(place, dim, op, function) for place, dim in zip(places, required, strict=True)
+    ]
     (a, a_slot), (b, b_slot) = places
     multiply = gpu.WgmmaOp.create(
         operands=[a, a_slot, b, b_slot, op.acc],
@@ -140,8 +143,29 @@ def _copyable(
     if _writes_between(load, op):
         return None
     size = tile.element_bytes(tile.element_of(value))
-    run = run_length(load, known) if required in (None, dim) else 1
+    straight = required in (None, dim) or _turns(tile.shape_of(value), size, dim)
+    run = run_length(load, known) if straight else 1
     return load if run * size >= SMALLEST_COPY else None
+
+
+def _turns(shape: tuple[int, ...], size: int, dim: int) -> bool:
+    """Whether `gpu.turn` takes a tile that is contiguous along `dim`."""
+    return size == 1 and shape[1 - dim] % 32 == 0 and shape[dim] % 16 == 0
+
+
+def _turned(
+    place: tuple[SSAValue, SSAValue], required: int | None, op: tile.DotOp, function: FuncOp
+) -> tuple[SSAValue, SSAValue]:
+    """A buffer contiguous as required, filled from the one at `place` where that is another."""
+    source, slot = place
+    if required is None or gpu.shared_layout_of(source).dim == required:
+        return place
+    target = _allocate(source.type.tile, required, 1, function)  # type: ignore[attr-defined]
+    insert_before(
+        gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location), op
+    )
+    insert_before(gpu.BarrierOp.create(location=op.location), op)
+    return target, slot
 
 
 def _writes_between(first: Operation, last: Operation) -> bool:
@@ -164,13 +188,15 @@ def _operand(
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer that holds `value` before the dot, and its stage."""
     dim = required
-    if dim is None and load is not None:
+    size = tile.element_bytes(tile.element_of(value))
+    if load is not None and (dim is None or size == 1):
         dim = contiguous_dim(load) or 0
     if dim is None:
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
-    buffer = allocate(value, dim, 1, function, _stretch(op) if value is op.rhs else 0)
+    stretch = _stretch(op) if value is op.rhs else 0
+    buffer = _allocate(value.type, dim, 1, function, stretch)
     slot = arith.ConstantOp(IntegerAttr(0, i32))
     insert_before(slot, op)
     if load is None:
@@ -189,19 +215,16 @@ def _operand(
 def _stretch(op: tile.DotOp) -> int:
     """Columns of the right operand that one warp group reads."""
     m, n = tile.shape_of(op.result)
-    groups = arrange_groups(m, n, warps_around(op))
+    groups = arrange_groups(m, n, warps_around(op)) if is_wgmma(op) else None
     return n // groups.columns if groups is not None else n
 
 
-def allocate(
-    value: SSAValue, dim: int, stages: int, function: FuncOp, stretch: int = 0
-) -> SSAValue:
-    """A buffer for tiles like `value`, contiguous along `dim`.
+def _allocate(held: Any, dim: int, stages: int, function: FuncOp, stretch: int = 0) -> SSAValue:
+    """A buffer for tiles of the type `held`, contiguous along `dim`.
 
     Where that is dimension 1, panels do not go beyond `stretch` elements (0: no such bound).
     """
-    rows, columns = tile.shape_of(value)
-    element = tile.element_of(value)
+    (rows, columns), element = held.get_shape(), held.element_type
     size = tile.element_bytes(element)
     span = widest_span(rows if dim == 0 else (stretch or columns), size)
     layout = SharedLayout(rows, columns, size, dim, span)

@@ -127,7 +127,7 @@ def _is_large_single(op: tile.DotOp) -> bool:
     if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or blocks_of(op) > 1:
         return False
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * _warps(op)
+    return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * warps_around(op)
 
 
 _SHORT = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "i8": "s8", "f32": "tf32"}

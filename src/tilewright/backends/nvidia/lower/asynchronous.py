@@ -93,10 +93,10 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
                 vector = b.insert_element(vector, value, ir.Constant(I32, i))
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
         b.store(vector, pointer, align=shared.size * len(values))
-    _proxy_fence(gen)
+    proxy_fence(gen)
 
 
-def _proxy_fence(gen: KernelCodegen) -> None:
+def proxy_fence(gen: KernelCodegen) -> None:
     """Writes to shared memory before are seen by asynchronous readers (of sm_90a) after."""
     if gen.target.name != "sm_90a":
         return
@@ -136,4 +136,4 @@ def lower_commit(gen: KernelCodegen, op: gpu.CommitOp) -> None:
 def lower_wait(gen: KernelCodegen, op: gpu.WaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
     gen.together(text, "~{memory}", ir.VoidType(), [])
-    _proxy_fence(gen)
+    proxy_fence(gen)

@@ -1,0 +1,137 @@
+"""A tile of bytes in shared memory turned: from lines along one dimension to lines along the other.
+
+A warp takes blocks of 32 lines (k) by 16 bytes. `ldmatrix.trans` hands out pairs of bytes, two lines of each
+to a register; byte permutations make words of 4 consecutive k, which `stmatrix` writes as 16-byte chunks of
+the turned lines. Which line is which row of a matrix, and which of two neighbouring bytes goes into which
+matrix, is chosen so that the 8 rows of every matrix meet different banks on either side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
+from tilewright.dialects import gpu
+from tilewright.errors import PassError
+from tilewright.ir.location import location_of
+from tilewright.layouts.shared import CHUNK, SharedLayout
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+LINES, BYTES = 32, 16
+"""A block: lines of the source, and bytes of each."""
+
+
+def lower_turn(gen: KernelCodegen, op: gpu.TurnOp) -> None:
+    """All blocks of the tile, shared out among the warps."""
+    source, target = gpu.shared_layout_of(op.source), gpu.shared_layout_of(op.target)
+    if source.size != 1 or source.lines % LINES or source.length % BYTES:
+        raise PassError(
+            f"gpu.turn of {source} to {target}",
+            help=f"it takes bytes, in multiples of {LINES} lines of {BYTES}",
+            location=location_of(op),
+        )
+    turner = _Turner(gen, op, source, target)
+    b, across = gen.builder, source.length // BYTES
+    blocks = source.lines // LINES * across
+    warp = gen.threads.uniform_warp()
+    for first in range(0, blocks, gen.warps):
+        block = b.add(warp, ir.Constant(I32, first))
+        down = b.udiv(block, ir.Constant(I32, across))
+        column = b.urem(block, ir.Constant(I32, across))
+        if first + gen.warps <= blocks:
+            turner.turn(down, column)
+        else:
+            with b.if_then(b.icmp_unsigned("<", block, ir.Constant(I32, blocks))):
+                turner.turn(down, column)
+    proxy_fence(gen)
+
+
+class _Turner:
+    """Addresses of the rows that this lane names, and the permutations of its bytes."""
+
+    def __init__(
+        self, gen: KernelCodegen, op: gpu.TurnOp, source: SharedLayout, target: SharedLayout
+    ) -> None:
+        self.gen, self.source, self.target = gen, source, target
+        b = gen.builder
+        # Bit i of the lane: 0-2 the row of a matrix, 3 which of two matrices, 4 which 16 lines of 32.
+        bit = [self._bit(i) for i in range(5)]
+        line = self._sum((bit[0], 0), (b.xor(bit[2], bit[3]), 1), (bit[1], 2), (bit[2], 3), (bit[4], 4))  # fmt: skip
+        place = self._sum((b.xor(bit[3], bit[2]), 0), (bit[0], 1), (bit[1], 2), (bit[2], 3))
+        self._half = bit[4]
+        self._read = self._row(stage_address(gen, op.source, op.source_slot), source, line)
+        self._write = self._row(stage_address(gen, op.target, op.slot), target, place)
+        self._keys = self._exchanged(source, line), self._exchanged(target, place)
+        # Of the words that this lane has: bit 1 says which matrix has the lower k, bit 4 which byte first.
+        lower, odd = ir.Constant(I32, 0x6420), ir.Constant(I32, 0x1111)
+        swapped = b.icmp_unsigned("!=", bit[1], ir.Constant(I32, 0))
+        order = b.select(swapped, ir.Constant(I32, 0x2064), lower)
+        self._first = b.add(order, b.mul(bit[4], odd))
+        self._second = b.xor(self._first, odd)
+
+    def _bit(self, number: int) -> Value:
+        b = self.gen.builder
+        return b.and_(
+            b.lshr(self.gen.threads.lane, ir.Constant(I32, number)), ir.Constant(I32, 1)
+        )
+
+    def _sum(self, *bits: tuple[Value, int]) -> Value:
+        b = self.gen.builder
+        total: Value = ir.Constant(I32, 0)
+        for value, position in bits:
+            total = b.or_(total, b.shl(value, ir.Constant(I32, position)))
+        return total
+
+    def _row(self, start: Value, layout: SharedLayout, line: Value) -> Value:
+        b = self.gen.builder
+        return b.add(start, b.mul(line, ir.Constant(I32, max(CHUNK, layout.span))))
+
+    def _exchanged(self, layout: SharedLayout, line: Value) -> Value:
+        """Bits that the chunks of a line are exchanged by (the same in every 16 lines)."""
+        b = self.gen.builder
+        if not layout.span:
+            return ir.Constant(I32, 0)
+        shift = (128 // layout.span).bit_length() - 1
+        mask = ir.Constant(I32, layout.span // CHUNK - 1)
+        return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
+
+    def _address(
+        self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
+    ) -> Value:
+        """Of 16-byte chunk `chunk` of a row, `lines` lines further."""
+        b, width = self.gen.builder, max(CHUNK, layout.span)
+        each = ir.Constant(I32, width // CHUNK)
+        panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
+        address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
+        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
+        return b.add(address, b.shl(b.xor(inside, key), ir.Constant(I32, 4)))
+
+    def turn(self, down: Value, column: Value) -> None:
+        """The block of lines 32 `down` … by bytes 16 `column` …."""
+        gen, b = self.gen, self.gen.builder
+        lines = b.mul(down, ir.Constant(I32, LINES))
+        address = self._address(self._read, self._keys[0], self.source, lines, column)
+        four = ir.LiteralStructType([I32] * 4)
+        text = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, [$4];"
+        made = gen.together(text, "=r,=r,=r,=r,r,~{memory}", four, [address])
+        words = [b.extract_value(made, i) for i in range(4)]
+        turned = [
+            self._permuted(words[i], words[i + 1], order)
+            for i in (0, 2)
+            for order in (self._first, self._second)
+        ]
+        chunk = b.or_(b.mul(down, ir.Constant(I32, LINES // CHUNK)), self._half)
+        lines = b.mul(column, ir.Constant(I32, BYTES))
+        address = self._address(self._write, self._keys[1], self.target, lines, chunk)
+        text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
+        gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
+
+    def _permuted(self, low: Value, high: Value, order: Value) -> Value:
+        kind = ir.FunctionType(I32, [I32, I32, I32])
+        return self.gen.builder.call(self.gen.declare("llvm.nvvm.prmt", kind), [low, high, order])
