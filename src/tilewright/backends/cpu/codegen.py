@@ -104,6 +104,9 @@ class KernelCodegen:
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         self.bind(value, parts)
 
+    def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
+        return parts
+
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)
 

@@ -37,6 +37,10 @@ class Codegen(Protocol):
         """Bind a block argument or result of a loop to what `carried` gave for it."""
         ...
 
+    def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
+        """What a loop that ran hands on, of what its last iteration yields; emitted on its way out."""
+        ...
+
     def op(self, op: Operation) -> None:
         """Emit one operation."""
         ...
@@ -83,19 +87,24 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
         if not isinstance(inner, scf.YieldOp):
             gen.op(inner)
     ends = zip(end_of(block).operands, args, strict=True)
-    yielded = [part for value, arg in ends for part in gen.carried(value, arg)]
+    last = [gen.carried(value, arg) for value, arg in ends]
+    yielded = [part for parts in last for part in parts]
     following = b.add(index, step)
     latch = b.block
     index.add_incoming(following, latch)
     for phi, value in zip(phis, yielded, strict=True):
         phi.add_incoming(value, latch)
-    b.cbranch(_continues(b, following, end, step), body, done)
-    b.position_at_end(done)
-    results = yielded
+    left = done if always else gen.function.append_basic_block("left")
+    b.cbranch(_continues(b, following, end, step), body, left)
+    b.position_at_end(left)
+    results = [part for parts in gen.leave_loop(op, last) for part in parts]
     if not always:
+        handed, out = results, b.block
+        b.branch(done)
+        b.position_at_end(done)
         results = _phis(gen, starts, before)
-        for merged, value in zip(results, yielded, strict=True):
-            merged.add_incoming(value, latch)
+        for merged, value in zip(results, handed, strict=True):
+            merged.add_incoming(value, out)
     _bind_carried(gen, op.results, results, counts)
 
 

@@ -67,6 +67,8 @@ class KernelCodegen:
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
+        self.over: set[SSAValue] = set()
+        """Sums of products that a loop has waited for on its way out."""
         self._paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
@@ -136,6 +138,13 @@ class KernelCodegen:
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         (self.pairs if value in self._paired else self.values)[value] = parts
+
+    def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
+        """Products under way end here: where the loop did not run there are none to wait for."""
+        return [
+            wgmma.waited(self, result, of_result)
+            for result, of_result in zip(op.results, parts, strict=True)
+        ]
 
     def scalar(self, value: SSAValue) -> Value:
         return self.values[value][0]

@@ -78,6 +78,7 @@ class _Pattern:
     """What `promote-shared` left in a loop's body."""
 
     copies: list[gpu.CopyOp]
+    turns: list[gpu.TurnOp]
     commit: gpu.CommitOp
     wait: gpu.WaitOp
     multiply: gpu.WgmmaOp
@@ -104,6 +105,7 @@ def _find(loop: scf.ForOp) -> _Pattern | None:
         return None
     return _Pattern(
         copies,
+        [op for op in ops if isinstance(op, gpu.TurnOp)],
         by_kind[gpu.CommitOp][0],  # type: ignore[arg-type]
         by_kind[gpu.WaitOp][0],  # type: ignore[arg-type]
         by_kind[gpu.WgmmaOp][0],  # type: ignore[arg-type]
@@ -136,10 +138,12 @@ class _Pipeliner:
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
-        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+        turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
+        limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - (1 + lag) * turned
         fits = max(1, (limit - 2048) // bytes_)
-        at_once = pattern.multiply.instruction.data == SHARED_FMA  # nothing to wait for
-        self.lag = lag if not at_once and self._worth_a_stage(stages, bytes_, limit) else 0
+        self.at_once = pattern.multiply.instruction.data == SHARED_FMA
+        """Whether a product is over when it has been made: there is nothing to wait for."""
+        self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
         self.late = False
         """Whether copies follow the product, which then costs no stage."""
@@ -165,7 +169,7 @@ class _Pipeliner:
         self.transport = choose(
             self.pattern.copies, self.stages, self.function, self.options.boxes, self.target
         )
-        if self.transport.phases and self.options.lag:
+        if self.transport.phases and self.options.lag and not self.at_once:
             self.late, self.lag = True, self.options.lag
         sliced = self._slice(self.transport.operands)
         if sliced is None or self.ahead < 1:
@@ -173,6 +177,8 @@ class _Pipeliner:
         self.ops, self.carried = sliced
         for copy in self.pattern.copies:
             _widen(copy.buffer, self.stages)
+        for turn in self.pattern.turns:
+            _widen(turn.target, 1 + self.lag)
         first = self._prologue()
         self._rebuild(first)
 
@@ -259,9 +265,9 @@ class _Pipeliner:
         loop, body, end = self.loop, self.body, end_of(self.body)
         extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
         take, put = _constant(0, loop), _constant(self.ahead % self.stages, loop)
-        inits = [*extra, take, put, _constant(0, loop)]
+        inits = [*extra, take, put, _constant(0, loop), _constant(0, loop)]
         added = [body.insert_arg(v.type, len(body.args)) for v in inits]
-        counter, *scalars, take_arg, put_arg, phase = added
+        counter, *scalars, take_arg, put_arg, phase, turned = added
         state: dict[SSAValue, SSAValue] = {
             body.args[0]: counter,
             **dict(zip(self.carried, scalars, strict=True)),
@@ -275,8 +281,7 @@ class _Pipeliner:
         for op in (*pattern.copies, pattern.commit, pattern.wait, *left):
             op.detach()
             op.erase()
-        pattern.multiply.operands[1] = take_arg
-        pattern.multiply.operands[3] = take_arg
+        self._stages_of_operands(take_arg, turned)
         pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
         following = self._next(mapping, end)
         yields = [
@@ -284,15 +289,36 @@ class _Pipeliner:
             following[body.args[0]],
             *(following[arg] for arg in self.carried),
             *self._next_stages(take_arg, put_arg, phase, end),
+            self._next_turned(turned, end),
         ]
         body.insert_op_before(scf.YieldOp.create(operands=yields), end)
         end.detach()
         end.erase()
         self._replace_loop(inits)
 
+    def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
+        """What the product reads, and what is turned for it before."""
+        multiply = self.pattern.multiply
+        targets = [turn.target for turn in self.pattern.turns]
+        for buffer in (0, 2):
+            multiply.operands[buffer + 1] = (
+                turned if multiply.operands[buffer] in targets else stage
+            )
+        for turn in self.pattern.turns:
+            turn.operands[1], turn.operands[3] = stage, turned
+
+    def _next_turned(self, turned: SSAValue, before: Operation) -> SSAValue:
+        """Turned tiles take turns: the product under way reads the other one."""
+        if not (self.lag and self.pattern.turns):
+            return turned
+        other = arith.XOrIOp(turned, _constant(1, before))
+        insert_before(other, before)
+        return other.result
+
     def _order(self, pattern: _Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Put the wait and the barrier in their places; what the copies are to stand before."""
-        barrier = pattern.multiply.prev_op
+        reader = (*pattern.turns, pattern.multiply)[0]
+        barrier = reader.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
         first = start_of(self.body)
@@ -302,7 +328,7 @@ class _Pipeliner:
             barrier.erase()
             return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)
-        return pattern.multiply
+        return reader
 
     def _next_stages(
         self, take: SSAValue, put: SSAValue, phase: SSAValue, before: Operation

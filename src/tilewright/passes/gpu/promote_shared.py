@@ -94,6 +94,8 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
     places = [
         _turned(place, dim, op, function) for place, dim in zip(places, required, strict=True)
     ]
+    if isinstance(op.prev_op, gpu.TurnOp):
+        insert_before(gpu.BarrierOp.create(location=op.location), op)
     (a, a_slot), (b, b_slot) = places
     multiply = gpu.WgmmaOp.create(
         operands=[a, a_slot, b, b_slot, op.acc],
@@ -161,10 +163,8 @@ def _turned(
     if required is None or gpu.shared_layout_of(source).dim == required:
         return place
     target = _allocate(source.type.tile, required, 1, function)  # type: ignore[attr-defined]
-    insert_before(
-        gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location), op
-    )
-    insert_before(gpu.BarrierOp.create(location=op.location), op)
+    turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
+    insert_before(turn, op)
     return target, slot
 
 

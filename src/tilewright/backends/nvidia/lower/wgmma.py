@@ -251,7 +251,25 @@ def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
+    if op.acc in gen.over:
+        _bind(gen, op.result, sums_of(gen, op.acc))
+        return
     if is_shared_fma(op.acc):
         gen.bind(op.result, gen.parts(op.acc))
         return
     _bind(gen, op.result, _passed(gen, sums_of(gen, op.acc), op.pending.value.data))
+
+
+def waited(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Value]:
+    """What a loop carries of a result, after the wait for all products that stands behind the loop.
+
+    The assembler lets products overlap only where nothing else may have made the sums that a wait is
+    for; zeros that come around a loop which does not run would be such.
+    """
+    users = [use.operation for use in result.uses]
+    if len(users) != 1 or not isinstance(users[0], gpu.WgmmaWaitOp):
+        return sums
+    if users[0].pending.value.data != 0:
+        return sums
+    gen.over.add(result)
+    return _passed(gen, sums, 0)

@@ -99,15 +99,23 @@ def _along(
         return None
     at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
     start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
-    consumer = next(
-        (u.operation for u in copy.buffer.uses if isinstance(u.operation, gpu.WgmmaOp)), None
-    )
-    if consumer is None:
+    found = _consumer(copy.buffer)
+    if found is None:
         return None
-    k_dim = 1 if consumer.operands[0] is copy.buffer else 0
+    consumer, k_dim = found
     if dim == k_dim or not _dropped_beyond(consumer.results[0], 1 - k_dim, size - start, symbols):
         return None
     return start, size
+
+
+def _consumer(buffer: SSAValue) -> tuple[gpu.WgmmaOp, int] | None:
+    """The product that reads a buffer, as it is or turned, and which dimension of the tile is its k."""
+    for use in buffer.uses:
+        if isinstance(use.operation, gpu.WgmmaOp):
+            return use.operation, 1 if use.operation.lhs is buffer else 0
+        if isinstance(use.operation, gpu.TurnOp) and use.index == 0:
+            return _consumer(use.operation.target)
+    return None
 
 
 def _known_to_host(extent: Polynomial) -> bool:
