@@ -14,10 +14,12 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
+    from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.licm import Licm
 
     return (
         *shared_passes(),
+        SplitDots(),
         SelectMma(),
         AssignLayouts(),
         PromoteShared(),

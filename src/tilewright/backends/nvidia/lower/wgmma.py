@@ -12,7 +12,7 @@ from llvmlite import ir
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import f16
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
@@ -123,7 +123,7 @@ class _Product:
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
         else:
-            _fence(gen)
+            parts = _fence(gen, op.acc, parts)
             self._blocks(parts, list(steps), fresh=False)
             _commit(gen)
         _bind(gen, op.result, parts)
@@ -132,7 +132,7 @@ class _Product:
         """Sums of some steps on their own, added to the others at full precision."""
         gen = self.gen
         made = list(parts)
-        _fence(gen)
+        made = _fence(gen, self.op.acc, made)
         self._blocks(made, steps, fresh=True)
         _commit(gen)
         made = _passed(gen, made, 0)
@@ -219,8 +219,14 @@ def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value
     return found
 
 
-def _fence(gen: KernelCodegen) -> None:
-    gen.together("wgmma.fence.sync.aligned;", "~{memory}", ir.VoidType(), [])
+def _fence(gen: KernelCodegen, acc: SSAValue, sums: list[Value]) -> list[Value]:
+    """Registers written before are seen by the products after; sums that ordinary instructions made
+    pass through, so that LLVM does not make them later."""
+    text = "wgmma.fence.sync.aligned;"
+    if isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp):
+        gen.together(text, "~{memory}", ir.VoidType(), [])
+        return sums
+    return _through(gen, text, sums)
 
 
 def _commit(gen: KernelCodegen) -> None:
@@ -240,14 +246,18 @@ def _outputs(sums: list[Value]) -> list[str]:
     return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in sums]
 
 
-def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
-    """Wait; the sums pass through the instruction, so that nothing reads them before."""
+def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
+    """An instruction that sums pass through: what made them comes before it, what reads them after."""
     ties = [str(i) for i in range(len(sums))]
     constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
-    text = f"wgmma.wait_group.sync.aligned {pending};"
     kind = ir.LiteralStructType([v.type for v in sums])
     made = gen.together(text, constraints, kind, sums)
     return [gen.builder.extract_value(made, i) for i in range(len(sums))]
+
+
+def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
+    """Wait until no more than `pending` products are under way."""
+    return _through(gen, f"wgmma.wait_group.sync.aligned {pending};", sums)
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
