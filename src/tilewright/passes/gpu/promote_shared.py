@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
@@ -62,6 +62,10 @@ SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 
 
+Stored = dict[tuple[SSAValue, int, int, Block | None], tuple[SSAValue, SSAValue]]
+"""Tiles that were written to buffers (along a dimension, with panels of a width, in a block)."""
+
+
 @dataclass(frozen=True)
 class PromoteShared(Pass):
     """See the module docstring."""
@@ -73,18 +77,19 @@ class PromoteShared(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
                 known = Divisibility()
+                stored: Stored = {}
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _promote(op, function, known)
+                        _promote(op, function, known, stored)
 
 
-def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
+def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored) -> None:
     by_k = is_wgmma(op) and not parse_group(instruction_of(op)).any_major
     required = (1, 0) if by_k else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
     places = [
-        _operand(value, load, dim, op, function)
+        _operand(value, load, dim, op, function, stored)
         for (value, dim), load in zip(operands, loads, strict=True)
     ]
     if any(load is not None for load in loads):
@@ -185,6 +190,7 @@ def _operand(
     required: int | None,
     op: tile.DotOp,
     function: FuncOp,
+    stored: Stored,
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer that holds `value` before the dot, and its stage."""
     dim = required
@@ -196,13 +202,17 @@ def _operand(
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
     stretch = _stretch(op) if value is op.rhs else 0
+    key = (value, dim, stretch, op.parent)
+    if load is None and key in stored:
+        return stored[key]
     buffer = _allocate(value.type, dim, 1, function, stretch)
     slot = arith.ConstantOp(IntegerAttr(0, i32))
     insert_before(slot, op)
     if load is None:
         store = gpu.LocalStoreOp.create(operands=[value, buffer, slot.result], location=op.location)
         insert_before(store, op)
-        return buffer, slot.result
+        stored[key] = buffer, slot.result
+        return stored[key]
     active = arith.ConstantOp(IntegerAttr(1, i1))
     insert_before(active, op)
     layout = gpu.layout_of(value)
