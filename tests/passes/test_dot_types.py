@@ -137,7 +137,9 @@ def check(module, types, by_k, what):
         return
     size = np.abs(a.astype(float)) @ np.abs(b.astype(float).T if by_k else b.astype(float))
     error = np.abs(after[2].reshape(c.shape).astype(float) - want)
-    assert np.all(error <= size * BOUNDS.get(types, 2.0**-10 if c.dtype == "f2" else 2.0**-21)), what
+    assert np.all(error <= size * BOUNDS.get(types, 2.0**-10 if c.dtype == "f2" else 2.0**-21)), (
+        what
+    )
 
 
 def with_options(text, warps, stages):

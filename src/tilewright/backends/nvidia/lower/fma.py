@@ -92,7 +92,9 @@ class _Operand:
                 last.append(line)
             else:
                 runs.append([line])
-        runs = [part for run in runs for part in ([run] if len(run) == _WIDE else [[x] for x in run])]
+        runs = [
+            part for run in runs for part in ([run] if len(run) == _WIDE else [[x] for x in run])
+        ]
         return [[(line, k) for line in run] for k in steps for run in runs]
 
     # ---- addresses: shared + thread + ((key ^ thread's bits) << 4) + constant ----

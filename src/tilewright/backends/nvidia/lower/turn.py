@@ -77,9 +77,7 @@ class _Turner:
 
     def _bit(self, number: int) -> Value:
         b = self.gen.builder
-        return b.and_(
-            b.lshr(self.gen.threads.lane, ir.Constant(I32, number)), ir.Constant(I32, 1)
-        )
+        return b.and_(b.lshr(self.gen.threads.lane, ir.Constant(I32, number)), ir.Constant(I32, 1))
 
     def _sum(self, *bits: tuple[Value, int]) -> Value:
         b = self.gen.builder
