@@ -5,7 +5,7 @@ that the GPU is timed and not the host; graphs are replayed in rounds whose orde
 idle gap before each, and timed with events; the result is the median of rounds. Each result is
 compared with a float64 or cuBLAS reference first.
 
-    python benchmarks/gpu_kernels.py [--only add softmax rope matmul] [--quick]
+    python benchmarks/gpu_kernels.py [--only add softmax rope matmul dot] [--quick]
 
 writes `benchmarks/results/gpu_kernels.{json,md}`.
 """
@@ -29,6 +29,7 @@ for _folder in ("src", "examples"):
 
 import torch  # noqa: E402
 
+import gpu_dots  # noqa: E402
 import seeds_loader  # noqa: E402
 
 ROUNDS, GAP_SECONDS, READING_MS = 7, 0.02, 8.0
@@ -63,6 +64,8 @@ def load_programs() -> None:
 
     for name in PROGRAMS:
         with_tilewright(name)
+    drop_in.install()
+    gpu_dots.load_with_tilewright()
     drop_in.uninstall()
 
 
@@ -308,7 +311,17 @@ def line(found: dict[str, Any]) -> str:
     return f"{found['kind']:8} {found['work']:20} {rates}   {ratios} {wrong or ''}"
 
 
-ROWS = {"add": add_rows, "softmax": softmax_rows, "rope": rope_rows, "matmul": matmul_rows}
+def dot_rows(quick: bool) -> list[dict[str, Any]]:
+    return gpu_dots.dot_rows(quick, row, _quick_time)
+
+
+ROWS = {
+    "add": add_rows,
+    "softmax": softmax_rows,
+    "rope": rope_rows,
+    "matmul": matmul_rows,
+    "dot": dot_rows,
+}
 
 
 def main() -> None:

@@ -111,14 +111,17 @@ def outer(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
         start[dim] *= 2
         return (value, 0) if dim == 0 else (0, value)
 
-    def left(dim: int) -> int:
-        return extents[dim] // start[dim]
+    wide = tuple(4 if r and e >= 4 else 1 for r, e in zip(runs, extents, strict=True))
 
-    registers = [take(d) for d in (1, 0) if runs[d] and extents[d] >= 4 for _ in range(2)]
+    def left(dim: int) -> int:
+        """Sums of a thread along a dimension."""
+        return extents[dim] // start[dim] * wide[dim]
+
+    registers = [take(d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]
     lanes = tuple(take(d) for d in (1, 1, 1, 0, 0))
     bits = (warps & -warps).bit_length() - 1
     bases = tuple(take(0 if left(0) >= left(1) else 1) for _ in range(bits))
-    while left(0) > 1 or left(1) > 1:
+    while start[0] < extents[0] or start[1] < extents[1]:
         registers.append(take(1))
     many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (1, 0))
     return Layout(shape, tuple(registers), lanes, bases, many, *dealt)

@@ -1,7 +1,7 @@
 """Single-precision products without tensor cores: each thread a block of sums, operands in shared memory.
 
 Four elements of k at a time, a thread reads its lines of both operands, 16 bytes at once, and multiplies
-every line of A with every column of B. Where lines are swizzled, the exchanged bits of an address are the
+every line of A with every column of B; eight are written out, the rest is a loop. Where lines are swizzled, the exchanged bits of an address are the
 exclusive or of what the thread and what the register contribute, so that few addresses serve all reads and
 the rest are constant offsets.
 """
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _WIDE = 4
 """Elements of one read."""
+_STEP = 8
+"""Elements of k that are written out; what lines are exchanged by repeats after as many."""
 
 
 def is_shared_fma(value: SSAValue) -> bool:
@@ -35,19 +37,51 @@ def is_shared_fma(value: SSAValue) -> bool:
 
 
 def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
-    """All multiply-adds of the tile, `_WIDE` of k after another."""
-    layout = gen.layout(op.result)
+    """All multiply-adds of the tile: a loop over k, `_STEP` at a time."""
+    layout, b = gen.layout(op.result), gen.builder
     left = _Operand(gen, op.lhs, op.lhs_slot, layout, 0)
     right = _Operand(gen, op.rhs, op.rhs_slot, layout, 1)
-    sums = list(gen.parts(op.acc))
+    sums, extent = list(gen.parts(op.acc)), left.shared.columns
+    before, body = b.block, gen.function.append_basic_block("k")
+    b.branch(body)
+    b.position_at_end(body)
+    k = b.phi(I32)
+    k.add_incoming(ir.Constant(I32, 0), before)
+    phis = []
+    for value in sums:
+        phi = b.phi(F32)
+        phi.add_incoming(value, before)
+        phis.append(phi)
+    left.go_to(k)
+    right.go_to(k)
+    made = _steps(gen, layout, left, right, min(_STEP, extent), list(phis))
+    following = b.add(k, ir.Constant(I32, _STEP))
+    k.add_incoming(following, body)
+    for phi, value in zip(phis, made, strict=True):
+        phi.add_incoming(value, body)
+    done = gen.function.append_basic_block("k_done")
+    b.cbranch(b.icmp_unsigned("<", following, ir.Constant(I32, extent)), body, done)
+    b.position_at_end(done)
+    gen.bind(op.result, made)
+
+
+def _steps(
+    gen: KernelCodegen,
+    layout: Layout,
+    left: _Operand,
+    right: _Operand,
+    count: int,
+    sums: list[Value],
+) -> list[Value]:
+    """The multiply-adds of `count` elements of k from where both operands are."""
     places = layout.register_offsets
-    for start in range(0, left.shared.columns, _WIDE):
-        steps = range(start, min(start + _WIDE, left.shared.columns))
+    for start in range(0, count, _WIDE):
+        steps = range(start, min(start + _WIDE, count))
         a, b = left.read(steps), right.read(steps)
         for k in steps:
             for r, (m, n) in enumerate(places):
                 sums[r] = gen.math.intrinsic(gen.builder, "fma", a[m, k], b[n, k], sums[r])
-    gen.bind(op.result, sums)
+    return sums
 
 
 class _Operand:
@@ -62,11 +96,25 @@ class _Operand:
         self.lines = sorted({offset[dim] for offset in sums.register_offsets})
         self.thread = gen.threads.coordinate(sums, dim)
         self.width = max(CHUNK, self.shared.span)
-        self.start = gen.builder.add(stage_address(gen, buffer, slot), self._thread_bytes())
+        self.first = gen.builder.add(stage_address(gen, buffer, slot), self._thread_bytes())
+        self.key = self._thread_key()
         self._bases: dict[int, Value] = {}
 
+    def go_to(self, k: Value) -> None:
+        """Read from `k` on, a multiple of `_STEP`."""
+        b, shared = self.gen.builder, self.shared
+        self._bases = {}
+        self._start, self._chunk = self.first, self.key
+        if not self.by_k:
+            self._start = b.add(self.first, b.mul(k, ir.Constant(I32, self.width)))
+            return
+        panel = b.udiv(k, ir.Constant(I32, shared.width))
+        inside = b.urem(k, ir.Constant(I32, shared.width))
+        self._start = b.add(self.first, b.mul(panel, ir.Constant(I32, shared.panel_bytes)))
+        self._chunk = b.xor(self.key, b.udiv(inside, ir.Constant(I32, CHUNK // 4)))
+
     def read(self, steps: range) -> dict[tuple[int, int], Value]:
-        """Elements by (line, k)."""
+        """Elements by (line, k), k from where the operand is."""
         found: dict[tuple[int, int], Value] = {}
         for group in self._groups(steps):
             line, k = group[0]
@@ -135,8 +183,8 @@ class _Operand:
         chunk, rest = divmod(inside * 4, CHUNK)
         key = chunk ^ self._bits(row)
         if key not in self._bases:
-            place = b.xor(self._thread_key(), ir.Constant(I32, key))
-            address = b.add(self.start, b.shl(place, ir.Constant(I32, 4)))
+            place = b.xor(self._chunk, ir.Constant(I32, key))
+            address = b.add(self._start, b.shl(place, ir.Constant(I32, 4)))
             self._bases[key] = b.inttoptr(address, self.gen.shared_pointer)
         constant = panel * shared.panel_bytes + row * self.width + rest
         return b.gep(self._bases[key], [ir.Constant(I32, constant)], source_etype=I8)
