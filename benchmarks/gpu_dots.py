@@ -7,6 +7,7 @@ has B[K, N] row by row, `a @ b.T` has it contiguous along K.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -125,15 +126,12 @@ def _reference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _call(
     who: str, kind: Kind, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, config: Config
 ) -> Call:
-    import triton.language as stock
-
-    import tilewright.language as ours
-
+    language = "tilewright.language" if who == "tilewright" else "triton.language"
     bm, bn, bk, warps, stages = config
     (m, k), n = a.shape, b.shape[1]
     launch = _program(who).matmul_kernel[(-(-m // bm) * -(-n // bn),)]
     given = {
-        "SUMS": getattr(ours if who == "tilewright" else stock, kind.sums),
+        "SUMS": getattr(importlib.import_module(language), kind.sums),
         "PRECISION": kind.precision, "GROUP_SIZE_M": 8,
         "BLOCK_SIZE_M": bm, "BLOCK_SIZE_N": bn, "BLOCK_SIZE_K": bk,
         "num_warps": warps, "num_stages": stages,
