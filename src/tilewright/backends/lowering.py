@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +13,8 @@ from xdsl.ir import Attribute
 from tilewright import config
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
+from tilewright.errors import CompilationError
+from tilewright.ir.location import location_of
 from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
@@ -24,6 +26,9 @@ class LoweringBackend(ABC):
     name: ClassVar[str]
     level: ClassVar[str]
     """What the IR after the last pass is called, among a kernel's texts."""
+
+    refuses: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Operations that this kind of machine cannot do: why, and what to do instead."""
 
     @abstractmethod
     def target(self) -> TargetInfo:
@@ -76,6 +81,7 @@ class LoweringBackend(ABC):
     ) -> None:
         """Run the pipeline on a tile IR module, in place."""
         settings = config.current()
+        self._check(module)
         for function in module.body.block.ops:
             if isinstance(function, FuncOp):
                 function.attributes.update(self.facts(options, target))
@@ -87,6 +93,13 @@ class LoweringBackend(ABC):
             verify="each" if settings.verify_each_pass else "off",
             observer=observer,
         )
+
+    def _check(self, module: ModuleOp) -> None:
+        """Raise CompilationError for an operation that this back end refuses."""
+        for op in module.walk() if self.refuses else ():
+            if op.name in self.refuses:
+                message, help_text = self.refuses[op.name]
+                raise CompilationError(message, help=help_text, location=location_of(op))
 
     def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
         """The IR as the front end made it ("tile") and after the last pass (`level`)."""

@@ -17,7 +17,7 @@ from tilewright.errors import InterpreterError
 Function = Callable[..., Sequence[Any]]
 
 _FUNCTIONS: dict[str, Function] = {}
-_MODULES = ("numbers", "functions", "tiles", "accesses", "vectors")
+_MODULES = ("numbers", "functions", "tiles", "accesses", "vectors", "foreign")
 
 
 def implements(*names: str) -> Callable[[Function], Function]:

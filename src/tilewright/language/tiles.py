@@ -228,11 +228,22 @@ def device_assert(cond: Any, msg: Any = "", mask: Any = None) -> Any:
 
 @builtin()
 def inline_asm_elementwise(
-    asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
+    asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any = True, pack: Any = 1
 ) -> Any:
-    """Machine code of one GPU; an error on every target that cannot run it."""
+    """PTX on `pack` elements at a time; only NVIDIA GPUs run it.
+
+    Args:
+        asm: instructions, `$0`, `$1` … for registers, results first.
+        constraints: a letter a register as in LLVM: "=r,r,r", "=f,f", "=l,l"…; "~{memory}".
+        args: tensors, broadcast to one shape. Elements of less than 32 bits share a register.
+        dtype: dtype of the result; a tuple of dtypes for several results.
+        is_pure: whether it only computes; else it is done as often as written.
+        pack: elements that one instance of `asm` works on.
+    """
 
 
 @builtin()
-def extern_elementwise(*args: Any, **kwargs: Any) -> Any:
-    """A function of a foreign bit-code library; not available."""
+def extern_elementwise(
+    lib_name: Any, lib_path: Any, args: Any, arg_type_symbol_dict: Any, is_pure: Any = True
+) -> Any:
+    """A function of libdevice: `arg_type_symbol_dict` maps dtypes of arguments to (symbol, dtype)."""

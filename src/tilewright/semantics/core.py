@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from tilewright.errors import KernelNameError, KernelTypeError
-from tilewright.semantics.libdevice import Libdevice
+from tilewright.semantics.foreign import Foreign
 from tilewright.semantics.memory import BlockPointer, TensorDescriptor
 from tilewright.semantics.values import TensorValue, describe
 
@@ -33,7 +33,7 @@ PYTHON_BUILTINS = {
 }  # fmt: skip
 
 
-class Semantics(Libdevice):
+class Semantics(Foreign):
     """Every `tl` name with `__tl_builtin__ = "<name>"` is the method `<name>` here."""
 
     def has_attributes(self, value: Any) -> bool:
@@ -92,19 +92,3 @@ class Semantics(Libdevice):
 
     def gdc_launch_dependents(self) -> None:
         """Nothing depends on this kernel early."""
-
-    def inline_asm_elementwise(
-        self, asm: Any, constraints: Any, args: Any, dtype: Any, is_pure: Any, pack: Any
-    ) -> Any:
-        """PTX text: cannot be run."""
-        raise KernelTypeError(
-            "tl.inline_asm_elementwise holds machine instructions of one GPU, which cannot run here",
-            help="write the operation with tl functions (tl.extra.libdevice has most of C's math)",
-        )
-
-    def extern_elementwise(self, *args: Any, **kwargs: Any) -> Any:
-        """Functions of a foreign bit-code library: cannot be linked."""
-        raise KernelTypeError(
-            "tl.extern_elementwise is not available",
-            help="use the functions of tl.extra.libdevice",
-        )

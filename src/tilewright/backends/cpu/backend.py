@@ -30,6 +30,12 @@ class CpuBackend(LoweringBackend):
     """The CPU back end; its last level of IR is that of vectors."""
 
     name = level = "cpu"
+    refuses = {
+        "tile.inline_asm": (
+            "tl.inline_asm_elementwise holds PTX, which only NVIDIA GPUs run",
+            "write the operation with tl functions (tl.extra.libdevice has most of C's math)",
+        )
+    }
 
     def target(self) -> TargetInfo:
         return current_target()

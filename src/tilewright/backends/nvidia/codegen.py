@@ -25,6 +25,7 @@ from tilewright.backends.nvidia.lower import (
     boxes,
     dot,
     exchange,
+    inline_asm,
     memory,
     output,
     reductions,
@@ -374,6 +375,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.DotOp: dot.lower_dot,
     tile.AssertOp: output.lower_assert,
     tile.PrintOp: output.lower_print,
+    tile.InlineAsmOp: inline_asm.lower_inline_asm,
 }
 
 

@@ -22,7 +22,14 @@ from tilewright.dialects.tile.base import (
     shape_of,
     with_shape,
 )
-from tilewright.dialects.tile.effects import AssertOp, AssumeOp, BarrierOp, HintOp, PrintOp
+from tilewright.dialects.tile.effects import (
+    AssertOp,
+    AssumeOp,
+    BarrierOp,
+    HintOp,
+    InlineAsmOp,
+    PrintOp,
+)
 from tilewright.dialects.tile.elementwise import (
     BitcastOp,
     CmpFOp,
@@ -71,7 +78,7 @@ Tile = Dialect(
         TransOp, JoinOp, SplitOp, CatOp, GatherOp, CmpIOp, CmpFOp, SelectOp, RemFOp, MulHiUOp,
         FpCastOp, BitcastOp, IntToPtrOp, PtrToIntOp, LibmOp, AddPtrOp, LoadOp, StoreOp,
         AtomicRMWOp, AtomicCASOp, LoadViewOp, StoreViewOp, DotOp, ReduceOp, ScanOp, YieldOp,
-        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp,
+        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp, InlineAsmOp,
     ],
     [PtrType],
 )  # fmt: skip
@@ -95,6 +102,7 @@ __all__ = [
     "GatherOp",
     "HintOp",
     "HistogramOp",
+    "InlineAsmOp",
     "IntToPtrOp",
     "JoinOp",
     "LibmOp",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
+    IntegerAttr,
     IntegerType,
     StringAttr,
     i1,
@@ -18,6 +19,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import Pure
 
@@ -65,6 +67,28 @@ class PrintOp(IRDLOperation):
     arguments = var_operand_def()
     assembly_format = (
         "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
+    )
+
+
+@irdl_op_definition
+class InlineAsmOp(IRDLOperation):
+    """PTX for `pack` elements at a time, lane by lane: `asm` with `$0`, `$1` … as `constraints` say.
+
+    All operands and results have one shape. Elements of less than 32 bits share a register, as many as
+    fit and `pack` has; each register is an operand of the text, results first. Unless `pure` it is done
+    as often as it is written, though for elements that several threads hold more than once.
+    """
+
+    name = "tile.inline_asm"
+    asm = prop_def(StringAttr)
+    constraints = prop_def(StringAttr)
+    pack = prop_def(IntegerAttr)
+    pure = prop_def(BoolAttr)
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    assembly_format = (
+        "$asm `,` $constraints `,` $pack `,` $pure (`,` $arguments^ `:` type($arguments))? `to` "
+        "type($outputs) attr-dict"
     )
 
 

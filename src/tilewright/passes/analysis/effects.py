@@ -22,6 +22,8 @@ def is_pure(op: Operation) -> bool:
     xDSL marks some `arith` operations (divisions, `extsi`) less than pure; here division by zero gives
     an unspecified value and never traps, so all of `arith` and `math` may be executed speculatively.
     """
+    if isinstance(op, tile.InlineAsmOp):
+        return bool(op.pure.value.data)
     return op.name.startswith(_PURE_DIALECTS) or op.has_trait(Pure)
 
 

@@ -1,0 +1,144 @@
+"""Code from elsewhere: PTX in the kernel's text, and functions of bit-code libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.libdevice import Libdevice
+from tilewright.semantics.values import TensorValue, describe
+
+#: bits of the PTX register that a constraint letter asks for (LLVM language reference, NVPTX)
+REGISTER_BITS = {"b": 1, "h": 16, "r": 32, "l": 64, "f": 32, "d": 64}
+
+
+def registers(kind: t.dtype, pack: int) -> tuple[int, int]:
+    """`(registers, elements in each)` that `pack` elements take: small ones share 32 bits."""
+    width = 64 if kind.is_ptr() else max(8, kind.primitive_bitwidth)
+    each = min(max(1, 32 // width), pack)
+    return pack // each, each
+
+
+class Foreign(Libdevice):
+    """`inline_asm_elementwise` and `extern_elementwise`."""
+
+    def inline_asm_elementwise(
+        self,
+        asm: Any,
+        constraints: Any,
+        args: Any,
+        dtype: Any,
+        is_pure: Any = True,
+        pack: Any = 1,
+    ) -> Any:
+        """PTX on `pack` elements at a time, for NVIDIA GPUs only."""
+        what = "tl.inline_asm_elementwise"
+        text, letters = unwrap_constexpr(asm), unwrap_constexpr(constraints)
+        size, pure = unwrap_constexpr(pack), bool(unwrap_constexpr(is_pure))
+        if not isinstance(text, str) or not isinstance(letters, str):
+            raise KernelTypeError(f"{what}: asm and constraints are texts")
+        if not isinstance(size, int) or size < 1 or size & (size - 1):
+            raise KernelTypeError(f"{what}: pack={size!r} is no power of two")
+        kinds = unwrap_constexpr(dtype)
+        several = isinstance(kinds, (tuple, list))
+        results = [unwrap_constexpr(k) for k in kinds] if several else [kinds]
+        for kind in results:
+            if not isinstance(kind, t.dtype):
+                raise KernelTypeError(f"{what}: {describe(kind)} is no dtype")
+        values = [self.to_tensor(v) for v in unwrap_constexpr(args)]
+        values = self.broadcast_all(values, what) if values else []
+        _check_constraints(letters, results, [v.dtype for v in values], size)
+        shape = values[0].shape if values else ()
+        types = tuple(kind.with_shape(shape) for kind in results)
+        handles = self.builder.op(
+            "tile.inline_asm", [v.handle for v in values], types, asm=text, constraints=letters,
+            pack=size, pure=pure,
+        )  # fmt: skip
+        made = tuple(TensorValue(h, k, self) for h, k in zip(handles, types, strict=True))
+        return made if several else made[0]
+
+    def extern_elementwise(
+        self,
+        lib_name: Any,
+        lib_path: Any,
+        args: Any,
+        arg_type_symbol_dict: Any,
+        is_pure: Any = True,
+    ) -> TensorValue:
+        """A function of libdevice by its symbol, the one of a table that is for these types."""
+        what = "tl.extern_elementwise"
+        values = self.broadcast_all([self.to_tensor(v) for v in unwrap_constexpr(args)], what)
+        given = tuple(v.dtype for v in values)
+        table: Mapping[Any, Any] = unwrap_constexpr(arg_type_symbol_dict)
+        found = next((v for k, v in table.items() if _same_types(k, given)), None)
+        if found is None:
+            listed = "; ".join(", ".join(map(str, key)) for key in table)
+            raise KernelTypeError(
+                f"{what}: no function for ({', '.join(map(str, given))})",
+                help=f"the table is for {listed}: convert the arguments with .to",
+            )
+        symbol, result = (unwrap_constexpr(v) for v in found)
+        function = self._libdevice_function(symbol)
+        if function is None:
+            raise KernelTypeError(
+                f"{what}: '{symbol}' of {unwrap_constexpr(lib_name) or 'a library'} is not known",
+                help="functions of libdevice (__nv_*) are, as far as tl.extra.libdevice has them",
+            )
+        return self.convert(function(*values), unwrap_constexpr(result))
+
+    def _libdevice_function(self, symbol: Any) -> Any:
+        """The method for a symbol such as "__nv_asinf": with or without the f of single precision."""
+        if not isinstance(symbol, str) or not symbol.startswith("__nv_"):
+            return None
+        name = symbol.removeprefix("__nv_")
+        for each in (name, name.removesuffix("f")):
+            found = getattr(self, f"libdevice_{each}", None)
+            if found is not None:
+                return found
+        return None
+
+
+def _same_types(key: Any, given: Sequence[t.dtype]) -> bool:
+    kinds = unwrap_constexpr(key)
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    return tuple(unwrap_constexpr(k) for k in kinds) == tuple(given)
+
+
+def _check_constraints(
+    text: str, results: Sequence[t.dtype], arguments: Sequence[t.dtype], pack: int
+) -> None:
+    """Raise KernelTypeError unless the constraints name the registers that the values take."""
+    what = "tl.inline_asm_elementwise"
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = [part for part in parts if not part.startswith("~{")]
+    outputs = [part.lstrip("=&") for part in parts if part.startswith("=")]
+    inputs = [part for part in parts if not part.startswith("=")]
+    for group, kinds, name in ((outputs, results, "results"), (inputs, arguments, "arguments")):
+        wanted = [(k, each) for k in kinds for n, each in [registers(k, pack)] for _ in range(n)]
+        if len(group) != len(wanted):
+            raise KernelTypeError(
+                f"{what}: the constraints '{text}' are for {len(group)} registers of {name}, and "
+                f"there are {len(wanted)}",
+                help=f"pack={pack}: values of less than 32 bits share a register",
+            )
+        for letter, (kind, each) in zip(group, wanted, strict=True):
+            bits = each * (64 if kind.is_ptr() else max(8, kind.primitive_bitwidth))
+            tied = letter.isdigit() and int(letter) < len(outputs)
+            room = REGISTER_BITS.get(outputs[int(letter)] if tied else letter)
+            if room is None:
+                raise KernelTypeError(
+                    f"{what}: the constraint '{letter}' is not one of PTX",
+                    help="h, r, l are 16, 32 and 64 bits, f and d floats, = before a result's",
+                )
+            exact = letter in ("f", "d")
+            if bits > room or (exact and bits != room):
+                raise KernelTypeError(
+                    f"{what}: '{letter}' is a register of {room} bits, and {each} x {kind} takes "
+                    f"{bits}"
+                )
+
+
+__all__ = ["Foreign", "registers"]
