@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-gpu check bench bench-gpu docs format clean
+.PHONY: demo test test-long test-gpu sanitize-gpu check bench bench-gpu docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kerne
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q \
 		-- env TILEWRIGHT_TEST_DEVICE=cuda $(GPU_PYTHON) -m pytest tests/cpu -q
+
+sanitize-gpu: $(GPU_READY)  ## kernels of every form under compute-sanitizer, the log into benchmarks/results/
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-sanitize -- $(GPU_PYTHON) tests/gpu/sanitize.py
 
 check: $(VENV)/.check  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check src tests benchmarks examples

@@ -128,6 +128,7 @@ _LOWERED = {
     "assume": "`schedule-programs`: dropped",
     "barrier": "`schedule-programs`: dropped; a program runs on one thread, in order",
     "group group_end read write scratch": "`vectorize`: loops over chunks, addresses",
+    "inline_asm": "refused: PTX is for NVIDIA GPUs",
     "dot_buffers": "`vectorize`: `cpu.dot_call`",
     "histogram_buffers": "`vectorize`: a loop over lanes",
 }  # fmt: skip

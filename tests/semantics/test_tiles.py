@@ -40,7 +40,7 @@ def test_creation(sem, show):
         (lambda: tl.exp(tl.arange(0, 4)), r"tl.exp needs floats, got i32\[4\]", "float32"),
         (lambda: tl.sum(tl.arange(0, 4), axis=1), "axis 1 is out of range", ""),
         (lambda: tl.reshape(tl.arange(0, 4), 8), r"4 elements, but shape \[8\] has 8", ""),
-        (lambda: tl.inline_asm_elementwise("", "", [], tl.int32, True, 1), "machine instr", "tl func"),
+        (lambda: tl.inline_asm_elementwise("", "=q", [], tl.int32, True, 1), "not one of PTX", "16, 32"),
     ],
 )  # fmt: skip
 def test_messages(sem, call, message, help):

@@ -15,6 +15,7 @@ from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
 from tilewright.language import types
+from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
 
@@ -70,6 +71,8 @@ class KernelBuilder(Statements):
             return self._language_call(method, f"tl.{function.__name__}", args, keywords)
         if is_tensor(function):
             raise KernelTypeError(f"a tensor ({describe(function)}) cannot be called")
+        if getattr(function, "__tl_extern__", False):
+            return self._extern_call(function, args, keywords)
         own = self._python_builtin(function, args)
         if own is not None:
             return self._language_call(own, function.__name__, args, keywords)
@@ -92,6 +95,16 @@ class KernelBuilder(Statements):
             near = near.rstrip("?") or _similar_keyword(method, keywords)
             hint = f"did you mean {near}? {hint[:1].upper()}{hint[1:]}" if near else hint
             raise KernelTypeError(f"{name}: {text}", help=hint) from None
+
+    def _extern_call(
+        self, function: Callable[..., Any], args: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """A function that runs now, on the values themselves (`tl.core.extern`)."""
+        token = active_semantics.set(self.semantics)
+        try:
+            return self._language_call(function, function.__name__, args, keywords)
+        finally:
+            active_semantics.reset(token)
 
     def call_back(self, function: Any, args: Sequence[Any]) -> Any:
         """What semantics calls to run a combine function on its values."""

@@ -17,6 +17,9 @@ from tilewright.errors import TilewrightError
 #: the `Semantics` that eager mode runs kernels with; None: kernels are not being run as Python
 active_semantics: ContextVar[Any] = ContextVar("active_semantics", default=None)
 
+#: what functions written for Triton's compiler hand on to it
+_COMPILER_KEYWORDS = frozenset(("_semantic", "_builder", "_generator"))
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -40,7 +43,8 @@ def builtin(
         def stub(*args: Any, **kwargs: Any) -> Any:
             semantics = active_semantics.get()
             if semantics is not None:
-                return getattr(semantics, name)(*args, **kwargs)
+                given = {k: v for k, v in kwargs.items() if k not in _COMPILER_KEYWORDS}
+                return getattr(semantics, name)(*args, **given)
             if host is not None:
                 return host(*args, **kwargs)
             raise OutsideKernelError(
@@ -52,3 +56,12 @@ def builtin(
         return stub  # type: ignore[return-value]
 
     return decorate
+
+
+def extern(fn: F) -> F:
+    """Make a Python function one that kernels call while they are compiled (`tl.core.extern`).
+
+    It is called with the values themselves, and what it calls of `tl` becomes part of the kernel.
+    """
+    fn.__tl_extern__ = True  # type: ignore[attr-defined]
+    return fn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import OutsideKernelError, active_semantics, builtin
+from tilewright.language.builtin import OutsideKernelError, active_semantics, builtin, extern  # noqa: F401
 from tilewright.language.math import (
     abs,
     add,

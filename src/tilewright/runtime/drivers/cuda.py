@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -51,6 +52,7 @@ _PORTABLE_MAPPED = 1 | 2
 _OUT_OF_RESOURCES, _CAPTURE_IMPLICIT, _CLUSTER_TOO_LARGE = 701, 906, 912  # of CUresult
 _RELAXED = 2
 _FAULT_WORDS, _FAULTS = 4, 128
+_TARGET = re.compile(rb"\.target sm_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ class CudaDriver:
             raise OutOfResources(plan.shared_bytes, device.shared_bytes, "shared memory")
         try:
             with self.in_context(device):
-                module, log = self._load_module(artifact)
+                module, log = self._load_module(artifact, device)
                 entry = c_char_p(artifact.entry.encode())
                 function = self.api.handle("cuModuleGetFunction", module, entry)
                 facts = [
@@ -218,8 +220,13 @@ class CudaDriver:
             raise OutOfResources(registers, 64 << 10, f"registers of {plan.threads} threads")
         return loaded
 
-    def _load_module(self, artifact: Artifact) -> tuple[int, str]:
+    def _load_module(self, artifact: Artifact, device: Device) -> tuple[int, str]:
         ptx = artifact.asm.get("ptx", "").encode() + b"\0"
+        made_for = _TARGET.search(ptx)
+        if made_for is not None and int(made_for[1]) // 10 != device.capability[0]:
+            return self._load_image(
+                ptx
+            )  # machine code is for chips of one generation, PTX for later ones
         try:
             return self._load_image(artifact.object_code)
         except CudaError as error:

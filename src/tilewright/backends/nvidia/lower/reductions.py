@@ -115,10 +115,55 @@ def _across_lanes(
     axis: int,
 ) -> Group:
     for bit in reversed(_along(layout.lanes, axis)):
-        lane = ir.Constant(I32, 1 << bit)
-        others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
+        group = _with_other_lane(gen, block, group, elements, 1 << bit)
+    return group
+
+
+def _with_other_lane(
+    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], distance: int
+) -> Group:
+    """Combine with the lane whose index differs in one bit; both get the same bits.
+
+    What they hold afterwards counts as one value, so both must compute it alike: the lower lane's part
+    comes first unless order means nothing, and no product of one's own part fuses with the addition.
+    """
+    b, lane = gen.builder, ir.Constant(I32, distance)
+    others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
+    if _commutes(block):
+        fused, gen.math.fp_fusion = gen.math.fp_fusion, False
+        group = gen.region(block, group + others)
+        gen.math.fp_fusion = fused
+    else:
+        masked = b.and_(gen.threads.lane, lane)
+        lower = b.icmp_unsigned("==", masked, ir.Constant(I32, 0))
+        pairs = list(zip(group, others, strict=True))
+        group = [b.select(lower, mine, other) for mine, other in pairs]
+        others = [b.select(lower, other, mine) for mine, other in pairs]
         group = gen.region(block, group + others)
     return group
+
+
+_COMMUTATIVE = frozenset(
+    f"arith.{name}"
+    for name in (
+        "addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf", "addi", "muli", "andi", "ori",
+        "xori", "maxsi", "minsi", "maxui", "minui",
+    )
+)  # fmt: skip
+
+
+def _commutes(block: Block) -> bool:
+    """Whether each result is one commutative operation of the two parts of one operand."""
+    count = len(block.args) // 2
+    *ops, end = block.ops
+    return (
+        len(ops) == count
+        and all(op.name in _COMMUTATIVE for op in ops)
+        and all(
+            {*op.operands} == {block.args[i], block.args[count + i]} for i, op in enumerate(ops)
+        )
+        and [*end.operands] == [op.results[0] for op in ops]
+    )
 
 
 def _across_warps(
@@ -176,9 +221,7 @@ def _lanes_combine(
     group = [_peek(gen, where, mine, place) for where in tiles]
     step = parts // 2
     while step:
-        lane = ir.Constant(I32, step)
-        others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
-        group = gen.region(block, group + others)
+        group = _with_other_lane(gen, block, group, elements, step)
         step //= 2
     return group
 

@@ -1,0 +1,132 @@
+"""Code from elsewhere in kernels: PTX, and functions of libdevice by their symbols."""
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.backends.nvidia import tools
+from tilewright.errors import CompilationError, InterpreterError, KernelTypeError, PassError
+from tilewright.language import core
+
+FP32, FP64 = core.dtype("fp32"), core.dtype("fp64")
+
+
+@core.extern
+def asin(x, _semantic=None):
+    table = {(FP32,): ("__nv_asinf", FP32), (FP64,): ("__nv_asin", FP64)}
+    return core.extern_elementwise("libdevice", "", [x], table, is_pure=True, _semantic=_semantic)
+
+
+@core.extern
+def power(x, y, _semantic=None):
+    table = {(FP32, FP32): ("__nv_powf", FP32)}
+    return core.extern_elementwise("libdevice", "", [x, y], table, True, _semantic=_semantic)
+
+
+@core.extern
+def foreign(x, _semantic=None):
+    return core.extern_elementwise("mine", "mine.bc", [x], {(FP32,): ("f", FP32)}, True)
+
+
+@tw.jit
+def externs(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, power(asin(x), x + 1))
+
+
+@tw.jit
+def one(x_ptr, out_ptr, N: tl.constexpr, F: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, F(tl.load(x_ptr + at)))
+
+
+@tw.jit
+def ptx(x_ptr, N: tl.constexpr, TEXT: tl.constexpr, LETTERS: tl.constexpr, PACK: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    made = tl.inline_asm_elementwise(
+        TEXT, LETTERS, [x], dtype=x_ptr.dtype.element_ty, is_pure=True, pack=PACK
+    )
+    tl.store(x_ptr + at, made)
+
+
+@pytest.mark.parametrize("interpret", ["0", "1", "ir"])
+def test_functions_of_libdevice_mean_the_same_everywhere(interpret, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", interpret)
+    x = np.linspace(0.01, 0.9, 64, dtype=np.float32)
+    out = np.zeros_like(x)
+    externs[(1,)](x, out, N=64)
+    np.testing.assert_allclose(out, np.arcsin(x) ** (x + 1), rtol=1e-5)
+
+
+def test_functions_of_libdevice_on_a_gpu():
+    kernel = externs.compile({"x_ptr": "*fp32", "out_ptr": "*fp32"}, {"N": 64}, target="sm_80")
+    assert ".visible .entry externs" in kernel.asm["ptx"]
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "message"),
+    [
+        (foreign, np.float32, "'f' of mine is not known"),
+        (asin, np.int32, r"no function for \(i32\)"),
+    ],
+)
+def test_functions_that_are_not_there(function, dtype, message):
+    x = np.ones(16, dtype)
+    with pytest.raises(KernelTypeError, match=message):
+        one[(1,)](x, np.ones(16, np.float32), N=16, F=function)
+
+
+def compiled(kind="fp32", text="neg.f32 $0, $1;", letters="=f,f", pack=1, target="sm_80"):
+    constants = {"N": 128, "TEXT": text, "LETTERS": letters, "PACK": pack}
+    return ptx.compile({"x_ptr": f"*{kind}:16"}, constants, target=target)
+
+
+def test_ptx_goes_into_the_code_once_for_each_group():
+    assert compiled().asm["ptx"].count("neg.f32 ") == 1
+    bytes_ = compiled("i8", "not.b32 $0, $1;", "=r,r", 4)
+    assert bytes_.asm["ptx"].count("not.b32 ") == 1
+    halves = compiled("fp16", "neg.f16x2 $0, $1;", "=r,r", 2)
+    assert halves.asm["ptx"].count("neg.f16x2 ") == 1
+    single = compiled("fp16", "neg.f16 $0, $1;", "=h,h", 1)
+    assert single.asm["ptx"].count("neg.f16 ") == 1
+    assert 'tile.inline_asm "neg.f16 $0, $1;"' in single.asm["tile"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"letters": "=f,h"}, "'h' is a register of 16 bits, and 1 x fp32 takes 32"),
+        ({"letters": "=f,d"}, "'d' is a register of 64 bits"),
+        ({"letters": "=f"}, "for 0 registers of arguments, and there are 1"),
+        ({"letters": "=f,=f,f"}, "for 2 registers of results, and there are 1"),
+        ({"letters": "=f,x"}, "'x' is not one of PTX"),
+        ({"pack": 3}, "pack=3 is no power of two"),
+        ({"kind": "i8", "letters": "=r,r,r", "pack": 4}, "2 registers of arguments"),
+    ],
+)
+def test_wrong_constraints(given, message):
+    with pytest.raises(KernelTypeError, match=message) as caught:
+        compiled(**given)
+    assert f"{__file__}:" in str(caught.value)
+
+
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="no ptxas")
+def test_instructions_that_do_not_exist_are_told_with_the_kernels_line():
+    with pytest.raises(
+        PassError, match="Not a name of any known instruction: 'nonsense'"
+    ) as caught:
+        compiled(text="nonsense.f32 $0, $1;")
+    assert f"{__file__}:{ptx.first_line}:" in str(caught.value)
+
+
+def test_other_machines_say_that_they_cannot(monkeypatch):
+    with pytest.raises(CompilationError, match="PTX, which only NVIDIA GPUs run") as caught:
+        compiled(target="cpu")
+    assert f"{__file__}:{ptx.first_line + 3}:" in str(caught.value)
+    for mode in ("1", "ir"):
+        monkeypatch.setenv("TILEWRIGHT_INTERPRET", mode)
+        with pytest.raises(InterpreterError, match="PTX, which only NVIDIA GPUs run"):
+            ptx[(1,)](np.ones(16, np.float32), N=16, TEXT="", LETTERS="=f,f", PACK=1)
