@@ -26,7 +26,7 @@ import tilewright as tw  # noqa: E402
 from tilewright.backends import registry  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.generator import Contraction, MatmulConfig, Operand, tuning  # noqa: E402
-from tilewright.generator.choice import _can_be_built, configuration, workload  # noqa: E402
+from tilewright.generator.choice import can_be_built, configuration, workload  # noqa: E402
 from tilewright.runtime.specialize import element_type  # noqa: E402
 
 SIZES = (1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
@@ -41,7 +41,7 @@ def tune_product(m: int, n: int, k: int, dtype: Any) -> tuning.Tuned:
     """Search for a product of row-major operands; results are checked against cuBLAS."""
     target = registry.machine("cuda")
     work = _workload(m, n, k, dtype)
-    configs = tuning.candidates(work, target, configuration, lambda t: _can_be_built(t, target))
+    configs = tuning.candidates(work, target, configuration, lambda t: can_be_built(t, target))
     a, b = (torch.randn(s, device="cuda").to(dtype) for s in ((m, k), (k, n)))
     out = torch.empty(m, n, device="cuda", dtype=dtype)
     reference = torch.mm(a, b)

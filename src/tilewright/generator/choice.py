@@ -28,7 +28,7 @@ def choose(
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k)
     work = workload(contraction, m, n, k, batch)
-    tiling = model.choose(work, target, lambda t: _can_be_built(t, target)).tiling
+    tiling = model.choose(work, target, lambda t: can_be_built(t, target)).tiling
     return configuration(tiling)
 
 
@@ -55,10 +55,11 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     )  # fmt: skip
 
 
-def _can_be_built(tiling: model.Tiling, target: Any) -> bool:
-    """What the back ends take today: extents that are powers of two."""
+def can_be_built(tiling: model.Tiling, target: Any) -> bool:
+    """What the back ends take: powers of two, and for products of warp groups three times such."""
+    odd = (1, 3) if target.name == "sm_90a" else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
-    return all(block & (block - 1) == 0 for block in blocks)
+    return all(block // (block & -block) in odd for block in blocks)
 
 
 def _vector(contraction: Contraction, m: int, n: int, k: int) -> MatmulConfig:
