@@ -128,7 +128,11 @@ def main() -> int:
                 "--variants",
                 "plain,fetch",
             ]
-            subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])})
+            subprocess.run(
+                command,
+                check=False,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])},
+            )
     return 0 if all(right for right, _ in lines) else 1
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -343,7 +344,7 @@ def first(quick: bool) -> Iterator[Row]:
 
             done = subprocess.run(
                 [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=False,
-                env={**os.environ, "TILEWRIGHT_CACHE_DIR": folder, "PYTHONPATH": str(ROOT / "src")},
+                env={**os.environ, "TILEWRIGHT_CACHE_DIR": folder, "PYTHONPATH": path},
             )  # fmt: skip
             if done.returncode:
                 raise SystemExit(done.stderr)
