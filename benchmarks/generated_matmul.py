@@ -339,9 +339,8 @@ def first(quick: bool) -> Iterator[Row]:
     """From the call to the first result in a new process with an empty cache, and with a full one."""
     with tempfile.TemporaryDirectory() as folder:
         times = {}
+        path = os.pathsep.join([str(ROOT / "src"), *filter(None, sys.path)])
         for state in ("empty cache", "full cache"):
-            import os
-
             done = subprocess.run(
                 [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=False,
                 env={**os.environ, "TILEWRIGHT_CACHE_DIR": folder, "PYTHONPATH": path},
