@@ -5,8 +5,9 @@ import math
 import pytest
 
 from tilewright.backends import registry
+from tilewright.dtypes import float16
 from tilewright.errors import LaunchError
-from tilewright.generator import MatmulConfig, tuning
+from tilewright.generator import Contraction, MatmulConfig, Operand, choice, tuning
 from tilewright.generator.choice import configuration
 from tilewright.generator.model import Workload, choose
 
@@ -57,5 +58,12 @@ def test_tables(tmp_path, monkeypatch):
     assert tuning.found(WORK, "row row", HOPPER) == best
     assert tuning.found(WORK, "row column", HOPPER) is None
     assert tuning.found(WORK, "row row", registry.machine("sm_80")) is None
+    half = Operand(float16)
+    contraction = Contraction(half, half, half)
+    size = (2048, 2048, 2048, HOPPER)
+    assert choice.choose(contraction, *size) == best
+    assert choice.choose(contraction, *size, tuned=False) != best
+    assert choice.explain(contraction, *size).endswith(f"and taken: {best.text}")
+    assert "a vector" in choice.explain(contraction, 1, 2048, 2048, HOPPER)
     monkeypatch.undo()
     tuning._table.cache_clear()

@@ -1,14 +1,15 @@
 """Which configuration a contraction of given sizes takes on a machine.
 
-`choose` is the one interface. It looks at nothing but its arguments, so the choice is reproducible;
-`model` does the reckoning for products, a rule stands here for products with a vector.
+`choose` is the one interface. It looks at nothing but its arguments and tables that ship with the package,
+so the choice is reproducible; `tuning` holds products that were measured, `model` does the reckoning for
+others, a rule stands here for products with a vector. `explain` says how a choice came about.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright.generator import model
+from tilewright.generator import model, tuning
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import COLUMN, ROW, Contraction
 
@@ -17,19 +18,46 @@ _VECTOR_BYTES = 16 << 10
 
 
 def choose(
-    contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1
+    contraction: Contraction,
+    m: int,
+    n: int,
+    k: int,
+    target: Any,
+    batch: int = 1,
+    tuned: bool = True,
 ) -> MatmulConfig:
     """The configuration for a product of these sizes.
 
     Args:
         target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
             read.
+        tuned: whether to look in the tables of measured products first.
     """
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k)
     work = workload(contraction, m, n, k, batch)
-    tiling = model.choose(work, target, lambda t: can_be_built(t, target)).tiling
-    return configuration(tiling)
+    known = tuning.found(work, orders(contraction), target) if tuned else None
+    return known or configuration(_chosen(work, target).tiling)
+
+
+def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
+    """How the choice for a product came about, for people."""
+    if m == 1 or n == 1:
+        config = _vector(contraction, m, n, k)
+        return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
+    work = workload(contraction, m, n, k, batch)
+    text = _chosen(work, target).explain()
+    known = tuning.found(work, orders(contraction), target)
+    return text if known is None else f"{text}\n  measured to be fastest, and taken: {known.text}"
+
+
+def orders(contraction: Contraction) -> str:
+    """The operands' orders as tables name them."""
+    return f"{contraction.a.order} {contraction.b.order}"
+
+
+def _chosen(work: model.Workload, target: Any) -> model.Choice:
+    return model.choose(work, target, lambda t: can_be_built(t, target))
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:
