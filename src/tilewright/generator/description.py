@@ -1,0 +1,117 @@
+"""`Description`: a contraction read from loops or MLIR, in terms of its function's arguments.
+
+Where a `Contraction` knows the axes m, n, k and batches in their places, a description says which axis
+of which argument each is. Sizes may be constants, sizes of arrays, or integer arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilewright.dtypes import dtype
+from tilewright.errors import CompilationError, SourceLocation
+
+#: `Access.argument` of what the function returns
+RESULT = -1
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter of the described function: an array (a `dtype` or None: any) or an integer."""
+
+    name: str
+    is_array: bool
+    dtype: dtype | None = None
+    shape: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Access:
+    """An array and the role of each of its axes: "m", "n", "k", "b0", "b1", …"""
+
+    argument: int
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DescribedStep:
+    """An epilogue step: as `contraction.Step`, its tensors by argument."""
+
+    kind: str
+    accesses: tuple[Access, ...] = ()
+    number: float | None = None
+    dtype: dtype | None = None
+    function: Any = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """See the module docstring. `addend` is what sums are added to; `sizes` maps roles to a constant, or to
+    the index of the integer argument (as a tuple of one) that bounds the loop.
+    """
+
+    name: str
+    place: SourceLocation
+    arguments: tuple[Argument, ...]
+    a: Access
+    b: Access
+    out: Access
+    addend: Access | None = None
+    steps: tuple[DescribedStep, ...] = ()
+    sizes: Mapping[str, int | tuple[int]] = field(default_factory=dict)
+    result: Argument | None = None
+
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """Batch roles in order."""
+        return tuple(sorted({r for r in self.out.roles if r[0] == "b"}, key=lambda r: int(r[1:])))
+
+    def argument(self, access: Access) -> Argument:
+        """The array of an access."""
+        if access.argument != RESULT:
+            return self.arguments[access.argument]
+        if self.result is None:
+            raise CompilationError(f"{self.name} has no result", location=self.place)
+        return self.result
+
+
+def roles_of(
+    a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], names: Mapping[Any, str], place: Any
+) -> dict[Any, str]:
+    """The role of each loop from the subscripts of C[c] += A[a] * B[b].
+
+    Raises CompilationError at `place` for what is no contraction of two matrices.
+    """
+
+    def wrong(text: str) -> CompilationError:
+        return CompilationError(
+            f"this is no product of matrices: {text}",
+            location=place,
+            help="it must be C[*, i, j] += A[*, i, k] * B[*, k, j], with batch axes * or without",
+        )
+
+    for what, subscript in (("left operand", a), ("right operand", b), ("result", c)):
+        if len(set(subscript)) != len(subscript):
+            raise wrong(f"a loop index stands twice in a subscript of the {what}")
+    loops = list(dict.fromkeys((*c, *a, *b)))
+    for loop in loops:
+        if loop in c and loop not in a and loop not in b:
+            raise wrong(f"neither operand depends on '{names[loop]}', the result does")
+        if loop not in c and not (loop in a and loop in b):
+            raise wrong(f"the sum over '{names[loop]}' is of one operand only")
+    reductions = [loop for loop in loops if loop not in c]
+    if len(reductions) != 1:
+        shown = ", ".join(f"'{names[r]}'" for r in reductions) or "none"
+        raise wrong(f"it sums over {len(reductions)} loops ({shown})")
+    rows = [x for x in c if x in a and x not in b]
+    columns = [x for x in c if x in b and x not in a]
+    found = {reductions[0]: "k"}
+    if rows:
+        found[rows[-1]] = "m"
+    if columns:
+        found[columns[-1]] = "n"
+    for i, loop in enumerate(x for x in c if x not in found):
+        found[loop] = f"b{i}"
+    return found

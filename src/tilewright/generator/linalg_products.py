@@ -1,0 +1,226 @@
+"""Recognising a contraction in `linalg`: a product, what it is added to, element-wise consumers.
+
+    %p = linalg.matmul ins(%A, %B : …) outs(%C : …) -> …           %C: filled with 0, or an argument
+    %r = linalg.generic { … parallel … } ins(%p, %bias : …) outs(%o : …) { … } -> …
+
+on tensors (the last value is returned) or on memrefs (written in place).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import NoneAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from tilewright.errors import CompilationError
+from tilewright.generator.description import (
+    RESULT,
+    Access,
+    Argument,
+    DescribedStep,
+    Description,
+    roles_of,
+)
+from tilewright.generator.element_types import language_type
+from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
+from tilewright.generator.named_products import NamedProduct
+from tilewright.ir.location import location_of
+
+
+def recognise(function: FuncOp) -> Description:
+    """The contraction of a function. Raises CompilationError at what does not belong to one."""
+    return _Reader(function).read()
+
+
+def _wrong(op: Operation, text: str, help: str = "") -> CompilationError:
+    return CompilationError(text, location=location_of(op), help=help)
+
+
+class _Reader:
+    def __init__(self, function: FuncOp) -> None:
+        self.function = function
+        self.zero: set[SSAValue] = set()
+        """Arrays known to hold zeros."""
+        self.product: NamedProduct | None = None
+        self.current: SSAValue | None = None
+        """The value, or memref, that holds the result so far."""
+        self.roles: tuple[str, ...] = ()
+        self.steps: list[DescribedStep] = []
+        self.addend: SSAValue | None = None
+        self.returned: SSAValue | None = None
+
+    def read(self) -> Description:
+        for op in self.function.body.block.ops:
+            if isinstance(op, NamedProduct):
+                self._product(op)
+            elif isinstance(op, FillOp):
+                self._fill(op)
+            elif isinstance(op, GenericOp):
+                self._generic(op)
+            elif isinstance(op, ReturnOp):
+                self._return(op)
+            elif op.name not in ("arith.constant", "tensor.empty"):
+                raise _wrong(op, f"{op.name} is no part of a product with an element-wise epilogue")
+        if self.product is None or self.current is None:
+            raise _wrong(
+                self.function,
+                f"function {self.function.sym_name.data} holds no product",
+                "write linalg.matmul, linalg.batch_matmul, or three affine.for loops",
+            )
+        return self._description(self.product, self.current)
+
+    # ---- operations ------------------------------------------------------------------------------
+
+    def _fill(self, op: FillOp) -> None:
+        if not zero_like(op.inputs[0]):
+            raise _wrong(op, "the result is filled with something else than 0")
+        if op.outputs[0] is self.current:
+            raise _wrong(op, "the result is overwritten")
+        self.zero.update((op.outputs[0], *op.results))
+
+    def _product(self, op: NamedProduct) -> None:
+        if self.product is not None:
+            raise _wrong(op, "a second product: one function is one product")
+        if op.indexing_maps is not None:
+            raise _wrong(op, "indexing_maps of a named product", "use linalg.matmul_transpose_b …")
+        if len(op.inputs) != 2 or len(op.outputs) != 1:
+            raise _wrong(op, f"{op.name} takes two operands and one result")
+        for value, axes in zip((*op.inputs, *op.outputs), op.AXES, strict=True):
+            rank = len(value.type.get_shape())  # type: ignore[attr-defined]
+            if rank != len(axes):
+                raise _wrong(op, f"{op.name}: an array has {rank} axes, not {len(axes)}")
+        names = {letter: letter for letter in "bmnk"}
+        roles = roles_of(*op.AXES, names, location_of(op))
+        self.product, self.roles = op, tuple(roles[x] for x in op.AXES[2])
+        self.operand_roles = [tuple(roles[x] for x in axes) for axes in op.AXES[:2]]
+        self._check_extents(op)
+        start = op.outputs[0]
+        if start not in self.zero:
+            if not isinstance(start, BlockArgument):
+                raise _wrong(op, "the sums start from an array that holds nothing", "linalg.fill it")
+            self.addend = start
+        self.current = op.results[0] if op.results else start
+
+    def _check_extents(self, op: NamedProduct) -> None:
+        sizes: dict[str, int] = {}
+        for value, roles in zip(
+            (*op.inputs, *op.outputs), (*self.operand_roles, self.roles), strict=True
+        ):
+            for role, extent in zip(roles, value.type.get_shape(), strict=True):  # type: ignore[attr-defined]
+                if extent >= 0 and sizes.setdefault(role, extent) != extent:
+                    raise _wrong(op, f"{op.name}: extents {sizes[role]} and {extent} of '{role}' differ")
+
+    def _generic(self, op: GenericOp) -> None:
+        if self.current is None or self.current not in (*op.inputs, *op.outputs):
+            raise _wrong(op, "this operation does not use the product's result")
+        if any(str(t.data) != "parallel" for t in op.iterator_types):
+            raise _wrong(op, "an epilogue is element-wise: all iterators must be parallel")
+        if len(op.outputs) != 1:
+            raise _wrong(op, "an epilogue has one result")
+        values = [*op.inputs, *op.outputs]
+        maps = [self._map(m.data, op) for m in op.indexing_maps]
+        position = values.index(self.current)
+        if sorted(maps[position]) != list(range(len(self.roles))) or maps[-1] != maps[position]:
+            raise _wrong(op, "result and operand of an epilogue must be indexed alike, axis by axis")
+        by_dimension = {d: self.roles[i] for i, d in enumerate(maps[position])}
+        self._steps(op, values, maps, position, by_dimension)
+        self.current = op.results[0] if op.results else op.outputs[0]
+
+    def _map(self, affine_map: Any, op: Operation) -> tuple[int, ...]:
+        if not all(isinstance(e, AffineDimExpr) for e in affine_map.results):
+            raise _wrong(op, "an indexing map of an epilogue may only name dimensions")
+        return tuple(e.position for e in affine_map.results)
+
+    def _steps(
+        self,
+        op: GenericOp,
+        values: list[SSAValue],
+        maps: list[tuple[int, ...]],
+        position: int,
+        by_dimension: dict[int, str],
+    ) -> None:
+        block = op.body.block
+        check_body(block)
+        used = [i for i, arg in enumerate(block.args) if i != position and list(arg.uses)]
+
+        def access(i: int) -> Access:
+            value = values[i]
+            if not isinstance(value, BlockArgument):
+                raise _wrong(op, "an operand of an epilogue is no argument of the function")
+            return Access(value.index, tuple(by_dimension[d] for d in maps[i]))
+
+        simple = simple_steps(block, position)
+        if simple is not None:
+            self.steps += [
+                DescribedStep(s.kind, tuple(access(i) for i in s.operands)) for s in simple
+            ]
+            return
+        body = ElementwiseBody(block, (position, *used), self.function.sym_name.data)
+        step = DescribedStep("function", tuple(access(i) for i in used), function=body)
+        self.steps.append(step)
+
+    def _return(self, op: ReturnOp) -> None:
+        if len(op.operands) > 1:
+            raise _wrong(op, "one function gives one result")
+        if op.operands:
+            if op.operands[0] is not self.current:
+                raise _wrong(op, "what is returned is not the product's result")
+            self.returned = op.operands[0]
+
+    # ---- the whole -------------------------------------------------------------------------------
+
+    def _description(self, product: NamedProduct, current: SSAValue) -> Description:
+        arguments = tuple(_argument(arg) for arg in self.function.body.block.args)
+        a, b = (
+            Access(self._index(value, product), roles)
+            for value, roles in zip(product.inputs, self.operand_roles, strict=True)
+        )
+        result = None
+        if self.returned is None:
+            out = Access(self._index(current, product), self.roles)
+        else:
+            kind: Any = self.returned.type
+            shape = tuple(None if n < 0 else n for n in kind.get_shape())
+            result = Argument("result", True, language_type(kind.get_element_type()), shape)
+            out = Access(RESULT, self.roles)
+        addend = None
+        if self.addend is not None:
+            addend = Access(self._index(self.addend, product), self.roles)
+        sizes = self._sizes(product)
+        place = location_of(product) or location_of(self.function)
+        if place is None:
+            raise _wrong(product, "it has no place")
+        return Description(
+            self.function.sym_name.data, place, arguments, a, b, out, addend, tuple(self.steps),
+            sizes, result,
+        )  # fmt: skip
+
+    def _sizes(self, product: NamedProduct) -> dict[str, int | tuple[int]]:
+        found: dict[str, int | tuple[int]] = {}
+        values = (*product.inputs, *product.outputs)
+        for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
+            for role, extent in zip(roles, value.type.get_shape(), strict=True):  # type: ignore[attr-defined]
+                if extent >= 0:
+                    found[role] = extent
+        return found
+
+    def _index(self, value: SSAValue, op: Operation) -> int:
+        if not isinstance(value, BlockArgument):
+            raise _wrong(op, "an array is no argument of the function")
+        return value.index
+
+
+def _argument(argument: BlockArgument) -> Argument:
+    name = argument.name_hint or f"argument{argument.index}"
+    kind: Any = argument.type
+    if not hasattr(kind, "get_shape"):
+        return Argument(name, False)
+    layout = getattr(kind, "layout", None)
+    if layout is not None and not isinstance(layout, NoneAttr):
+        raise CompilationError(f"argument {name} has layout {layout}; arrays must be packed")
+    shape = tuple(None if n < 0 else n for n in kind.get_shape())
+    return Argument(name, True, language_type(kind.get_element_type()), shape)

@@ -1,0 +1,81 @@
+"""MLIR text with `linalg`, `affine`, `tensor` and `memref` in it, read so that errors have places."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from importlib import import_module
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tilewright.errors import CompilationError, SourceLocation
+from tilewright.ir.context import new_context
+from tilewright.ir.location import location_attribute, location_of, source_location
+
+_DIALECTS = {"affine": "Affine", "tensor": "Tensor"}
+
+
+class _Parser(Parser):
+    """Gives every operation the place where its text starts, unless the text says `loc(…)`."""
+
+    def __init__(self, context: Any, text: str, name: str) -> None:
+        super().__init__(context, text, name)
+        self._file = name
+        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
+
+    def place(self, position: int) -> SourceLocation:
+        line = bisect.bisect_right(self._starts, position)
+        return SourceLocation(self._file, line, position - self._starts[line - 1])
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if source_location(op.location) is None:
+            op.location = location_attribute(self.place(start))
+        return op
+
+
+def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
+    """The module that `text` holds. Raises CompilationError with line and column for bad text."""
+    from tilewright.generator.named_products import linalg_dialect
+
+    context = new_context()
+    for dialect, attribute in _DIALECTS.items():
+        module = f"xdsl.dialects.{dialect}"
+        context.register_dialect(dialect, functools.partial(_dialect, module, attribute))
+    context.register_dialect("linalg", linalg_dialect)
+    parser = None
+    try:
+        parser = _Parser(context, text, name)
+        module_op = parser.parse_module()
+    except ParseError as error:
+        starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        line = bisect.bisect_right(starts, error.span.start)
+        column = error.span.start - starts[line - 1]
+        message = str(error.msg).strip() or "this is not MLIR"
+        raise CompilationError(message, location=SourceLocation(name, line, column)) from None
+    except VerifyException as error:
+        raise CompilationError(f"the IR does not verify: {_first_line(error)}") from None
+    for op in module_op.walk():
+        try:
+            if op is not module_op:
+                op.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            raise CompilationError(
+                f"{op.name} does not verify: {_first_line(error)}", location=location_of(op)
+            ) from None
+    return module_op
+
+
+def _dialect(module: str, attribute: str) -> Any:
+    return getattr(import_module(module), attribute)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
