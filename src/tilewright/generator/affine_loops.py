@@ -36,8 +36,11 @@ def has_loops(function: FuncOp) -> bool:
     return any(isinstance(op, affine.ForOp) for op in function.body.block.ops)
 
 
-def recognise(function: FuncOp) -> Description:
-    """The contraction that a function's loops compute. Raises CompilationError at what is none."""
+def recognise(function: FuncOp, typed: bool = True) -> Description:
+    """The contraction that a function's loops compute. Raises CompilationError at what is none.
+
+    Without `typed` element types are not the loops' to say: any will do.
+    """
     loops, body = _nest(function)
     store = _only_store(body)
     names = {loop: loop.body.block.args[0].name_hint or "?" for loop in loops}
@@ -56,18 +59,16 @@ def recognise(function: FuncOp) -> Description:
     missing = [names[loop] for loop in loops if loop not in roles]
     if missing:
         raise _wrong(store, f"nothing depends on loop '{missing[0]}'")
-    accesses = [
+    a, b, out = (
         Access(_argument(op.memref, function, op), tuple(roles[x] for x in subscript))
         for op, subscript in zip((left, right, store), subscripts, strict=True)
-    ]
+    )
     sizes = {roles[loop]: _bound(loop, function) for loop in loops}
-    arguments = tuple(_describe(arg) for arg in function.body.block.args)
+    arguments = tuple(_describe(arg, typed) for arg in function.body.block.args)
     place = location_of(loops[0]) or location_of(function)
     if place is None:
         raise _wrong(function, "it has no place")
-    return Description(
-        function.sym_name.data, place, arguments, *accesses, addend=accesses[2], sizes=sizes
-    )
+    return Description(function.sym_name.data, place, arguments, a, b, out, addend=out, sizes=sizes)
 
 
 def _wrong(op: Operation, text: str) -> CompilationError:
@@ -189,10 +190,11 @@ def _bound(loop: affine.ForOp, function: FuncOp) -> int | tuple[int]:
     raise _wrong(loop, "the end of a loop is neither a constant nor an argument of the function")
 
 
-def _describe(argument: BlockArgument) -> Argument:
+def _describe(argument: BlockArgument, typed: bool) -> Argument:
     name = argument.name_hint or f"argument{argument.index}"
     kind = argument.type
     if not isinstance(kind, MemRefType):
         return Argument(name, False)
     shape = tuple(None if n < 0 else n for n in kind.get_shape())
-    return Argument(name, True, language_type(kind.get_element_type()), shape)
+    element = language_type(kind.get_element_type()) if typed else None
+    return Argument(name, True, element, shape)

@@ -133,7 +133,9 @@ def check_body(block: Block) -> None:
         captured = op.parent is not block
         scalar = len(op.results) == 1 and not op.regions
         lanes = {"arith.cmpf", "arith.cmpi", "arith.select", "arith.constant"}
-        usable = op.name in lanes or (op.name.startswith(("arith.", "math.")) and op.name in functions)
+        usable = op.name in lanes or (
+            op.name.startswith(("arith.", "math.")) and op.name in functions
+        )
         if op.name == "linalg.yield":
             continue
         if not scalar or not usable or (captured and op.name != "arith.constant"):
@@ -204,5 +206,3 @@ def _constant(value: SSAValue) -> float | None:
 def zero_like(value: SSAValue) -> bool:
     """Whether a scalar is the constant 0."""
     return _constant(value) == 0.0
-
-

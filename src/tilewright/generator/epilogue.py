@@ -14,6 +14,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.errors import KernelTypeError
 from tilewright.generator.contraction import Contraction, Step
+from tilewright.generator.elementwise import ElementwiseBody
 from tilewright.generator.tracing import Tracer
 from tilewright.semantics.values import TensorValue, type_text
 
@@ -99,6 +100,8 @@ class Epilogue:
         return self.s.tanh(x)
 
     def _function(self, step: Step, x: Tile, extras: list[Tile]) -> Tile:
+        if isinstance(step.function, ElementwiseBody):
+            return step.function.emit(self.tracer, [x, *extras])
         value = self.tracer.user_function(step.function, [x, *extras])
         name = step.function.fn.__name__
         if not isinstance(value, TensorValue) or not (

@@ -101,7 +101,9 @@ class _Reader:
         start = op.outputs[0]
         if start not in self.zero:
             if not isinstance(start, BlockArgument):
-                raise _wrong(op, "the sums start from an array that holds nothing", "linalg.fill it")
+                raise _wrong(
+                    op, "the sums start from an array that holds nothing", "linalg.fill it"
+                )
             self.addend = start
         self.current = op.results[0] if op.results else start
 
@@ -112,7 +114,9 @@ class _Reader:
         ):
             for role, extent in zip(roles, value.type.get_shape(), strict=True):  # type: ignore[attr-defined]
                 if extent >= 0 and sizes.setdefault(role, extent) != extent:
-                    raise _wrong(op, f"{op.name}: extents {sizes[role]} and {extent} of '{role}' differ")
+                    raise _wrong(
+                        op, f"{op.name}: extents {sizes[role]} and {extent} of '{role}' differ"
+                    )
 
     def _generic(self, op: GenericOp) -> None:
         if self.current is None or self.current not in (*op.inputs, *op.outputs):
@@ -125,7 +129,9 @@ class _Reader:
         maps = [self._map(m.data, op) for m in op.indexing_maps]
         position = values.index(self.current)
         if sorted(maps[position]) != list(range(len(self.roles))) or maps[-1] != maps[position]:
-            raise _wrong(op, "result and operand of an epilogue must be indexed alike, axis by axis")
+            raise _wrong(
+                op, "result and operand of an epilogue must be indexed alike, axis by axis"
+            )
         by_dimension = {d: self.roles[i] for i, d in enumerate(maps[position])}
         self._steps(op, values, maps, position, by_dimension)
         self.current = op.results[0] if op.results else op.outputs[0]
@@ -203,9 +209,8 @@ class _Reader:
         found: dict[str, int | tuple[int]] = {}
         values = (*product.inputs, *product.outputs)
         for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
-            for role, extent in zip(roles, value.type.get_shape(), strict=True):  # type: ignore[attr-defined]
-                if extent >= 0:
-                    found[role] = extent
+            shape = value.type.get_shape()  # type: ignore[attr-defined]
+            found |= {r: n for r, n in zip(roles, shape, strict=True) if n >= 0}
         return found
 
     def _index(self, value: SSAValue, op: Operation) -> int:

@@ -47,12 +47,9 @@ class NamedProduct(IRDLOperation):
         attributes |= parser.parse_optional_attr_dict()
         results: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->") is not None:
-            results = (
-                parser.parse_optional_comma_separated_list(
-                    Parser.Delimiter.PAREN, parser.parse_type
-                )
-                or [parser.parse_type()]
-            )
+            results = parser.parse_optional_comma_separated_list(
+                Parser.Delimiter.PAREN, parser.parse_type
+            ) or [parser.parse_type()]
         properties = {} if maps is None else {"indexing_maps": maps}
         return cls.build(
             operands=[inputs, outputs],

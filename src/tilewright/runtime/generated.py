@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.errors import SourceLocation
 from tilewright.frontend import BuiltKernel
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Step
@@ -19,17 +18,13 @@ from tilewright.runtime.jit import JITFunction
 
 
 class GeneratedKernel(JITFunction):
-    """A kernel without source: its IR is made by `program`.
-
-    `place` is where the description stands, "" for calls.
-    """
+    """A kernel without source: its IR is made by `program`."""
 
     written = False
 
-    def __init__(self, program: Program, place: SourceLocation | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__(_stand_in(program))
         self.program = program
-        self.place = place
 
     def build(
         self,
@@ -38,7 +33,7 @@ class GeneratedKernel(JITFunction):
         options: Any,
         name: str | None,
     ) -> Any:
-        module = self.program.build(signature, divisibility, self.place, name)
+        module = self.program.build(signature, divisibility, name=name)
         return BuiltKernel(module, {}, ())
 
     @property
@@ -75,7 +70,10 @@ def _text(program: Program) -> str:
 
 
 def _function_name(step: Step) -> str:
-    return "" if step.function is None else step.function.fn.__qualname__
+    function = step.function
+    if isinstance(function, KernelFunction):
+        return function.fn.__qualname__
+    return "" if function is None else function.digest
 
 
 def _stand_in(program: Program) -> Callable[..., Any]:

@@ -13,16 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright import dtypes
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
-from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import Contraction, Extra, Operand, Step
+from tilewright.generator.contraction import Contraction
 from tilewright.generator.program import INTEGER
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
-from tilewright.runtime.matmul_shapes import Problem, View, axes_of, broadcast_batches, view_of
+from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
+from tilewright.runtime.matmul_shapes import Problem
 from tilewright.runtime.specialize import element_type, is_array
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 
@@ -77,7 +76,7 @@ def matmul(
         )  # fmt: skip
         plan = _plans.get(key)
         if plan is None:
-            call = _Call(
+            call = Call(
                 a, b, out, parts, accumulate, out_dtype, trans_a, trans_b, batch, alpha, c, precision,
                 config,
             )  # fmt: skip
@@ -117,25 +116,6 @@ def _facts(array: Any) -> Any:
 def _key(part: Part) -> Any:
     arrays = tuple([_facts(x) for x in part.arrays])
     return part.kind, arrays, part.dtype, part.function, part.axis
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The arguments of a first call."""
-
-    a: Any
-    b: Any
-    out: Any
-    parts: tuple[Part, ...]
-    accumulate: Any
-    out_dtype: Any
-    trans_a: bool
-    trans_b: bool
-    batch: int | None
-    alpha: float | None
-    c: Any
-    precision: str | None
-    config: MatmulConfig | None
 
 
 @dataclass(frozen=True)
@@ -206,110 +186,23 @@ class _Plan:
 # ---- making a plan ---------------------------------------------------------------------------------
 
 
-def _plan(call: _Call) -> _Plan:
-    a, b, drop = _operand_views(call)
-    if a.shape[-1] != b.shape[-2]:
-        raise LaunchError(
-            f"matmul: a is {list(a.shape)} and b is {list(b.shape)}: the inner extents are "
-            f"{a.shape[-1]} and {b.shape[-2]}",
-            help="pass trans_a=True or trans_b=True for operands stored the other way round",
-        )
-    batch = broadcast_batches(a.shape[:-2], b.shape[:-2], "matmul")
-    if call.batch is not None and call.batch != len(batch):
-        raise LaunchError(f"matmul: batch={call.batch}, but there are {len(batch)} batch axes")
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    full = (*batch, m, n)
-    kind = _out_dtype(call, a.dtype)
-    sums = call.accumulate if not isinstance(call.accumulate, (bool, type(None))) else None
-    adds = call.accumulate is True
-    out, make = _output(call, full, kind, drop, adds)
-    problem = Problem(m, n, max(k, 1), batch)
+def _plan(call: Call) -> _Plan:
+    found = prepare(call, _target(call))
+    config, full = found.config, found.shape
+    launches = () if 0 in full else _launches(found)
+    make = _maker(call.a, full, found.dtype) if call.out is None else None
+    work = None
+    if config.split_k > 1:
+        work = _workspace(call.a, found.contraction, config, found.problem)
     replaced = None
-    if k == 0:  # sums of nothing: multiply zeros, since no machine copies boxes of no extent
-        replaced = _zero_operands(call.a, m, n, a.dtype)
-        a, b = View((m, 1), (1, 1), a.dtype), View((1, n), (1, 1), b.dtype)
-    problem.add("a", a, (m, problem.k))
-    problem.add("b", b, (problem.k, n))
-    problem.add("out", out, (m, n))
-    _addend_and_extras(call, problem, out, adds)
-    problem.simplify()
-    contraction = _contraction(call, problem, None if sums is None else element_type(sums))
-    target = _target(call)
-    config = call.config or choose(
-        contraction, problem.m, problem.n, problem.k, target, problem.batches
-    )
-    launches = () if 0 in full else _launches(contraction, config, problem, target)
-    work = _workspace(call.a, contraction, config, problem) if config.split_k > 1 else None
+    if 0 in (*call.a.shape, *call.b.shape) and 0 not in full:
+        replaced = _zero_operands(call.a, full[-2], full[-1], element_type(call.a.dtype))
     result = None
-    if drop and call.out is None:
-        shape = _dropped(full, drop)
+    if found.drop and call.out is None:
+        shape = dropped(full, found.drop)
         result = lambda array: array.reshape(shape)  # noqa: E731
+    adds = call.accumulate is True
     return _Plan(launches, make, work, result, adds, _numbers(call), replaced)
-
-
-def _operand_views(call: _Call) -> tuple[View, View, tuple[int, ...]]:
-    """Views with two axes at least, and the axes (-2, -1) that vectors did not have."""
-    a, b = view_of(call.a), view_of(call.b)
-    for name, view in (("a", a), ("b", b)):
-        if not view.shape:
-            raise LaunchError(f"matmul: {name} has no axes", help="multiply by scalars with alpha=")
-    drop: list[int] = []
-    if len(a.shape) == 1:
-        a, drop = a.with_axis(0), [-2]
-    elif call.trans_a:
-        a = a.transposed()
-    if len(b.shape) == 1:
-        b = b.with_axis(1)
-        drop.append(-1)
-    elif call.trans_b:
-        b = b.transposed()
-    return a, b, tuple(drop)
-
-
-def _out_dtype(call: _Call, operands: dtype) -> dtype:
-    if call.out is not None:
-        return element_type(call.out.dtype)
-    if call.out_dtype is not None:
-        return element_type(call.out_dtype)
-    if operands.is_fp8():
-        return dtypes.float16
-    if operands.is_int():
-        return dtypes.int64 if operands.primitive_bitwidth == 64 else dtypes.int32
-    return operands
-
-
-def _dropped(shape: tuple[int, ...], drop: tuple[int, ...]) -> tuple[int, ...]:
-    rank = len(shape)
-    return tuple(n for i, n in enumerate(shape) if i - rank not in drop)
-
-
-def _output(
-    call: _Call, full: tuple[int, ...], kind: dtype, drop: tuple[int, ...], adds: bool
-) -> tuple[View, Callable[[Any], Any] | None]:
-    """The result's view with all axes, and how to make it unless it is given."""
-    if call.out is None:
-        if adds:
-            raise LaunchError("matmul: accumulate=True adds to `out`, which was not given")
-        return _contiguous(full, kind), _maker(call.a, full, kind)
-    view = view_of(call.out)
-    wanted = _dropped(full, drop)
-    if view.shape != wanted:
-        raise LaunchError(f"matmul: out has shape {list(view.shape)}, the result {list(wanted)}")
-    for axis in drop:
-        view = view.with_axis(
-            len(view.shape) + 1 + axis if axis == -1 else len(view.shape) - (-1 not in drop)
-        )
-    if any(s == 0 and n > 1 for n, s in zip(view.shape, view.strides, strict=True)):
-        raise LaunchError("matmul: several elements of out are one (a stride is 0)")
-    return view, None
-
-
-def _contiguous(shape: tuple[int, ...], kind: dtype) -> View:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return View(shape, tuple(strides), kind)
 
 
 def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], Any]:
@@ -345,63 +238,7 @@ def _zero_operands(like: Any, m: int, n: int, kind: dtype) -> Callable[[Any], tu
     return make
 
 
-def _addend_and_extras(call: _Call, problem: Problem, out: View, adds: bool) -> None:
-    sizes = (problem.m, problem.n)
-    if adds and call.c is not None:
-        raise LaunchError("matmul: accumulate=True and c= exclude each other")
-    if adds:
-        problem.add("c", out, sizes)
-    elif call.c is not None:
-        problem.add("c", _at_least_two(view_of(call.c)), sizes)
-    i = 0
-    for part in call.parts:
-        for array in part.arrays:
-            view = view_of(array)
-            if part.axis == "m":
-                view = view.with_axis(len(view.shape))
-            elif part.axis == "n":
-                view = view.with_axis(len(view.shape) - 1)
-            problem.add(f"x{i}", _at_least_two(view), sizes)
-            i += 1
-
-
-def _at_least_two(view: View) -> View:
-    while len(view.shape) < 2:
-        view = view.with_axis(0)
-    return view
-
-
-def _contraction(call: _Call, problem: Problem, sums: dtype | None) -> Contraction:
-    def operand(name: str) -> Operand:
-        x = problem.matrices[name]
-        return Operand(x.view.dtype, x.order, tuple(stride != 0 for stride in x.batch))
-
-    def extra(name: str) -> Extra:
-        x = problem.matrices[name]
-        batch = tuple(stride != 0 for stride in x.batch)
-        return Extra(x.view.dtype, axes_of(x, problem.m, problem.n), batch)
-
-    steps, i = [], 0
-    for part in call.parts:
-        extras = tuple(extra(f"x{i + j}") for j in range(len(part.arrays)))
-        i += len(part.arrays)
-        steps.append(Step(part.kind, extras, part.dtype, part.function))
-    out = problem.matrices["out"]
-    return Contraction(
-        operand("a"),
-        operand("b"),
-        Operand(out.view.dtype, out.order, (True,) * len(problem.batch)),
-        sums,
-        call.precision or "ieee",
-        call.alpha is not None,
-        operand("c") if "c" in problem.matrices else None,
-        tuple(steps),
-        len(problem.batch),
-        problem.wide,
-    )
-
-
-def _target(call: _Call) -> Any:
+def _target(call: Call) -> Any:
     """The machine that the arrays are on."""
     from tilewright.backends import registry
     from tilewright.runtime.devices import place_of
@@ -412,24 +249,16 @@ def _target(call: _Call) -> Any:
     return registry.get("cpu").target() if place is None else place.target()
 
 
-def _launches(
-    contraction: Contraction, config: MatmulConfig, problem: Problem, target: Any
-) -> tuple[_Launch, ...]:
-    found = []
-    for kernel in kernels(contraction, config):
+def _launches(found: Prepared) -> tuple[_Launch, ...]:
+    problem = found.problem
+    launches = []
+    for kernel in kernels(found.contraction, found.config):
         program = kernel.program
-        grid = program.grid(problem.m, problem.n, problem.batches, target.cores)
+        grid = program.grid(problem.m, problem.n, problem.batches, found.target.cores)
         names = [p.name for p in program.parameters if p.kind == INTEGER]
-        found.append(
-            _Launch(
-                kernel,
-                grid,
-                tuple(problem.integers(names)),
-                kernel.launch_options(),
-                tuple(pointer_names(kernel)),
-            )
-        )
-    return tuple(found)
+        integers, options = tuple(problem.integers(names)), kernel.launch_options()
+        launches.append(_Launch(kernel, grid, integers, options, tuple(pointer_names(kernel))))
+    return tuple(launches)
 
 
 def _workspace(
@@ -443,7 +272,7 @@ def _workspace(
     return _maker(like, shape, contraction.sums)
 
 
-def _numbers(call: _Call) -> Callable[[Any, float, tuple[Part, ...]], list[float]]:
+def _numbers(call: Call) -> Callable[[Any, float, tuple[Part, ...]], list[float]]:
     has_addend = call.c is not None or call.accumulate is True
 
     def numbers(alpha: Any, beta: float, parts: tuple[Part, ...]) -> list[float]:

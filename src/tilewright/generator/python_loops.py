@@ -1,0 +1,223 @@
+"""A nest of plain Python loops as a function of `affine.for` (arXiv 2108.13191, section 3.1).
+
+The Python function is never run. Its arrays become `memref`s of unknown extents, whose element types
+are those of the arrays that it is called with later.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from typing import Any
+
+from xdsl.dialects import affine, arith, func
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    IndexType,
+    MemRefType,
+    f32,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
+from tilewright.ir.location import location_attribute
+
+_SHAPE = (
+    "write for i in range(M): for j in range(N): for k in range(K): C[i, j] += A[i, k] * B[k, j]"
+)
+
+
+def affine_function(function: Any) -> func.FuncOp:
+    """The function as IR. Raises CompilationError at what has no form in `affine`."""
+    return _Nest(function).build()
+
+
+class _Nest:
+    def __init__(self, function: Any) -> None:
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except OSError as error:
+            raise CompilationError(
+                f"the source of {function.__name__} is not to be had: {error}",
+                help="define it in a file or a notebook cell",
+            ) from None
+        self.name, self.file = function.__name__, function.__code__.co_filename
+        self.first = first
+        self.indent = len(lines[0]) - len(lines[0].lstrip())
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        if not isinstance(tree, ast.FunctionDef):
+            raise CompilationError(f"{function!r} is no function defined by def")
+        self.tree = tree
+        self.globals = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        self.arguments: dict[str, SSAValue] = {}
+        self.indices: dict[str, SSAValue] = {}
+        self.ranks: dict[str, int] = {}
+
+    def place(self, node: Any) -> SourceLocation:
+        return SourceLocation(
+            self.file,
+            self.first + node.lineno - 1,
+            node.col_offset + self.indent,
+            node.end_col_offset + self.indent if node.end_lineno == node.lineno else None,
+            self.name,
+        )
+
+    def wrong(self, node: ast.AST, text: str) -> CompilationError:
+        return UnsupportedSyntax(text, help=_SHAPE, location=self.place(node))
+
+    def build(self) -> func.FuncOp:
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                rank = len(_subscripts(node))
+                if self.ranks.setdefault(node.value.id, rank) != rank:
+                    raise self.wrong(node, f"'{node.value.id}' has subscripts of different lengths")
+        args = self.tree.args
+        if args.vararg or args.kwarg or args.kwonlyargs or args.defaults:
+            raise self.wrong(self.tree, "parameters must be plain names")
+        types = [
+            MemRefType(f32, [-1] * self.ranks[a.arg]) if a.arg in self.ranks else IndexType()
+            for a in args.args
+        ]
+        block = Block(arg_types=types)
+        for a, value in zip(args.args, block.args, strict=True):
+            value.name_hint = a.arg
+            self.arguments[a.arg] = value
+        self.statements(_without_docstring(self.tree.body), block)
+        block.add_op(func.ReturnOp())
+        function = func.FuncOp(self.name, (types, []), Region(block))
+        function.location = location_attribute(self.place(self.tree))
+        return function
+
+    def add(self, op: Operation, block: Block, node: ast.AST) -> Operation:
+        op.location = location_attribute(self.place(node))
+        block.add_op(op)
+        return op
+
+    # ---- statements ------------------------------------------------------------------------------
+
+    def statements(self, body: list[ast.stmt], block: Block) -> None:
+        for node in body:
+            if isinstance(node, ast.For):
+                self.loop(node, block)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+                self.store(node, node.target, node.value, block)
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+                self.store(node, node.targets[0], node.value, block)
+            else:
+                raise self.wrong(
+                    node, f"`{ast.unparse(node).splitlines()[0]}` is no loop and no sum"
+                )
+
+    def loop(self, node: ast.For, block: Block) -> None:
+        call = node.iter
+        ranged = isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+        if not (ranged and call.func.id == "range" and not call.keywords) or node.orelse:  # type: ignore[union-attr]
+            raise self.wrong(node.iter, "a loop must be over range(...)")
+        if not isinstance(node.target, ast.Name):
+            raise self.wrong(node.target, "a loop has one index name")
+        args = call.args  # type: ignore[union-attr]
+        lower, upper = (None, args[0]) if len(args) == 1 else args[:2]
+        step = self.constant(args[2]) if len(args) == 3 else 1
+        if step is None or step < 1:
+            raise self.wrong(args[2], "the step of a loop must be a positive constant")
+        low_map, low = (_constant_map(0), []) if lower is None else self.bound(lower)
+        high_map, high = self.bound(upper)
+        body = Block(arg_types=[IndexType()])
+        body.args[0].name_hint = node.target.id
+        op = affine.ForOp.from_region(low, high, [], [], low_map, high_map, Region(body), step)
+        self.add(op, block, node)
+        outer = dict(self.indices)
+        self.indices[node.target.id] = body.args[0]
+        self.statements(node.body, body)
+        body.add_op(affine.YieldOp.get())
+        self.indices = outer
+
+    def constant(self, node: ast.expr) -> int | None:
+        value: Any = getattr(node, "value", None)
+        if isinstance(node, ast.Name) and node.id not in (*self.arguments, *self.indices):
+            value = self.globals.get(node.id)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def bound(self, node: ast.expr) -> tuple[AffineMapAttr, list[SSAValue]]:
+        """A loop's end as a map: a constant, or one parameter or outer index."""
+        number = self.constant(node)
+        if number is not None:
+            return _constant_map(number), []
+        if isinstance(node, ast.Name):
+            value = self.indices.get(node.id, self.arguments.get(node.id))
+            if value is not None and isinstance(value.type, IndexType):
+                return AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),))), [value]
+        raise self.wrong(
+            node, f"`{ast.unparse(node)}` is neither a constant nor an integer parameter"
+        )
+
+    def store(self, node: ast.stmt, target: ast.expr, value: ast.expr, block: Block) -> None:
+        """`C[…] += value`, or `C[…] = value`."""
+        if not isinstance(target, ast.Subscript):
+            raise self.wrong(target, "only elements of arrays are assigned")
+        memref, indices, element_map = self.element(target)
+        if isinstance(node, ast.AugAssign):
+            old = affine.LoadOp(memref, indices, element_map)
+            self.add(old, block, target)
+            new = arith.AddfOp(old.result, self.expression(value, block))
+            result = self.add(new, block, node).results[0]
+        else:
+            result = self.expression(value, block)
+        self.add(affine.StoreOp(result, memref, indices, element_map), block, node)
+
+    # ---- expressions -----------------------------------------------------------------------------
+
+    def expression(self, node: ast.expr, block: Block) -> SSAValue:
+        if isinstance(node, ast.Subscript):
+            memref, indices, element_map = self.element(node)
+            return self.add(affine.LoadOp(memref, indices, element_map), block, node).results[0]
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+            kind = arith.AddfOp if isinstance(node.op, ast.Add) else arith.MulfOp
+            left, right = self.expression(node.left, block), self.expression(node.right, block)
+            return self.add(kind(left, right), block, node).results[0]
+        raise self.wrong(node, f"`{ast.unparse(node)}` has no place in a sum of products")
+
+    def element(self, node: ast.Subscript) -> tuple[SSAValue, list[SSAValue], AffineMapAttr]:
+        name = node.value.id if isinstance(node.value, ast.Name) else None
+        memref = self.arguments.get(name) if name is not None else None
+        if memref is None:
+            raise self.wrong(node, f"`{ast.unparse(node.value)}` is no parameter")
+        operands: list[SSAValue] = []
+        expressions = [self.subscript(item, operands) for item in _subscripts(node)]
+        return memref, operands, AffineMapAttr(AffineMap(len(operands), 0, tuple(expressions)))
+
+    def subscript(self, node: ast.expr, operands: list[SSAValue]) -> AffineExpr:
+        """An affine expression of loop indices and parameters, which join `operands`."""
+        number = self.constant(node)
+        if number is not None:
+            return AffineExpr.constant(number)
+        if isinstance(node, ast.Name):
+            value = self.indices.get(node.id, self.arguments.get(node.id))
+            if value is not None and isinstance(value.type, IndexType):
+                operands.append(value)
+                return AffineExpr.dimension(len(operands) - 1)
+        if isinstance(node, ast.BinOp):
+            left, right = (self.subscript(x, operands) for x in (node.left, node.right))
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Sub):
+                return left + right * -1
+            if isinstance(node.op, ast.Mult) and self.constant(node.right) is not None:
+                return left * right
+        raise self.wrong(node, f"the subscript `{ast.unparse(node)}` is not affine in loop indices")
+
+
+def _constant_map(number: int) -> AffineMapAttr:
+    return AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(number),)))
+
+
+def _subscripts(node: ast.Subscript) -> list[ast.expr]:
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    first = body[0]
+    text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return body[1:] if text and isinstance(first.value.value, str) else body  # type: ignore[union-attr]

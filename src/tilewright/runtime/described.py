@@ -1,0 +1,276 @@
+"""Contractions described by MLIR text or by Python loops, as functions of arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.errors import LaunchError
+from tilewright.generator.config import MatmulConfig
+from tilewright.generator.description import RESULT, Access, Description
+from tilewright.runtime.epilogues import Part
+from tilewright.runtime.generated import GeneratedKernel, kernels
+from tilewright.runtime.matmul import matmul
+from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
+from tilewright.runtime.specialize import ArgumentType, element_type, is_array
+
+
+class Described:
+    """A contraction that was recognised: call it with its function's arguments, in order.
+
+    Attributes:
+        description: what was recognised, in terms of the function's arguments.
+        name: the function's name.
+    """
+
+    def __init__(self, description: Description) -> None:
+        self.description = description
+        self.name = self.__name__ = description.name
+
+    def __call__(self, *arguments: Any, config: MatmulConfig | None = None, **options: Any) -> Any:
+        """Run on arrays and integers.
+
+        Args:
+            config: a configuration; otherwise the model chooses.
+            options: `accumulate` (a dtype of sums) and `precision`, as in `matmul`.
+
+        Returns the result, or the array that was written to. Raises LaunchError for arguments that do
+        not fit the description.
+        """
+        d = self.description
+        self._check(arguments)
+        sizes = {role: _size(size, arguments) for role, size in d.sizes.items()}
+        batch = d.batch
+
+        def matrix(access: Access, axes: tuple[str, ...]) -> Any:
+            array = self._cut(access, arguments[access.argument], sizes)
+            return _arranged(array, access.roles, (*batch, *axes))
+
+        a, b = matrix(d.a, ("m", "k")), matrix(d.b, ("k", "n"))
+        out = None if d.out.argument == RESULT else matrix(d.out, ("m", "n"))
+        parts = [
+            Part(
+                step.kind,
+                tuple(matrix(access, ("m", "n")) for access in step.accesses),
+                step.number,
+                step.dtype,
+                step.function,
+            )
+            for step in d.steps
+        ]
+        if d.addend is not None:
+            if d.addend == d.out:
+                options["c"] = out
+            else:
+                options["c"] = matrix(d.addend, ("m", "n"))
+        if out is None:
+            options["out_dtype"] = None if d.result is None else d.result.dtype
+        result = matmul(a, b, out, epilogue=parts or None, config=config, **options)
+        if d.out.argument != RESULT:
+            return arguments[d.out.argument]
+        absent = tuple(i for i, role in ((-2, "m"), (-1, "n")) if role not in d.out.roles)
+        return result.reshape(dropped(tuple(result.shape), absent)) if absent else result
+
+    def prepared(
+        self,
+        target: Any,
+        types: Mapping[str, Any] | None = None,
+        sizes: Mapping[str, int] | None = None,
+        config: MatmulConfig | None = None,
+        **options: Any,
+    ) -> Prepared:
+        """What a call with packed arrays would do on a target, without arrays.
+
+        Args:
+            types: dtypes of arrays whose description leaves them open, by name.
+            sizes: extents by role ("m", "n", "k", "b0" …) that the description leaves open.
+        """
+        d = self.description
+        given = {role: n for role, n in d.sizes.items() if isinstance(n, int)}
+        given |= dict(sizes or {})
+        given |= {r: 1 for r in ("m", "n") if r not in (*d.a.roles, *d.b.roles)}
+        missing = [r for r in (*d.batch, "m", "n", "k") if r not in given]
+        if missing:
+            raise LaunchError(
+                f"{d.name}: sizes {', '.join(missing)} are not known before it is called",
+                help="give them: --size " + ",".join(f"{r}=1024" for r in missing),
+            )
+
+        def array(access: Access, axes: tuple[str, ...]) -> _Packed:
+            argument = d.argument(access)
+            kind = argument.dtype or (types or {}).get(argument.name) or dtypes.float32
+            packed = _Packed.of(tuple(given[role] for role in access.roles), kind)
+            return packed.arranged(access.roles, (*d.batch, *axes))
+
+        out = array(d.out, ("m", "n"))
+        parts = tuple(
+            Part(
+                s.kind,
+                tuple(array(x, ("m", "n")) for x in s.accesses),
+                s.number,
+                s.dtype,
+                s.function,
+            )
+            for s in d.steps
+        )
+        addend = None if d.addend is None else array(d.addend, ("m", "n"))
+        call = Call(
+            array(d.a, ("m", "k")), array(d.b, ("k", "n")), out, parts, options.get("accumulate"), None,
+            False, False, None, None, addend, options.get("precision"), config,
+        )  # fmt: skip
+        return prepare(call, target)
+
+    # ---- arguments -------------------------------------------------------------------------------
+
+    def _check(self, arguments: Sequence[Any]) -> None:
+        d = self.description
+        if len(arguments) != len(d.arguments):
+            names = ", ".join(a.name for a in d.arguments)
+            raise LaunchError(f"{d.name} takes {len(d.arguments)} arguments ({names})")
+        for declared, value in zip(d.arguments, arguments, strict=True):
+            if declared.is_array != is_array(value):
+                what = "an array" if declared.is_array else "an integer"
+                raise LaunchError(f"{d.name}: '{declared.name}' must be {what}")
+            if not declared.is_array:
+                continue
+            if declared.dtype is not None and element_type(value.dtype) != declared.dtype:
+                raise LaunchError(
+                    f"{d.name}: '{declared.name}' has dtype {value.dtype}, not {declared.dtype}"
+                )
+            shape = tuple(value.shape)
+            fits = len(shape) == len(declared.shape) and all(
+                want in (None, have) for have, want in zip(shape, declared.shape, strict=True)
+            )
+            if declared.shape and not fits:
+                wanted = "x".join("?" if n is None else str(n) for n in declared.shape)
+                raise LaunchError(f"{d.name}: '{declared.name}' has shape {shape}, not {wanted}")
+
+    def _cut(self, access: Access, array: Any, sizes: Mapping[str, int]) -> Any:
+        """The part of an array that the loops reach."""
+        if len(array.shape) != len(access.roles):
+            raise LaunchError(
+                f"{self.name}: '{self.description.argument(access).name}' has {len(array.shape)} axes, "
+                f"its subscript {len(access.roles)}"
+            )
+        slices, cut = [], False
+        for role, extent in zip(access.roles, array.shape, strict=True):
+            size = sizes.get(role, extent)
+            if size > extent:
+                name = self.description.argument(access).name
+                raise LaunchError(
+                    f"{self.name}: a loop goes to {size}, '{name}' has extent {extent}"
+                )
+            cut = cut or size < extent
+            slices.append(slice(0, size))
+        return array[tuple(slices)] if cut else array
+
+    def __repr__(self) -> str:
+        return f"<Described {self.name} at {self.description.place}>"
+
+
+def _size(size: int | tuple[int], arguments: Sequence[Any]) -> int:
+    return size if isinstance(size, int) else int(arguments[size[0]])
+
+
+def _arranged(array: Any, roles: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
+    """A view of `array` with axes in the wanted order, and of extent 1 where it has none."""
+    if roles == wanted:
+        return array
+    order = [roles.index(role) for role in wanted if role in roles]
+    if order != list(range(len(roles))):
+        array = array.permute(order) if hasattr(array, "permute") else array.transpose(order)
+    return array[tuple(slice(None) if role in roles else None for role in wanted)]
+
+
+class _Packed:
+    """Stands for a packed array of which only shape, strides and dtype are known."""
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any) -> None:
+        self.shape, self._strides, self.dtype = shape, strides, kind
+
+    @staticmethod
+    def of(shape: tuple[int, ...], kind: Any) -> _Packed:
+        strides, step = [], 1
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+        return _Packed(shape, tuple(strides), kind)
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+    def arranged(self, roles: tuple[str, ...], wanted: tuple[str, ...]) -> _Packed:
+        at = {role: i for i, role in enumerate(roles)}
+        shape = tuple(self.shape[at[r]] if r in at else 1 for r in wanted)
+        strides = tuple(self._strides[at[r]] if r in at else 0 for r in wanted)
+        return _Packed(shape, strides, self.dtype)
+
+
+def from_mlir(source: str | Path, function: str | None = None) -> Described:
+    """A contraction from MLIR text or a `.mlir` file: `linalg` products or `affine.for` loops.
+
+    `function` names one of several. Raises CompilationError with line and column for text that is no
+    MLIR or no contraction.
+    """
+    from tilewright.generator.recognise import descriptions
+
+    path = Path(source) if isinstance(source, Path) or str(source).endswith(".mlir") else None
+    if path is not None and not path.is_file():
+        raise LaunchError(f"there is no file {path}")
+    text = str(source) if path is None else path.read_text(encoding="utf-8")
+    found = descriptions(text, "<mlir>" if path is None else str(path))
+    name = function or next(iter(found))
+    if function is None and len(found) > 1:
+        raise LaunchError(f"there are several functions: {', '.join(found)}", help="name one")
+    if name not in found:
+        raise LaunchError(f"there is no function {name}", help=f"there is {', '.join(found)}")
+    return Described(found[name])
+
+
+def signature_of(kernel: GeneratedKernel, prepared: Prepared) -> dict[str, ArgumentType]:
+    """Types of a kernel's arguments for packed, aligned arrays, specialised as a launch would."""
+    from tilewright.generator.program import INTEGER, POINTER
+    from tilewright.runtime.specialize import MockTensor, Specializer
+
+    specializer = Specializer(kernel.params)
+    found = {}
+    for item, param in zip(kernel.program.parameters, kernel.params, strict=True):
+        if item.kind == POINTER:
+            value: Any = MockTensor(item.dtype)
+        elif item.kind == INTEGER:
+            value = prepared.problem.integers([item.name])[0]
+        else:
+            value = 0.5
+        found[item.name] = specializer.argument(param, value)
+    return found
+
+
+def kernels_of(prepared: Prepared) -> tuple[GeneratedKernel, ...]:
+    """The kernels of a prepared call, in order."""
+    return kernels(prepared.contraction, prepared.config)
+
+
+def loop_nest(function: Any) -> Described:
+    """Make a plain triple loop over `C[i, j] += A[i, k] * B[k, j]` a generated product.
+
+        @tilewright.loop_nest
+        def product(A, B, C, M, N, K):
+            for i in range(M):
+                for j in range(N):
+                    for k in range(K):
+                        C[i, j] += A[i, k] * B[k, j]
+
+        product(a, b, c, *c.shape, a.shape[1])      # adds a @ b to c
+
+    Loops stand in any order, one more for each batch axis; bounds are constants or parameters. Raises
+    CompilationError at what is no such loop.
+    """
+    from tilewright.generator import affine_loops
+    from tilewright.generator.python_loops import affine_function
+
+    described = Described(affine_loops.recognise(affine_function(function), typed=False))
+    functools.update_wrapper(described, function)  # type: ignore[arg-type]
+    return described

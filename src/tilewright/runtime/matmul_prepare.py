@@ -1,0 +1,204 @@
+"""From the arguments of a product to its contraction: what shapes, strides and types decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.dtypes import dtype
+from tilewright.errors import LaunchError
+from tilewright.generator.choice import choose
+from tilewright.generator.config import MatmulConfig
+from tilewright.generator.contraction import Contraction, Extra, Operand, Step
+from tilewright.runtime.epilogues import Part
+from tilewright.runtime.matmul_shapes import Problem, View, axes_of, broadcast_batches, view_of
+from tilewright.runtime.specialize import element_type
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of a first call."""
+
+    a: Any
+    b: Any
+    out: Any
+    parts: tuple[Part, ...]
+    accumulate: Any
+    out_dtype: Any
+    trans_a: bool
+    trans_b: bool
+    batch: int | None
+    alpha: float | None
+    c: Any
+    precision: str | None
+    config: MatmulConfig | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call worked out: the contraction and its configuration for a target.
+
+    `shape` is the result's with all axes, `dtype` its type, `drop` the axes (-2, -1) that it does not
+    have because an operand is a vector.
+    """
+
+    problem: Problem
+    contraction: Contraction
+    config: MatmulConfig
+    shape: tuple[int, ...]
+    dtype: dtype
+    drop: tuple[int, ...]
+    target: Any
+
+
+def prepare(call: Call, target: Any) -> Prepared:
+    """Everything that shapes and types decide. Raises LaunchError, KernelTypeError."""
+    a, b, drop = _operand_views(call)
+    if a.shape[-1] != b.shape[-2]:
+        raise LaunchError(
+            f"matmul: a is {list(a.shape)} and b is {list(b.shape)}: the inner extents are "
+            f"{a.shape[-1]} and {b.shape[-2]}",
+            help="pass trans_a=True or trans_b=True for operands stored the other way round",
+        )
+    batch = broadcast_batches(a.shape[:-2], b.shape[:-2], "matmul")
+    if call.batch is not None and call.batch != len(batch):
+        raise LaunchError(f"matmul: batch={call.batch}, but there are {len(batch)} batch axes")
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    full = (*batch, m, n)
+    kind = _out_dtype(call, a.dtype)
+    if k == 0:  # sums of nothing: multiply zeros, since no machine copies boxes of no extent
+        a, b = View((m, 1), (1, 1), a.dtype), View((1, n), (1, 1), b.dtype)
+    problem = Problem(m, n, max(k, 1), batch)
+    problem.add("a", a, (m, problem.k))
+    problem.add("b", b, (problem.k, n))
+    out = _output_view(call, full, kind, drop)
+    problem.add("out", out, (m, n))
+    _addend_and_extras(call, problem, out)
+    problem.simplify()
+    contraction = _contraction(call, problem)
+    config = call.config or choose(
+        contraction, problem.m, problem.n, problem.k, target, problem.batches
+    )
+    return Prepared(problem, contraction, config, full, kind, drop, target)
+
+
+def _operand_views(call: Call) -> tuple[View, View, tuple[int, ...]]:
+    """Views with two axes at least, and the axes (-2, -1) that vectors did not have."""
+    a, b = view_of(call.a), view_of(call.b)
+    for name, view in (("a", a), ("b", b)):
+        if not view.shape:
+            raise LaunchError(f"matmul: {name} has no axes", help="multiply by scalars with alpha=")
+    drop: list[int] = []
+    if len(a.shape) == 1:
+        a, drop = a.with_axis(0), [-2]
+    elif call.trans_a:
+        a = a.transposed()
+    if len(b.shape) == 1:
+        b = b.with_axis(1)
+        drop.append(-1)
+    elif call.trans_b:
+        b = b.transposed()
+    return a, b, tuple(drop)
+
+
+def _out_dtype(call: Call, operands: dtype) -> dtype:
+    if call.out is not None:
+        return element_type(call.out.dtype)
+    if call.out_dtype is not None:
+        return element_type(call.out_dtype)
+    if operands.is_fp8():
+        return dtypes.float16
+    if operands.is_int():
+        return dtypes.int64 if operands.primitive_bitwidth == 64 else dtypes.int32
+    return operands
+
+
+def dropped(shape: tuple[int, ...], drop: tuple[int, ...]) -> tuple[int, ...]:
+    rank = len(shape)
+    return tuple(n for i, n in enumerate(shape) if i - rank not in drop)
+
+
+def _output_view(call: Call, full: tuple[int, ...], kind: dtype, drop: tuple[int, ...]) -> View:
+    """The result's view with all axes."""
+    if call.out is None:
+        if call.accumulate is True:
+            raise LaunchError("matmul: accumulate=True adds to `out`, which was not given")
+        return _contiguous(full, kind)
+    view = view_of(call.out)
+    wanted = dropped(full, drop)
+    if view.shape != wanted:
+        raise LaunchError(f"matmul: out has shape {list(view.shape)}, the result {list(wanted)}")
+    for axis in drop:
+        rank = len(view.shape)
+        view = view.with_axis(rank if axis == -1 else rank - (-1 not in drop))
+    if any(s == 0 and n > 1 for n, s in zip(view.shape, view.strides, strict=True)):
+        raise LaunchError("matmul: several elements of out are one (a stride is 0)")
+    return view
+
+
+def _contiguous(shape: tuple[int, ...], kind: dtype) -> View:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return View(shape, tuple(strides), kind)
+
+
+def _addend_and_extras(call: Call, problem: Problem, out: View) -> None:
+    sizes, adds = (problem.m, problem.n), call.accumulate is True
+    if adds and call.c is not None:
+        raise LaunchError("matmul: accumulate=True and c= exclude each other")
+    if adds:
+        problem.add("c", out, sizes)
+    elif call.c is not None:
+        problem.add("c", _at_least_two(view_of(call.c)), sizes)
+    i = 0
+    for part in call.parts:
+        for array in part.arrays:
+            view = view_of(array)
+            if part.axis == "m":
+                view = view.with_axis(len(view.shape))
+            elif part.axis == "n":
+                view = view.with_axis(len(view.shape) - 1)
+            problem.add(f"x{i}", _at_least_two(view), sizes)
+            i += 1
+
+
+def _at_least_two(view: View) -> View:
+    while len(view.shape) < 2:
+        view = view.with_axis(0)
+    return view
+
+
+def _contraction(call: Call, problem: Problem) -> Contraction:
+    def operand(name: str) -> Operand:
+        x = problem.matrices[name]
+        return Operand(x.view.dtype, x.order, tuple(stride != 0 for stride in x.batch))
+
+    def extra(name: str) -> Extra:
+        x = problem.matrices[name]
+        batch = tuple(stride != 0 for stride in x.batch)
+        return Extra(x.view.dtype, axes_of(x, problem.m, problem.n), batch)
+
+    steps, i = [], 0
+    for part in call.parts:
+        extras = tuple(extra(f"x{i + j}") for j in range(len(part.arrays)))
+        i += len(part.arrays)
+        steps.append(Step(part.kind, extras, part.dtype, part.function))
+    out = problem.matrices["out"]
+    sums = (
+        None if isinstance(call.accumulate, (bool, type(None))) else element_type(call.accumulate)
+    )
+    return Contraction(
+        operand("a"),
+        operand("b"),
+        Operand(out.view.dtype, out.order, (True,) * len(problem.batch)),
+        sums,
+        call.precision or "ieee",
+        call.alpha is not None,
+        operand("c") if "c" in problem.matrices else None,
+        tuple(steps),
+        len(problem.batch),
+        problem.wide,
+    )
