@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.generator.config import MatmulConfig
     from tilewright.runtime.autotune import Autotuner, Config, autotune
     from tilewright.runtime.compiled import CompiledKernel
+    from tilewright.runtime.described import Described, from_mlir, loop_nest
     from tilewright.runtime.epilogues import epilogue
     from tilewright.runtime.heuristics import Heuristics, heuristics
     from tilewright.runtime.host_functions import (
@@ -66,6 +67,9 @@ _NAMES = {
     "compile": "tilewright.runtime.host_functions",
     "constexpr": "tilewright.dtypes",
     "matmul": "tilewright.runtime.matmul",
+    "from_mlir": "tilewright.runtime.described",
+    "loop_nest": "tilewright.runtime.described",
+    "Described": "tilewright.runtime.described",
     "epilogue": "tilewright.runtime.epilogues",
     "MatmulConfig": "tilewright.generator.config",
     "TilewrightError": "tilewright.errors",
@@ -83,6 +87,7 @@ __all__ = [
     "CompilationError",
     "CompiledKernel",
     "Config",
+    "Described",
     "Heuristics",
     "JITFunction",
     "KernelInterface",
@@ -102,11 +107,13 @@ __all__ = [
     "dtypes",
     "epilogue",
     "errors",
+    "from_mlir",
     "heuristics",
     "integrations",
     "jit",
     "kernels",
     "language",
+    "loop_nest",
     "matmul",
     "must_use_result",
     "next_power_of_2",

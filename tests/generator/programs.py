@@ -45,7 +45,9 @@ class Case:
         turned = order == "column" and len(shape) == 2
         stored = aligned((*lead, *(shape[::-1] if turned else shape)), kind)
         values = (
-            rng.integers(-5, 5, stored.shape) if kind.is_int() else rng.standard_normal(stored.shape)
+            rng.integers(-5, 5, stored.shape)
+            if kind.is_int()
+            else rng.standard_normal(stored.shape)
         )
         stored[...] = values.astype(stored.dtype)
         self.stored[name] = stored

@@ -103,6 +103,48 @@ def show(
 
 
 @app.command()
+def generate(
+    place: Annotated[
+        str, typer.Argument(metavar="DESCRIPTION", help="FILE.mlir, or FILE.py:LOOP_NEST.")
+    ],
+    function: Annotated[str | None, typer.Option(help="Which function of the file.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
+    ] = None,
+    size: Annotated[
+        list[str] | None, typer.Option(help="Extents that the file leaves open: m=512,n=512,k=64.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of arrays without one, e.g. fp16.")] = None,
+    configuration: Annotated[
+        str | None,
+        typer.Option("--config", help="In place of the model's choice: block_m=128,num_stages=3."),
+    ] = None,
+    passes: Annotated[
+        list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(help="Stop after this pass.")] = None,
+    disable: DisableOption = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")] = False,
+    code: Annotated[
+        str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page with all stages.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write each stage to a file here.")] = None,
+    compile_to: Annotated[
+        Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
+    ] = None,
+    times: Annotated[bool, typer.Option(help="Print times.")] = True,
+) -> None:
+    """Make a program of a described product: say what was read, choose tiles, show the IR."""
+    from tilewright.cli import generate as command
+    from tilewright.cli.show import View
+
+    view = View(tuple(passes or ()), diff, code, html, dump, compile_to, times)
+    given = command.Given(function, target, ",".join(size or ()), dtype, configuration)
+    command.generate(place, given, view, stop_after=after, disabled=_names(disable))
+
+
+@app.command()
 def explain(
     place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
     signature: SignatureOption = None,

@@ -66,6 +66,11 @@ def show(
         result = trace(
             found.kernel, types, stop_after=stop_after, disabled=disabled, target=machine
         )
+    present(result, view)
+
+
+def present(result: Trace, view: View) -> None:
+    """Print and write what `view` asks for; raises the failure that ended the trace."""
     _write_files(result, view)
     if view.layouts is not None and result.failure is None:
         _show_layouts(result, view.layouts)

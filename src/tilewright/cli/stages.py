@@ -114,15 +114,13 @@ def trace(
     Raises CompilationError for the kernel itself, PassError for names of passes that do not exist.
     """
     import tilewright.frontend.module  # noqa: F401  (imports are not the front end's time)
-    from tilewright import frontend
     from tilewright.runtime.specialize import ALIGNMENT
 
     kernel = innermost(kernel)
     settings = config.current()
     options = options or Options(debug=bool(kernel.debug or settings.debug))
     start = time.perf_counter()
-    built = frontend.build(
-        kernel,
+    built = kernel.build(
         {name: item.type for name, item in signature.types.items()},
         {name: ALIGNMENT for name, item in signature.types.items() if item.divisible},
         options,
@@ -130,6 +128,8 @@ def trace(
     )
     seconds = time.perf_counter() - start
     machine: TargetInfo = target or registry.get("cpu").target()
+    for function in built.module.body.block.ops:
+        function.attributes.update(registry.get(machine.name).facts(options, machine))
     result = Trace(kernel.fn.__name__, [], built.module, machine, options, signature=signature)
     result.built = built
     result.arguments, result.cost = _launch_facts(built.module)

@@ -55,7 +55,7 @@ def recognise(function: FuncOp, typed: bool = True) -> Description:
     for op in (left, right):
         if op.memref is store.memref:
             raise _wrong(op, "the result is an operand of its own product")
-    roles = roles_of(*subscripts, names, location_of(store))
+    roles = roles_of(subscripts[0], subscripts[1], subscripts[2], names, location_of(store))
     missing = [names[loop] for loop in loops if loop not in roles]
     if missing:
         raise _wrong(store, f"nothing depends on loop '{missing[0]}'")

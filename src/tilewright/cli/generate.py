@@ -1,0 +1,144 @@
+"""`tilewright generate`: from a description (MLIR text, Python loops) to IR and machine code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tilewright import config as settings
+from tilewright.backends import registry
+from tilewright.backends.base import Options
+from tilewright.cli.show import View, present
+from tilewright.cli.signature import Signature
+from tilewright.cli.stages import trace
+from tilewright.errors import LaunchError
+from tilewright.generator.config import MatmulConfig
+from tilewright.runtime.described import Described, from_mlir, kernels_of, signature_of
+from tilewright.runtime.matmul_prepare import Prepared
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the command line says besides the description."""
+
+    function: str | None = None
+    target: str | None = None
+    sizes: str = ""
+    dtype: str | None = None
+    config: str | None = None
+
+
+def generate(
+    place: str,
+    given: Given,
+    view: View,
+    *,
+    stop_after: str | None = None,
+    disabled: Sequence[str] = (),
+) -> None:
+    """Recognise the contraction at `place`, choose a configuration, run the pipeline, show it."""
+    if view.code not in (None, "llvm", "asm"):
+        raise LaunchError(f"--asm takes llvm or asm, not {view.code}")
+    described = load(place, given.function)
+    machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
+    found = prepared(described, machine, given)
+    print(summary(described, found), file=sys.stderr)
+    for i, kernel in enumerate(kernels_of(found)):
+        types = signature_of(kernel, found)
+        options = replace(
+            Options(debug=settings.current().debug),
+            **(kernel.launch_options() if machine.name != "cpu" else {}),
+        )
+        signature = Signature(types, dict.fromkeys(types, "given"))
+        result = trace(
+            kernel, signature, stop_after=stop_after, disabled=disabled, target=machine,
+            options=options,
+        )  # fmt: skip
+        present(result, _numbered(view, i))
+
+
+def load(place: str, function: str | None) -> Described:
+    """The description that a place on the command line names."""
+    if place.endswith(".mlir"):
+        return from_mlir(Path(place), function)
+    from tilewright.cli.loading import load_place
+
+    module, name = load_place(place)
+    name = name or function or ""
+    nests = {n: v for n, v in vars(module).items() if isinstance(v, Described)}
+    if not name and len(nests) == 1:
+        name = next(iter(nests))
+    if name not in nests:
+        known = f"it has {', '.join(nests)}" if nests else "it has no tilewright.loop_nest"
+        raise LaunchError(f"{place} names no description: {known}", help="write FILE.py:NAME")
+    return nests[name]
+
+
+def prepared(described: Described, machine: Any, given: Given) -> Prepared:
+    """The contraction for packed arrays of the sizes given, and its configuration."""
+    from tilewright import dtypes
+
+    names = [a.name for a in described.description.arguments if a.is_array]
+    types = {}
+    if given.dtype is not None:
+        try:
+            kind = dtypes.from_short_name(given.dtype)
+        except KeyError:
+            raise LaunchError(
+                f"there is no dtype {given.dtype}", help="fp16, bf16, fp32 …"
+            ) from None
+        types = dict.fromkeys(names, kind)
+    chosen = described.prepared(machine, types, _assignments(given.sizes))
+    if given.config is None:
+        return chosen
+    changed = chosen.config.with_(**_assignments(given.config, strings=("form",)))
+    return replace(chosen, config=changed)
+
+
+def _assignments(text: str, strings: Sequence[str] = ()) -> dict[str, Any]:
+    """`a=1,b=2` as a mapping."""
+    found: dict[str, Any] = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, value = part.partition("=")
+        if name in strings:
+            found[name] = value
+        elif name == "persistent":
+            found[name] = value.lower() in ("1", "true", "yes")
+        elif not equals or not value.isdigit():
+            raise LaunchError(f"'{part}' is no NAME=NUMBER")
+        else:
+            found[name] = int(value)
+    unknown = set(found) - set(MatmulConfig.__dataclass_fields__) if strings else set[str]()
+    if unknown:
+        raise LaunchError(f"MatmulConfig has no field {', '.join(sorted(unknown))}")
+    return found
+
+
+def summary(described: Described, found: Prepared) -> str:
+    """What was read, and how it will be computed."""
+    p, c = found.problem, found.contraction
+    batch = "x".join(map(str, p.batch)) + " x " if p.batch else ""
+    orders = ", ".join(f"{name} {o.dtype} {o.order}" for name, o in c.matrices)
+    steps = " -> ".join(s.kind for s in c.epilogue)
+    lines = [
+        f"{described.name} ({described.description.place}): {batch}{p.m} x {p.n} x {p.k}",
+        f"  {orders}; sums {c.sums}" + (f"; epilogue {steps}" if steps else ""),
+        f"  configuration {found.config.text} for {found.target.name}",
+    ]
+    return "\n".join(lines)
+
+
+def _numbered(view: View, number: int) -> View:
+    """Files of the second program of a split product get names of their own."""
+    if number == 0:
+        return view
+
+    def other(path: Path | None) -> Path | None:
+        return None if path is None else path.with_name(f"{path.stem}-{number + 1}{path.suffix}")
+
+    return replace(
+        view, html=other(view.html), dump=other(view.dump), compile_to=other(view.compile_to)
+    )

@@ -1,0 +1,290 @@
+"""Contractions from MLIR text and from Python loops: what is recognised, and what it computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import CompilationError, LaunchError
+
+HERE = Path(__file__).parent / "mlir"
+
+
+@tw.loop_nest
+def product(A, B, C, M, N, K):
+    """C += A @ B."""
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] += A[i, k] * B[k, j]
+
+
+@tw.loop_nest
+def turned(X, W, Y, B, M, N, K):
+    for k in range(0, K):
+        for b in range(B):
+            for j in range(N):
+                for i in range(M):
+                    Y[b, j, i] = W[j, k] * X[b, k, i] + Y[b, j, i]
+
+
+@tw.loop_nest
+def times_vector(A, x, y, M, K):
+    for i in range(M):
+        for k in range(K):
+            y[i] += A[i, k] * x[k]
+
+
+def arrays(*shapes, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_three_loops(dtype):
+    a, b, c = arrays((50, 40), (40, 30), (50, 30), dtype=dtype)
+    reference = c + a.astype(np.float64) @ b
+    assert product(a, b, c, 50, 30, 40) is c
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(c, reference, rtol=4 * eps, atol=100 * eps)
+
+
+def test_loops_over_a_part_of_the_arrays():
+    a, b, c = arrays((50, 40), (40, 30), (50, 30))
+    reference = c.copy()
+    reference[:20, :10] += a[:20, :15] @ b[:15, :10]
+    product(a, b, c, 20, 10, 15)
+    np.testing.assert_allclose(c, reference)
+
+
+def test_loops_in_another_order_with_a_batch():
+    x, w, y = arrays((3, 40, 20), (30, 40), (3, 30, 20))
+    reference = y + np.einsum("jk,bki->bji", w, x)
+    turned(x, w, y, 3, 20, 30, 40)
+    np.testing.assert_allclose(y, reference)
+
+
+def test_matrix_times_vector():
+    a, x, y = arrays((50, 40), (40,), (50,))
+    reference = y + a @ x
+    times_vector(a, x, y, 50, 40)
+    np.testing.assert_allclose(y, reference)
+
+
+def test_loops_beyond_an_array_are_an_error():
+    a, b, c = arrays((50, 40), (40, 30), (50, 30))
+    with pytest.raises(LaunchError, match="a loop goes to 51, 'A' has extent 50"):
+        product(a, b, c, 51, 30, 40)
+    with pytest.raises(LaunchError, match="takes 6 arguments"):
+        product(a, b, c)
+
+
+def triangle(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(i):
+            for k in range(K):
+                C[i, j] += A[i, k] * B[k, j]
+
+
+def shifted(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] += A[i, k + 1] * B[k, j]
+
+
+def three_factors(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] += A[i, k] * A[k, j] * B[k, j]
+
+
+def two_statements(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            C[i, j] = 0
+            for k in range(K):
+                C[i, j] += A[i, k] * B[k, j]
+
+
+def one_sided(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] += A[i, j] * B[k, j]
+
+
+def elsewhere(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] = C[j, i] + A[i, k] * B[k, j]
+
+
+def no_loop(A, B, C, M, N, K):
+    while M:
+        C[0, 0] += A[0, 0] * B[0, 0]
+
+
+NO_PRODUCTS = {
+    triangle: "the end of a loop is neither a constant nor an argument",
+    shifted: "a subscript is not the index of a loop by itself",
+    three_factors: "a factor is not an element of an array",
+    two_statements: "`0` has no place in a sum of products",
+    one_sided: "the sum over 'k' is of one operand only",
+    elsewhere: "the sum does not start from the element that is stored",
+    no_loop: "is no loop and no sum",
+}
+
+
+@pytest.mark.parametrize("function", NO_PRODUCTS, ids=lambda f: f.__name__)
+def test_loops_that_are_no_product(function):
+    with pytest.raises(CompilationError) as caught:
+        tw.loop_nest(function)
+    assert NO_PRODUCTS[function] in str(caught.value)
+    first = function.__code__.co_firstlineno
+    place = caught.value.location
+    assert place.file == __file__
+    assert first <= place.line < first + 7
+    assert str(caught.value).count("^") >= 1
+
+
+def test_the_loops_of_the_paper():
+    described = tw.from_mlir(HERE / "paper.mlir")
+    d = described.description
+    assert (d.a.roles, d.b.roles, d.out.roles) == (("m", "k"), ("k", "n"), ("m", "n"))
+    assert dict(d.sizes) == {"m": 8192, "n": 8192, "k": 8192}
+    assert d.addend == d.out
+
+
+def test_bias_and_relu_behind_a_product():
+    described = tw.from_mlir(HERE / "bias_relu.mlir")
+    assert [s.kind for s in described.description.steps] == ["add", "relu"]
+    a, b, bias = arrays((512, 256), (256, 1024), (1024,), dtype=np.float16)
+    result = described(a, b, bias)
+    assert result.dtype == np.float16
+    reference = np.maximum(a.astype(np.float64) @ b + bias, 0)
+    np.testing.assert_allclose(result, reference, rtol=2e-3, atol=1e-2)
+
+
+def test_batches_in_memory():
+    described = tw.from_mlir(HERE / "batch.mlir")
+    a, b, c = arrays((8, 512, 256), (8, 256, 1024), (8, 512, 1024), dtype=np.float32)
+    reference = c + a.astype(np.float64) @ b
+    assert described(a, b, c) is c
+    np.testing.assert_allclose(c, reference, rtol=1e-4, atol=1e-3)
+
+
+ELEMENTWISE = """
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+func.func @mm(%A: tensor<?x?xf32>, %B: tensor<?x?xf32>, %C: tensor<?x?xf32>, %s: tensor<?xf32>)
+    -> tensor<?x?xf32> {
+  %two = arith.constant 2.0 : f32
+  %p = linalg.matmul_transpose_b ins(%A, %B : tensor<?x?xf32>, tensor<?x?xf32>)
+      outs(%C : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %r = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %s : tensor<?x?xf32>, tensor<?xf32>) outs(%C : tensor<?x?xf32>) {
+  ^bb0(%x: f32, %y: f32, %out: f32):
+    %e = math.tanh %x : f32
+    %m = arith.mulf %e, %two : f32
+    %c = arith.cmpf ogt, %m, %y : f32
+    %t = arith.select %c, %m, %y : f32
+    linalg.yield %t : f32
+  } -> tensor<?x?xf32>
+  func.return %r : tensor<?x?xf32>
+}
+"""
+
+
+def test_any_elementwise_body():
+    described = tw.from_mlir(ELEMENTWISE)
+    assert [s.kind for s in described.description.steps] == ["function"]
+    a, b, c, s = arrays((33, 17), (21, 17), (33, 21), (33,), dtype=np.float32)
+    result = described(a, b, c, s)
+    reference = np.maximum(2 * np.tanh(c + a.astype(np.float64) @ b.T), s[:, None])
+    np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-5)
+
+
+def linalg(body, tail="func.return %p : tensor<4x6xf32>", init="%C"):
+    return f"""func.func @mm(%A: tensor<4x5xf32>, %B: tensor<5x6xf32>, %C: tensor<4x6xf32>)
+    -> tensor<4x6xf32> {{
+  {body}
+  %p = linalg.matmul ins(%A, %B : tensor<4x5xf32>, tensor<5x6xf32>)
+      outs({init} : tensor<4x6xf32>) -> tensor<4x6xf32>
+  {tail}
+}}
+"""
+
+
+MISTAKES = {
+    "syntax": (linalg("%x = arith.konstant 1"), 3),
+    "unknown operation": (linalg("%x = foo.bar %A : tensor<4x5xf32>"), 3),
+    "returns something else": (linalg("", "func.return %C : tensor<4x6xf32>"), 6),
+    "nothing to add to": (linalg("%e = tensor.empty() : tensor<4x6xf32>", init="%e"), 4),
+    "extents": (linalg("").replace("5x6", "7x6"), 4),
+    "two products": (
+        linalg(
+            "%q = linalg.matmul ins(%A, %B : tensor<4x5xf32>, tensor<5x6xf32>) "
+            "outs(%C : tensor<4x6xf32>) -> tensor<4x6xf32>"
+        ),
+        4,
+    ),
+    "no product": ("func.func @mm() {\n  func.return\n}\n", 1),
+    "other operations": (linalg("%n = arith.constant 1 : i32\n  %m = arith.addi %n, %n : i32"), 4),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_wrong_text_is_told_with_its_place(mistake):
+    text, line = MISTAKES[mistake]
+    with pytest.raises(CompilationError) as caught:
+        tw.from_mlir(text)
+    assert caught.value.location is not None, caught.value
+    assert caught.value.location.line == line, caught.value
+
+
+def test_all_starting_points_give_the_same_ir():
+    """One product described four times: the programs are the same object."""
+    from tilewright.backends.registry import machine
+    from tilewright.runtime.described import kernels_of
+    from tilewright.runtime.matmul import _plans
+
+    shape = "64x64xf32"
+    loops = (HERE / "paper.mlir").read_text().replace("8192x8192xf16", shape)
+    loops = loops.replace("8192x8192xf32", shape).replace("8192", "64")
+    loops = "\n".join(line for line in loops.splitlines() if "extf" not in line)
+    loops = loops.replace("%p, %q", "%a, %b")
+    named = f"""func.func @mm(%A: memref<{shape}>, %B: memref<{shape}>, %C: memref<{shape}>) {{
+      linalg.matmul ins(%A, %B : memref<{shape}>, memref<{shape}>) outs(%C : memref<{shape}>)
+      func.return }}"""
+    sizes = {"m": 64, "n": 64, "k": 64}
+    cpu = machine("cpu")
+    found = [
+        kernels_of(described.prepared(cpu, sizes=sizes))
+        for described in (product, tw.from_mlir(loops), tw.from_mlir(named))
+    ]
+    a, b, c = arrays((64, 64), (64, 64), (64, 64), dtype=np.float32)
+    tw.matmul(a, b, c, accumulate=True)
+    found.append(tuple(x.kernel for x in list(_plans.values())[-1].launches))
+    assert all(kernels == found[0] for kernels in found)
+
+
+def test_generate_shows_what_was_read(capfd):
+    from tilewright.cli.main import main
+
+    path = str(HERE / "bias_relu.mlir")
+    main(["generate", path, "--target", "sm_90a", "--pass", "insert-barriers", "--no-times"])
+    text = capfd.readouterr()
+    assert "512 x 1024 x 256" in text.err
+    assert "epilogue add -> relu" in text.err
+    assert "gpu.tma_copy" in text.out
+    main(["generate", path, "--config", "block_m=32,block_n=32,split_k=2", "--after", "cse"])
+    text = capfd.readouterr()
+    assert "32x32" in text.err
+    assert "partial" in text.out
+    assert "total" in text.out
