@@ -204,7 +204,58 @@ def _missing(name: str) -> str:
     raise SystemExit(f"docs/operations.md: nothing says what becomes of {name}")
 
 
+_CHOICES = """# How tiles are chosen
+
+`generator/model.py` reckons what each way to cut a product costs and takes the cheapest, in about a millisecond, without
+measuring anything:
+
+    launch + waves of programs · (begin + steps + end) + adding up parts of K
+
+`generator/tuning.py` holds products that were measured on a kind of machine; they come first
+(`benchmarks/tune_matmul.py` measures; nothing is measured when a product runs). `tilewright.matmul(…, config=…)` takes
+another configuration, and `tilewright.generator.choice.explain` says how a choice came about.
+
+A product of fp16 on an H100 or H200, as the model alone sees it:
+
+```
+{example}
+```
+
+Squares of fp16 there, and products that do not fill the chip (before tables are looked at):
+
+| product | tiles | programs | waves | filled | limit |
+|---|---|---:|---:|---:|---|
+{rows}
+"""
+
+
+def choices_page() -> str:
+    """What the model chooses for products of several sizes."""
+    from tilewright.backends import registry
+    from tilewright.generator import model
+
+    target = registry.machine("sm_90a")
+    sizes = [(1, n, n, n) for n in (1024, 1536, 2048, 2560, 3072, 4096, 6144, 8192, 16384)]
+    sizes += [
+        (1, 1024, 1024, 8192),
+        (1, 128, 4096, 4096),
+        (1, 4096, 16, 4096),
+        (1, 256, 256, 16384),
+    ]
+    sizes += [(64, 512, 512, 512), (1, 1000, 1000, 1000)]
+    rows = []
+    for batch, m, n, k in sizes:
+        best = model.choose(model.Workload(m, n, k, batch), target).best
+        name = f"{batch} of " * (batch > 1) + f"{m} x {n} x {k}"
+        cells = [name, str(best.tiling), str(best.programs), str(best.waves)]
+        rows.append(f"| {' | '.join([*cells, f'{best.filled:.0%}', best.bound])} |")
+    example = model.choose(model.Workload(1536, 1536, 1536), target).explain(3)
+    page = _CHOICES.format(example=example, rows="\n".join(rows))
+    return f"{_NOTE}\n{page}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/choices.md": choices_page,
     "docs/passes.md": passes_page,
     "docs/commands.md": commands_page,
     "docs/operations.md": operations_page,

@@ -60,7 +60,7 @@ class GpuRates:
     """From a program's start to its first product: barriers, first copies."""
     store_bytes_per_cycle: float = 18.0
     """From registers of one multiprocessor to memory at the end of a program."""
-    alone_cycles: float = 70.0
+    alone_cycles: float = 54.0
     """What a stage costs where no second group of warps covers the waiting of the first."""
     second_launch_ns: float = 950.0
 

@@ -346,7 +346,9 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
-        rows = t.block_m // 64 * (2 * 64 + t.block_n)
+        # narrow products wait for the left operand
+        left = 64 * max(2.0, 4.0 - t.block_n / 64)
+        rows = t.block_m // 64 * (left + t.block_n)
     else:
         down, across = _warp_grid(t)
         rows = t.warps * (t.block_m // down + t.block_n // across)
