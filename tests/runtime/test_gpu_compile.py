@@ -4,11 +4,13 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import assemble, tools
 from tilewright.backends.nvidia.target import of_capability, target_info
-from tilewright.errors import OutOfResources, PassError, UnsupportedTarget
+from tilewright.errors import LaunchError, OutOfResources, PassError, UnsupportedTarget
+from tilewright.runtime.options import parse
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a")
 PTX = """
@@ -206,3 +208,16 @@ def test_tools_are_looked_for_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_PTXAS", "none")
     assert tools.find("ptxas") is None and tools.fingerprint("ptxas") == ""
     tools._find.cache_clear()
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 8, 12, 20, 32])
+def test_numbers_of_warps(number):
+    options = parse({"num_warps": number}, scale, config.current(), gpu=True)
+    assert options.num_warps == number
+
+
+@pytest.mark.parametrize("number", [0, 3, 6, 10, 33, 64])
+def test_numbers_of_warps_that_cannot_be(number):
+    with pytest.raises(LaunchError) as caught:
+        parse({"num_warps": number}, scale, config.current(), gpu=True)
+    assert caught.value.help == "give a power of two or a multiple of 4 from 1 to 32"

@@ -81,9 +81,11 @@ def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
         except TypeError:
             raise LaunchError(f"{name}={value!r} is no integer") from None
         low, high = _RANGES[name]
-        power = name in ("num_warps", "num_ctas")
-        if not low <= number <= high or (power and number & (number - 1)):
-            kind = "a power of two" if power else "an integer"
+        power = not number & (number - 1)
+        fits = {"num_warps": power or number % 4 == 0, "num_ctas": power}.get(name, True)
+        if not low <= number <= high or not fits:
+            kinds = {"num_warps": "a power of two or a multiple of 4", "num_ctas": "a power of two"}
+            kind = kinds.get(name, "an integer")
             raise LaunchError(f"{name}={number}", help=f"give {kind} from {low} to {high}")
     return found
 
