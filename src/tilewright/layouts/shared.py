@@ -109,3 +109,15 @@ def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
     group = 8 * layout.span
     leading = 16 if layout.dim == k_dim else layout.panel_bytes
     return code << 62 | (group >> 4) << 32 | (leading >> 4) << 16
+
+
+#: bytes of an element -> the blocks that a warp turns at a time: lines, and bytes of each
+TURNED_BLOCKS = {1: (32, 16), 4: (4, 128)}
+
+
+def turns(lines: int, length: int, size: int) -> bool:
+    """Whether a tile of `lines` lines of `length` elements of `size` bytes can be turned in blocks."""
+    if size not in TURNED_BLOCKS:
+        return False
+    block_lines, block_bytes = TURNED_BLOCKS[size]
+    return lines % block_lines == 0 and length * size % block_bytes == 0

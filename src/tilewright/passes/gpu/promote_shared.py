@@ -1,10 +1,10 @@
 """`promote-shared`: operands of warp-group dots get buffers in shared memory.
 
-A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An operand that
-is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at least 4
-bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
-dimension that they are in memory, others become contiguous along k, as the instruction wants them:
-a tile of 4-byte elements is turned by its copy, one of bytes by a `gpu.turn` to a second buffer.
+A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An
+operand that is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at
+least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
+dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
+`gpu.turn` to a second buffer; tiles too small for it by the threads that copy them.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
@@ -44,7 +44,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
 from tilewright.layouts.fragments import arrange_groups, parse_group
-from tilewright.layouts.shared import SharedLayout, widest_span
+from tilewright.layouts.shared import SharedLayout, turns, widest_span
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import uniform_constant
@@ -150,14 +150,15 @@ def _copyable(
     if _writes_between(load, op):
         return None
     size = tile.element_bytes(tile.element_of(value))
-    straight = required in (None, dim) or _turns(tile.shape_of(value), size, dim)
+    straight = required in (None, dim) or _turns(value, dim)
     run = run_length(load, known) if straight else 1
     return load if run * size >= SMALLEST_COPY else None
 
 
-def _turns(shape: tuple[int, ...], size: int, dim: int) -> bool:
+def _turns(value: SSAValue, dim: int) -> bool:
     """Whether `gpu.turn` takes a tile that is contiguous along `dim`."""
-    return size == 1 and shape[1 - dim] % 32 == 0 and shape[dim] % 16 == 0
+    shape = tile.shape_of(value)
+    return turns(shape[1 - dim], shape[dim], tile.element_bytes(tile.element_of(value)))
 
 
 def _turned(
@@ -194,9 +195,9 @@ def _operand(
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer that holds `value` before the dot, and its stage."""
     dim = required
-    size = tile.element_bytes(tile.element_of(value))
-    if load is not None and (dim is None or size == 1):
-        dim = contiguous_dim(load) or 0
+    if load is not None:
+        along = contiguous_dim(load) or 0
+        dim = along if dim is None or _turns(value, along) else dim
     if dim is None:
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []

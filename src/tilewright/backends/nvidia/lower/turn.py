@@ -1,8 +1,9 @@
-"""A tile of bytes in shared memory turned: from lines along one dimension to lines along the other.
+"""A tile in shared memory turned: from lines along one dimension to lines along the other.
 
-A warp takes blocks of 32 lines (k) by 16 bytes. `ldmatrix.trans` hands out pairs of bytes, two lines of each
-to a register; byte permutations make words of 4 consecutive k, which `stmatrix` writes as 16-byte chunks of
-the turned lines. Which line is which row of a matrix, and which of two neighbouring bytes goes into which
+Words: a lane reads one of each of 4 lines, 32 lanes side by side, and writes them as a 16-byte chunk of a
+turned line. Bytes: a warp takes blocks of 32 lines (k) by 16 bytes; `ldmatrix.trans` hands out pairs of bytes,
+two lines of each to a register, byte permutations make words of 4 consecutive k, and `stmatrix` writes those as
+16-byte chunks of the turned lines. Which line is which row of a matrix, and which of two bytes goes into which
 matrix, is chosen so that the 8 rows of every matrix meet different banks on either side.
 """
 
@@ -17,28 +18,27 @@ from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_add
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
-from tilewright.layouts.shared import CHUNK, SharedLayout
+from tilewright.layouts.shared import CHUNK, TURNED_BLOCKS, SharedLayout, turns
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I32 = ir.IntType(32)
-LINES, BYTES = 32, 16
-"""A block: lines of the source, and bytes of each."""
 
 
 def lower_turn(gen: KernelCodegen, op: gpu.TurnOp) -> None:
     """All blocks of the tile, shared out among the warps."""
     source, target = gpu.shared_layout_of(op.source), gpu.shared_layout_of(op.target)
-    if source.size != 1 or source.lines % LINES or source.length % BYTES:
+    if not turns(source.lines, source.length, source.size):
         raise PassError(
             f"gpu.turn of {source} to {target}",
-            help=f"it takes bytes, in multiples of {LINES} lines of {BYTES}",
+            help="let promote-shared decide what is turned",
             location=location_of(op),
         )
-    turner = _Turner(gen, op, source, target)
-    b, across = gen.builder, source.length // BYTES
-    blocks = source.lines // LINES * across
+    lines, bytes_ = TURNED_BLOCKS[source.size]
+    turner = (_BytesTurner if source.size == 1 else _WordsTurner)(gen, op, source, target)
+    b, across = gen.builder, source.length * source.size // bytes_
+    blocks = source.lines // lines * across
     warp = gen.threads.uniform_warp()
     for first in range(0, blocks, gen.warps):
         block = b.add(warp, ir.Constant(I32, first))
@@ -52,8 +52,54 @@ def lower_turn(gen: KernelCodegen, op: gpu.TurnOp) -> None:
     proxy_fence(gen)
 
 
-class _Turner:
-    """Addresses of the rows that this lane names, and the permutations of its bytes."""
+def _exchanged(gen: KernelCodegen, layout: SharedLayout, line: Value) -> Value:
+    """Bits that the chunks of a line are exchanged by."""
+    b = gen.builder
+    if not layout.span:
+        return ir.Constant(I32, 0)
+    shift = (128 // layout.span).bit_length() - 1
+    mask = ir.Constant(I32, layout.span // CHUNK - 1)
+    return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
+
+
+class _WordsTurner:
+    """Blocks of 4 lines by 32 words: a lane reads one word of each, and writes them as one chunk."""
+
+    def __init__(
+        self, gen: KernelCodegen, op: gpu.TurnOp, source: SharedLayout, target: SharedLayout
+    ) -> None:
+        self.gen, self.source, self.target = gen, source, target
+        self._read = stage_address(gen, op.source, op.source_slot)
+        self._write = stage_address(gen, op.target, op.slot)
+
+    def turn(self, down: Value, column: Value) -> None:
+        """The block of lines 4 `down` … by words 32 `column` …."""
+        gen, b = self.gen, self.gen.builder
+        place = b.add(b.mul(column, ir.Constant(I32, 32)), gen.threads.lane)
+        vector: Value = ir.Constant(ir.VectorType(I32, 4), ir.Undefined)
+        for i in range(4):
+            line = b.or_(b.mul(down, ir.Constant(I32, 4)), ir.Constant(I32, i))
+            chunk = b.lshr(place, ir.Constant(I32, 2))
+            address = self._address(self._read, self.source, line, chunk)
+            inside = b.shl(b.and_(place, ir.Constant(I32, 3)), ir.Constant(I32, 2))
+            pointer = b.inttoptr(b.add(address, inside), gen.shared_pointer)
+            word = b.load(pointer, typ=I32, align=4)
+            vector = b.insert_element(vector, word, ir.Constant(I32, i))
+        address = self._address(self._write, self.target, place, down)
+        b.store(vector, b.inttoptr(address, gen.shared_pointer), align=CHUNK)
+
+    def _address(self, start: Value, layout: SharedLayout, line: Value, chunk: Value) -> Value:
+        b, width = self.gen.builder, max(CHUNK, layout.span)
+        each = ir.Constant(I32, width // CHUNK)
+        panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
+        address = b.add(start, b.mul(line, ir.Constant(I32, width)))
+        address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
+        key = b.xor(inside, _exchanged(self.gen, layout, line))
+        return b.add(address, b.shl(key, ir.Constant(I32, 4)))
+
+
+class _BytesTurner:
+    """Blocks of 32 lines by 16 bytes: addresses of the rows that this lane names, and the permutations of its bytes."""
 
     def __init__(
         self, gen: KernelCodegen, op: gpu.TurnOp, source: SharedLayout, target: SharedLayout
@@ -67,7 +113,7 @@ class _Turner:
         self._half = bit[4]
         self._read = self._row(stage_address(gen, op.source, op.source_slot), source, line)
         self._write = self._row(stage_address(gen, op.target, op.slot), target, place)
-        self._keys = self._exchanged(source, line), self._exchanged(target, place)
+        self._keys = _exchanged(gen, source, line), _exchanged(gen, target, place)
         # Of the words that this lane has: bit 1 says which matrix has the lower k, bit 4 which byte first.
         lower, odd = ir.Constant(I32, 0x6420), ir.Constant(I32, 0x1111)
         swapped = b.icmp_unsigned("!=", bit[1], ir.Constant(I32, 0))
@@ -90,15 +136,6 @@ class _Turner:
         b = self.gen.builder
         return b.add(start, b.mul(line, ir.Constant(I32, max(CHUNK, layout.span))))
 
-    def _exchanged(self, layout: SharedLayout, line: Value) -> Value:
-        """Bits that the chunks of a line are exchanged by (the same in every 16 lines)."""
-        b = self.gen.builder
-        if not layout.span:
-            return ir.Constant(I32, 0)
-        shift = (128 // layout.span).bit_length() - 1
-        mask = ir.Constant(I32, layout.span // CHUNK - 1)
-        return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
-
     def _address(
         self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
     ) -> Value:
@@ -113,7 +150,7 @@ class _Turner:
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 32 `down` … by bytes 16 `column` …."""
         gen, b = self.gen, self.gen.builder
-        lines = b.mul(down, ir.Constant(I32, LINES))
+        lines = b.mul(down, ir.Constant(I32, 32))
         address = self._address(self._read, self._keys[0], self.source, lines, column)
         four = ir.LiteralStructType([I32] * 4)
         text = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, [$4];"
@@ -124,8 +161,8 @@ class _Turner:
             for i in (0, 2)
             for order in (self._first, self._second)
         ]
-        chunk = b.or_(b.mul(down, ir.Constant(I32, LINES // CHUNK)), self._half)
-        lines = b.mul(column, ir.Constant(I32, BYTES))
+        chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // CHUNK)), self._half)
+        lines = b.mul(column, ir.Constant(I32, 16))
         address = self._address(self._write, self._keys[1], self.target, lines, chunk)
         text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
         gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
