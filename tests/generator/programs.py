@@ -59,7 +59,10 @@ class Case:
         )  # fmt: skip
 
     def integer(self, name):
-        """The value of an integer parameter."""
+        """What is given for an integer parameter."""
+        return self._value(name) // dict(self.contraction.units).get(name, 1)
+
+    def _value(self, name):
         if name in self.sizes:
             return self.sizes[name]
         if name.startswith("batch"):
@@ -67,7 +70,8 @@ class Case:
         matrix, _, axis = name.rpartition("_")
         batch, steps = self.strides[matrix]
         if axis.startswith("b"):
-            return batch[int(axis[1:])]
+            step = batch[int(axis[1:])]
+            return step // max(steps) if matrix in self.contraction.stacked else step
         if matrix in AXES:
             return steps[AXES[matrix].index(axis)]
         axes = self.contraction.extras[int(matrix[1:])].axes

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tilewright.generator.program import Program
 
 PARTIAL, TOTAL = "partial", "total"
+#: parts of a split product that are on their way at a time
+_AHEAD = 8
 
 #: a `TensorValue`, whose operators type checkers cannot see
 Tile = Any
@@ -32,10 +34,13 @@ class Body:
     """Emits one program. `values` has a tensor, or a number that is compiled in, for each parameter."""
 
     def __init__(self, program: Program, tracer: Tracer, values: dict[str, Any]) -> None:
-        self.program, self.tracer, self.values = program, tracer, values
+        self.program, self.tracer, self.values = program, tracer, dict(values)
+        for name, factor in program.contraction.units:
+            if name in values:
+                self.values[name] = values[name] * factor
         self.contraction, self.config = program.contraction, program.config
         self.s = tracer.semantics
-        self.epilogue = Epilogue(tracer, self.contraction, lambda name: values[name])
+        self.epilogue = Epilogue(tracer, self.contraction, values.__getitem__)
 
     def emit(self) -> None:
         """Emit everything but the function's end."""
@@ -195,14 +200,18 @@ class Body:
         return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
 
     def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """The parts of a split product, added in order."""
-
-        def step(part: Tile, sums: Tile) -> list[Tile]:
-            pointer, mask = self._work(part, batch, rows, columns)
-            return [sums + self.s.load(pointer, mask, 0)]
-
-        zeros = self._zeros(*self.program.tile)
-        return self.tracer.loop(0, self.config.split_k, [zeros], step, name="part")[0]
+        """The parts of a split product, added in order; some are loaded before they are needed."""
+        sums = None
+        parts = range(self.config.split_k)
+        for first in parts[::_AHEAD]:
+            loaded = []
+            for part in parts[first : first + _AHEAD]:
+                index = self.s.constant(part, dtypes.int32)
+                pointer, mask = self._work(index, batch, rows, columns)
+                loaded.append(self.s.load(pointer, mask, 0))
+            for tile in loaded:
+                sums = tile if sums is None else sums + tile
+        return sums
 
     # ---- memory ----------------------------------------------------------------------------------
 
@@ -242,10 +251,27 @@ class Body:
         """Pointers to a tile of a matrix, and the mask."""
         operand = dict(self.contraction.matrices)[name]
         first, second = x_size.lower(), y_size.lower()
+        if name in self.contraction.stacked:
+            return self._stacked_access(name, batch[0], x, y, x_size, y_size)
         down, across, mask = self._inside(x, y, x_size, y_size)
         pointer = self._base(name, operand.batch, batch)
         pointer = pointer + self._offset(down, self.values[f"{name}_{first}"])
         return pointer + self._offset(across, self.values[f"{name}_{second}"]), mask
+
+    def _stacked_access(
+        self, name: str, index: Any, x: Tile, y: Tile, x_size: str, y_size: str
+    ) -> tuple[Tile, Tile]:
+        """The same in a batch that is one tall matrix. What is read beyond a matrix is the next one's."""
+        sizes = {x_size: self.values[x_size], y_size: self.values[y_size]}
+        tall = y_size if dict(self.contraction.matrices)[name].order == "column" else x_size
+        rows = self.values[f"{name}_b0"]
+        first = index * rows
+        x, y = (x + first, y) if tall == x_size else (x, y + first)
+        sizes[tall] = (self.values["batch0"] - 1) * rows + sizes[tall]
+        down, across = self._plane(x, y)
+        mask = (down < sizes[x_size]) & (across < sizes[y_size])
+        pointer = self.values[name] + self._offset(down, self.values[f"{name}_{x_size.lower()}"])
+        return pointer + self._offset(across, self.values[f"{name}_{y_size.lower()}"]), mask
 
     def _extra(self, i: int, extra: Extra, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """A tensor of the epilogue as a tile that broadcasts to the result's."""

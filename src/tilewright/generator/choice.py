@@ -15,6 +15,8 @@ from tilewright.generator.contraction import COLUMN, ROW, Contraction
 
 #: bytes of the matrix that a program of the "vector" form reads at a time
 _VECTOR_BYTES = 16 << 10
+#: programs of the "vector" form that a multiprocessor should have, and into how many parts K may be cut for it
+_VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
 
 def choose(
@@ -34,7 +36,7 @@ def choose(
         tuned: whether to look in the tables of measured products first.
     """
     if m == 1 or n == 1:
-        return _vector(contraction, m, n, k)
+        return _vector(contraction, m, n, k, target)
     work = workload(contraction, m, n, k, batch)
     known = tuning.found(work, orders(contraction), target) if tuned else None
     return known or configuration(_chosen(work, target).tiling)
@@ -43,7 +45,7 @@ def choose(
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
     """How the choice for a product came about, for people."""
     if m == 1 or n == 1:
-        config = _vector(contraction, m, n, k)
+        config = _vector(contraction, m, n, k, target)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
     text = _chosen(work, target).explain()
@@ -90,18 +92,24 @@ def can_be_built(tiling: model.Tiling, target: Any) -> bool:
     return all(block // (block & -block) in odd for block in blocks)
 
 
-def _vector(contraction: Contraction, m: int, n: int, k: int) -> MatmulConfig:
-    """A matrix times a vector: long runs along whichever axis is contiguous."""
+def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> MatmulConfig:
+    """A matrix times a vector: long runs along whichever axis is contiguous, enough programs."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
-    size = matrix.dtype.itemsize
+    size, extent = matrix.dtype.itemsize, m if n == 1 else n
     if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
         deep = min(_power(k), 2048 // size)
-        across = min(_power(m if n == 1 else n), max(1, _VECTOR_BYTES // (deep * size)))
+        across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))
     else:
-        across = min(_power(m if n == 1 else n), 512 // size)
+        across = min(_power(extent), 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
+    split = 1
+    if (
+        target.name != "cpu"
+    ):  # bytes on their way are what counts: several programs a multiprocessor
+        wanted = _VECTOR_PROGRAMS * max(1, target.cores)
+        split = min(wanted // -(-extent // across), k // (2 * deep), _MOST_PARTS)
     tile = (across, 1) if n == 1 else (1, across)
-    return MatmulConfig(*tile, deep, group_m=1, num_warps=4, form="vector")
+    return MatmulConfig(*tile, deep, group_m=1, num_warps=4, split_k=max(1, split), form="vector")
 
 
 def _power(number: int) -> int:

@@ -88,7 +88,7 @@ class Program:
     @property
     def _needs_batch(self) -> bool:
         """Whether the extent of the first batch axis is an argument."""
-        return self.part != WHOLE or self.config.persistent
+        return self.part != WHOLE or self.config.persistent or bool(self.contraction.stacked)
 
     @property
     def matrices(self) -> tuple[tuple[str, Operand], ...]:
@@ -146,5 +146,5 @@ def programs(contraction: Contraction, config: MatmulConfig) -> tuple[Program, .
 def _total_tile(config: MatmulConfig) -> tuple[int, int]:
     """A tile with as many elements as threads like to add, as flat or tall as the product's."""
     if config.block_m == 1 or config.block_n == 1:
-        return (1, 256) if config.block_m == 1 else (256, 1)
+        return (1, 128) if config.block_m == 1 else (128, 1)
     return _TOTAL_TILE

@@ -64,7 +64,7 @@ def _text(program: Program) -> str:
     matrices = [(name, o.dtype, o.batch) for name, o in contraction.matrices]
     facts = (
         matrices, contraction.sums, contraction.precision, contraction.scaled,
-        contraction.batch_rank, contraction.wide, steps, program.config, program.part,
+        contraction.batch_rank, contraction.wide, contraction.units, contraction.stacked, steps, program.config, program.part,
     )  # fmt: skip
     return repr(facts)
 

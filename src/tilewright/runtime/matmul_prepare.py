@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright import dtypes
@@ -80,6 +80,11 @@ def prepare(call: Call, target: Any) -> Prepared:
     config = call.config or choose(
         contraction, problem.m, problem.n, problem.k, target, problem.batches
     )
+    if target.name != "cpu":  # where alignment decides how memory is reached
+        problem.find_units()
+        problem.stack(config.block_k)
+        units = tuple(problem.units.items())
+        contraction = replace(contraction, units=units, stacked=problem.stacked)
     return Prepared(problem, contraction, config, full, kind, drop, target)
 
 

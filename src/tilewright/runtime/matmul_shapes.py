@@ -88,6 +88,10 @@ class Problem:
     k: int
     batch: tuple[int, ...]
     matrices: dict[str, Matrix] = field(default_factory=dict)
+    units: dict[str, int] = field(default_factory=dict)
+    """Factors that integers are divided by (`Contraction.units`)."""
+    stacked: tuple[str, ...] = ()
+    """Operands whose batch is one tall matrix (`Contraction.stacked`)."""
 
     @property
     def batches(self) -> int:
@@ -167,7 +171,49 @@ class Problem:
 
     def integers(self, names: Sequence[str]) -> list[int]:
         """Values of a program's integer parameters."""
-        return [self._integer(name) for name in names]
+        return [self._integer(name) // self.units.get(name, 1) for name in names]
+
+    def find_units(self) -> None:
+        """Say what pitches, and the extent along which results are contiguous, are multiples of.
+
+        Specialisation sees multiples of 16 only; 8 fp16 are 16 bytes, enough for copies of boxes and the
+        widest accesses.
+        """
+        names = {}
+        for name, x in self.matrices.items():
+            axes = {"a": "mk", "b": "kn"}.get(name, "mn")
+            for axis, stride in zip(axes, x.strides, strict=True):
+                names[f"{name}_{axis}"] = (stride, x.view.dtype.itemsize)
+        out = self.matrices["out"]
+        names["M" if out.order == COLUMN else "N"] = (
+            self.m if out.order == COLUMN else self.n, out.view.dtype.itemsize,
+        )  # fmt: skip
+        for name, (value, size) in names.items():
+            if value in (0, 1) or value % 16 == 0:
+                continue
+            widest = max(1, 16 // size)
+            factor = next((f for f in (8, 4, 2) if f <= widest and value % f == 0), 1)
+            if factor > 1:
+                self.units[name] = factor
+
+    def stack(self, block_k: int) -> None:
+        """Find operands whose matrices follow each other at a multiple of their pitch.
+
+        What lies beyond a matrix is then the next one's, which is harmless along m and n (such results
+        are not stored); along k it must not be read, so K has to be a multiple of the step.
+        """
+        if len(self.batch) != 1:
+            return
+        for name, tall in (("a", 0), ("b", 0)):
+            x = self.matrices[name]
+            if x.order == GENERAL or not x.batch[0]:
+                continue
+            axis = tall if x.order == ROW else 1
+            pitch = x.strides[axis]
+            along_k = ("mk" if name == "a" else "kn")[axis] == "k"
+            fits = pitch > 0 and x.batch[0] > 0 and x.batch[0] % pitch == 0
+            if fits and not (along_k and self.k % block_k):
+                self.stacked = (*self.stacked, name)
 
     def _integer(self, name: str) -> int:
         sizes = {"M": self.m, "N": self.n, "K": self.k}
@@ -178,7 +224,10 @@ class Problem:
         matrix, _, axis = name.rpartition("_")
         found = self.matrices[matrix]
         if axis.startswith("b"):
-            return found.batch[int(axis[1:])]
+            step = found.batch[int(axis[1:])]
+            if matrix in self.stacked:
+                return step // found.strides[0 if found.order == ROW else 1]
+            return step
         first = {"a": "m", "b": "k"}.get(matrix, "m")
         return found.strides[0 if axis == first else 1]
 
