@@ -20,14 +20,16 @@ LARGE = 1 << 20
 def compile_twice(targets: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make launches compile for `targets` (with commas) after they compiled for the CPU."""
     from tilewright.backends import registry
-    from tilewright.backends.nvidia import assemble, backend
+    from tilewright.backends.nvidia import assemble
     from tilewright.runtime import compiler, launch, options
 
-    def assembled(ptx: str, *facts: Any) -> Any:
-        enough = len(ptx) < LARGE  # tiles as large as only a CPU likes take ptxas minutes
-        return assemble.assemble(ptx, *facts) if enough else assemble.Assembled()
+    whole = assemble.Assembler.assemble
 
-    monkeypatch.setattr(backend, "assemble", assembled)
+    def assembled(self: Any, ptx: str) -> Any:
+        enough = len(ptx) < LARGE  # tiles as large as only a CPU likes take ptxas minutes
+        return whole(self, ptx) if enough else assemble.Assembled()
+
+    monkeypatch.setattr(assemble.Assembler, "assemble", assembled)
     machines = [registry.machine(name) for name in targets.split(",")]
     compile_kernel = compiler.compile_kernel
 

@@ -40,11 +40,20 @@ def compiled(target, **options):
     return scale.compile(types, {"BLOCK": 512}, target=target, options=options)
 
 
+def test_no_more_threads_than_there_is_work_for():
+    few, asked = (
+        compiled("sm_90a", num_warps=8),
+        compiled("sm_90a", num_warps=8, disable=("fit-warps",)),
+    )
+    assert (few.plan.threads, asked.plan.threads) == (128, 256)
+    assert ".maxntid 128" in few.asm["ptx"] and ".maxntid 256" in asked.asm["ptx"]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target(target):
     kernel = compiled(target, num_warps=8)
     assert kernel.target.name == target and kernel.metadata.num_warps == 8
-    assert f".target {target}" in kernel.asm["ptx"] and ".maxntid 256" in kernel.asm["ptx"]
+    assert f".target {target}" in kernel.asm["ptx"]
     assert [a.name for a in kernel.plan.arguments] == ["x_ptr", "out_ptr", "n", "factor"]
     assert "tile.load" in kernel.asm["ttir"] and kernel.asm["gpu"] and kernel.asm["llir"]
     if tools.find("ptxas"):

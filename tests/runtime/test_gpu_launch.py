@@ -99,7 +99,7 @@ def fake(monkeypatch):
 def test_a_launch_reaches_the_driver(fake):
     x, y, out = Tensor(0x1000000), Tensor(0x1000100), Tensor(0x1000200)
     for _ in range(3):
-        compiled = add[(7,)](x, y, out, 1000, BLOCK=256)
+        compiled = add[(7,)](x, y, out, 1000, BLOCK=512)
     assert compiled.target.name == "sm_90a" and compiled.plan.threads == 128
     assert len(fake.launches) == 3 and len(fake.modules) == 1
     for launch in fake.launches:
@@ -138,14 +138,14 @@ def test_specialisation_is_that_of_the_cpu(fake):
 
 def test_options_change_the_code(fake):
     arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
-    a = add[(1,)](*arrays, 1000, BLOCK=256)
-    b = add[(1,)](*arrays, 1000, BLOCK=256, num_warps=8)
-    assert add[(1,)](*arrays, 1000, BLOCK=256, num_warps=8) is b is not a
+    a = add[(1,)](*arrays, 1000, BLOCK=2048)
+    b = add[(1,)](*arrays, 1000, BLOCK=2048, num_warps=8)
+    assert add[(1,)](*arrays, 1000, BLOCK=2048, num_warps=8) is b is not a
     assert [launch.block[0] for launch in fake.launches] == [128, 256, 256]
     assert b.metadata.num_warps == 8
     for wrong in ({"num_warps": 3}, {"num_warps": 64}, {"num_ctas": 3}, {"maxnreg": 1000}):
         with pytest.raises(LaunchError, match=next(iter(wrong))):
-            add[(1,)](*arrays, 1000, BLOCK=256, **wrong)
+            add[(1,)](*arrays, 1000, BLOCK=2048, **wrong)
 
 
 def test_cpu_and_gpu_launches_alternate(fake):

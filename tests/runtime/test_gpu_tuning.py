@@ -76,7 +76,7 @@ def tuned(configs, **more):
 
 
 def test_options_of_a_gpu_tell_configurations_apart(fake):
-    kernel = tuned([tw.Config({"BLOCK": 256}, num_warps=w) for w in (1, 2, 4)])
+    kernel = tuned([tw.Config({"BLOCK": 512}, num_warps=w) for w in (1, 2, 4)])
     x, y, out = arrays()
     kernel[lambda meta: (4,)](x, y, out, 1000)
     assert len(kernel.configs_timings) == 3

@@ -23,6 +23,7 @@ from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.cache import DiskCache, disk_cache
+from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 
@@ -60,7 +61,8 @@ def compile_kernel(
             artifact = None if settings.always_compile else _load(cache, key)
             loaded = artifact is not None  # another process compiled it while this one waited
             if artifact is None:
-                artifact = _compile(kernel, signature, options, machine, backend)
+                with objects_set_aside():
+                    artifact = _compile(kernel, signature, options, machine, backend)
                 _store(cache, key, artifact)
     found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
     found.signature = signature

@@ -63,3 +63,46 @@ func.func @branches(%p: !tile.ptr<f32>, %one: i64, %c: i1, %v: tensor<64xf32>) {
   %y = "tile.load_view"(%p1, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
   func.return
 }
+// -----
+// A loop may have no iteration: its barrier does not come between what is before and after it.
+// CHECK-LABEL: @perhaps
+func.func @perhaps(%p: !tile.ptr<f32>, %one: i64, %n: i32, %v: tensor<64xf32>) {
+  // CHECK: scf.for
+  // CHECK: tile.barrier
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: tile.load_view
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  "tile.store_view"(%p, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  scf.for %i = %zero to %n step %step : i32 {
+    tile.barrier
+  }
+  %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  func.return
+}
+// -----
+// The inner loop only moves on, but the outer one starts it again where it has written.
+// CHECK-LABEL: @again
+func.func @again(%p: !tile.ptr<f32>, %n: i32, %v: tensor<64xf32>) {
+  // CHECK: scf.for
+  // CHECK: scf.for
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: tile.load_view
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 1 : i32
+  %one = arith.constant 1 : i64
+  %width = arith.constant 64 : i64
+  %back = arith.constant -80 : i64
+  scf.for %j = %zero to %n step %step : i32 {
+    scf.for %i = %zero to %n step %step : i32 {
+      %w = arith.extsi %i : i32 to i64
+      %o = arith.muli %w, %width : i64
+      %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+      %r = tile.addptr %q, %back : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    }
+  }
+  func.return
+}

@@ -6,6 +6,7 @@ thread has registers of a tile on a GPU), and each of those gets its own phi.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.regions import AS_WRITTEN
+
+_LOOP_ID = re.compile(r'^(!\d+) = !\{ (!\d+), !"loop \d+" \}$', re.MULTILINE)
 
 
 class Codegen(Protocol):
@@ -95,7 +99,9 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
     for phi, value in zip(phis, yielded, strict=True):
         phi.add_incoming(value, latch)
     left = done if always else gen.function.append_basic_block("left")
-    b.cbranch(_continues(b, following, end, step), body, left)
+    again = b.cbranch(_continues(b, following, end, step), body, left)
+    if AS_WRITTEN in op.attributes:
+        again.set_metadata("llvm.loop", _not_unrolled(gen.function.module))
     b.position_at_end(left)
     results = [part for parts in gen.leave_loop(op, last) for part in parts]
     if not always:
@@ -106,6 +112,18 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
         for merged, value in zip(results, handed, strict=True):
             merged.add_incoming(value, out)
     _bind_carried(gen, op.results, results, counts)
+
+
+def _not_unrolled(module: Any) -> Any:
+    """What tells LLVM to leave a loop as it is. See `loop_ids`."""
+    off = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    return module.add_metadata([off, ir.MetaDataString(module, f"loop {len(module.metadata)}")])
+
+
+def loop_ids(text: str) -> str:
+    """The text of a module with loops named as LLVM wants it: by nodes that refer to themselves, which
+    llvmlite cannot write."""
+    return _LOOP_ID.sub(r"\1 = distinct !{ \1, \2 }", text)
 
 
 def lower_if(gen: Codegen, op: scf.IfOp) -> None:

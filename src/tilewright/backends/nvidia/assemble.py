@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.backends.nvidia import tools
@@ -17,6 +18,7 @@ from tilewright.errors import OutOfResources, PassError
 
 #: the longest that a tool may take
 _PATIENCE_SECONDS = 300.0
+_INPUT = "/dev/stdin"
 
 
 @dataclass(frozen=True)
@@ -39,28 +41,78 @@ class Assembled:
 
 
 def assemble(ptx: str, target: TargetInfo, options: Options | None = None) -> Assembled:
-    """Assemble PTX for `target`.
+    """Assemble PTX for `target`; see `Assembler.assemble`."""
+    with Assembler(target, options) as assembler:
+        return assembler.assemble(ptx)
 
-    Raises OutOfResources where a kernel asks for more than a chip has, PassError with the
-    assembler's log for anything else that it rejects.
+
+class Assembler:
+    """`ptxas`, started before there is anything to assemble.
+
+    To load it takes longer than to assemble a small kernel, and goes on while the kernel is still being
+    compiled. A context manager: the process ends with the block, used or not.
     """
-    tool = tools.find("ptxas")
-    if tool is None:
-        return Assembled(warnings=("no ptxas: the driver assembles",))
-    arguments = [str(tool), "-v", f"-arch={target.name}"]
-    if options is not None and not options.enable_fp_fusion:
-        arguments.append("--fmad=false")
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx, encoding="utf-8")
-        code, log = _run((*arguments, str(source), "-o", str(made)))
-        log = log.replace(str(source), "kernel.ptx")
-        if code == 0 and made.is_file():
-            return _parsed(made.read_bytes(), log)
-    if "Unsupported .version" in log or "is not defined for option 'gpu-name'" in log:
-        # older than the PTX that we write; the driver may be newer
-        return Assembled(warnings=(f"{tool} is too old for this kernel: {_first_line(log)}",))
-    raise _failure(log, ptx, target)
+
+    def __init__(self, target: TargetInfo, options: Options | None = None) -> None:
+        self.target = target
+        self.tool = tools.find("ptxas")
+        self._arguments = ["-v", f"-arch={target.name}"]
+        if options is not None and not options.enable_fp_fusion:
+            self._arguments.append("--fmad=false")
+
+    def __enter__(self) -> Self:
+        if self.tool is None:
+            return self
+        self._folder = tempfile.TemporaryDirectory(prefix="tilewright-")
+        self._made = Path(self._folder.name, "kernel.cubin")
+        command = (str(self.tool), *self._arguments, _INPUT, "-o", str(self._made))
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            self._folder.cleanup()
+            raise PassError(f"{self.tool} does not run: {error}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.tool is None:
+            return
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+        self._folder.cleanup()
+
+    def assemble(self, ptx: str) -> Assembled:
+        """Assemble PTX, once.
+
+        Raises OutOfResources where a kernel asks for more than a chip has, PassError with the
+        assembler's log for anything else that it rejects.
+        """
+        if self.tool is None:
+            return Assembled(warnings=("no ptxas: the driver assembles",))
+        try:
+            log, _ = self._process.communicate(ptx, timeout=_PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise PassError(f"{self.tool} does not end: {error}") from None
+        log = log.replace(_INPUT, "kernel.ptx")
+        if self._process.returncode == 0 and self._made.is_file():
+            return _parsed(self._made.read_bytes(), log)
+        if "Unsupported .version" in log or "is not defined for option 'gpu-name'" in log:
+            # older than the PTX that we write; the driver may be newer
+            return Assembled(
+                warnings=(f"{self.tool} is too old for this kernel: {_first_line(log)}",)
+            )
+        raise _failure(log, ptx, self.target)
 
 
 def _run(arguments: tuple[str, ...]) -> tuple[int, str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Attribute
 
+from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.backends.lowering import LoweringBackend
-from tilewright.backends.nvidia.assemble import assemble
+from tilewright.backends.nvidia.assemble import Assembler
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx
@@ -29,6 +33,18 @@ class NvidiaBackend(LoweringBackend):
     def passes(self) -> tuple[Pass, ...]:
         return nvidia_passes()
 
+    def compile(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> Artifact:
+        with Assembler(target, options) as assembler:  # it gets ready meanwhile
+            arguments = launch_arguments(module)
+            self.lower(module, options, target, observer)
+            return self._code(module, options, target, arguments, assembler)
+
     def assemble(
         self,
         module: ModuleOp,
@@ -38,16 +54,28 @@ class NvidiaBackend(LoweringBackend):
         cost: float = 0.0,
     ) -> Artifact:
         """PTX, and a cubin where there is ptxas."""
+        with Assembler(target, options) as assembler:
+            return self._code(module, options, target, arguments, assembler)
+
+    def _code(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        arguments: tuple[Argument, ...],
+        assembler: Assembler,
+    ) -> Artifact:
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
-        ptx = to_ptx(text, target, options, 32 * options.num_warps, gen.blocks)
-        assembled = assemble(ptx, target, options)
+        threads = 32 * gen.warps // gen.blocks
+        ptx = to_ptx(text, target, options, threads, gen.blocks)
+        assembled = assembler.assemble(ptx)
         plan = LaunchPlan(
             name=gen.function.name,
             arguments=arguments,
             asserts=tuple(gen.asserts),
             prints=gen.prints,
-            threads=32 * options.num_warps,
+            threads=threads,
             shared_bytes=gen.scratch_bytes,
             cluster=gen.blocks,
             tensor_maps=tuple(gen.maps.recipes),

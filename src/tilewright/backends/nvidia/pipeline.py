@@ -10,6 +10,9 @@ def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
     from tilewright.passes.cse import Cse
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
+    from tilewright.passes.gpu.batch_loads import BatchLoads
+    from tilewright.passes.gpu.chunk_tiles import ChunkTiles
+    from tilewright.passes.gpu.fit_warps import FitWarps
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
@@ -20,6 +23,8 @@ def nvidia_passes() -> tuple[Pass, ...]:
     return (
         *shared_passes(),
         SplitDots(),
+        ChunkTiles(),
+        FitWarps(),
         SelectMma(),
         AssignLayouts(),
         PromoteShared(),
@@ -27,4 +32,6 @@ def nvidia_passes() -> tuple[Pass, ...]:
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
         InsertBarriers(),
+        BatchLoads(),  # after insert-barriers: what it moves is known to be apart
+        Cse(),
     )

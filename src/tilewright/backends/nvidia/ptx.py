@@ -14,6 +14,7 @@ from llvmlite import binding
 
 from tilewright import config
 from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.llvm.control import loop_ids
 from tilewright.backends.nvidia.target import TRIPLE
 from tilewright.errors import PassError
 
@@ -45,7 +46,7 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks
 
     Raises PassError where LLVM rejects it.
     """
-    text = _with_bounds(text, options, threads, blocks)
+    text = _with_bounds(loop_ids(text), options, threads, blocks)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
         try:

@@ -6,6 +6,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
@@ -13,11 +14,11 @@ from tilewright.passes.analysis.symbolic import Symbolic
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
-def apart(first: Operation, second: Operation, here: bool) -> bool:
+def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
     """Whether two accesses of one array are disjoint.
 
-    `here`: in one run of the code that holds both; else `second` is in a later iteration of the loop
-    around them. Known for constant strides, and bases a constant apart.
+    Without `loop`: in one run of the code that holds both; else both are in `loop` and `second` is in
+    a later iteration. Known for constant strides, and bases a constant apart.
     """
     if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
@@ -33,9 +34,9 @@ def apart(first: Operation, second: Operation, here: bool) -> bool:
     distance = (start_b - start_a).number
     if distance is None:
         return False
-    if here:
+    if loop is None:
         return distance + low_b > high_a or distance + high_b < low_a
-    stride = _per_iteration(first, second, start_a, symbols)
+    stride = _per_iteration(loop, start_a, symbols)
     if stride is None or stride == 0:
         return False
     if stride > 0:
@@ -67,28 +68,14 @@ def _offset(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]
     return total, value
 
 
-def _per_iteration(
-    first: Operation, second: Operation, start: Polynomial, symbols: Symbolic
-) -> int | None:
-    """Elements by which both accesses advance in each iteration of the loop that holds both."""
-    loop = first.parent_op()
-    if not isinstance(loop, scf.ForOp) or second.parent is not first.parent:
-        return None
+def _per_iteration(loop: scf.ForOp, start: Polynomial, symbols: Symbolic) -> int | None:
+    """Elements by which an access that starts at `start` advances in each iteration of `loop`."""
     step = constant_int(loop.step)
     counter: Leaf = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
     advance = 0
     for monomial, coefficient in start.terms:
-        if counter in monomial:
-            if len(monomial) != 1:
-                return None
-            advance += coefficient
-        elif any(leaf.value.owner is loop.body.block for leaf in monomial) or any(
-            _made_in(leaf.value, loop) for leaf in monomial
-        ):
+        if monomial == (counter,):
+            advance = coefficient
+        elif any(defined_inside(leaf.value, loop) for leaf in monomial):
             return None
     return advance * step if step is not None else None
-
-
-def _made_in(value: SSAValue, loop: scf.ForOp) -> bool:
-    owner = value.owner
-    return isinstance(owner, Operation) and owner.parent is loop.body.block

@@ -10,6 +10,9 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.passes.analysis.effects import has_effect
 
+AS_WRITTEN = "tile.as_written"
+"""Attribute of an `scf.for`: a pass has chosen how many copies of its body there are."""
+
 
 def terminator(region: Region) -> Operation:
     """The last operation of a single-block region."""

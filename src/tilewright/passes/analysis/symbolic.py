@@ -75,10 +75,14 @@ class Symbolic:
 
 
 def _is_counter(value: SSAValue) -> bool:
+    """Whether a value is a loop's counter, or computed from one and constants alone."""
+    op = value.owner
+    if isinstance(op, arith.AddiOp | arith.MuliOp | arith.SubiOp):
+        return all(constant_int(v) is not None or _is_counter(v) for v in op.operands)
     return (
         isinstance(value, BlockArgument)
         and value.index == 0
-        and isinstance(value.owner.parent_op(), scf.ForOp)
+        and isinstance(op.parent_op(), scf.ForOp)
     )
 
 

@@ -68,18 +68,22 @@ class InsertBarriers(Pass):
 @dataclass(frozen=True)
 class _Access:
     op: Operation
-    here: bool
-    """Whether its operands still have the values they had (no loop has gone round since)."""
+    around: frozenset[Operation] = frozenset()
+    """Loops around it that have gone round since."""
 
 
 def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
     """Insert barriers in `block`; `open_`: accesses since the last barrier. Returns those at its end."""
     for op in list(block.ops):
         if isinstance(op, scf.ForOp | scf.WhileOp):
-            for _ in range(2):  # the second time, what the end of an iteration leaves to the next
-                open_ = [_Access(a.op, False) for a in open_]
+            before = open_
+            for again in (False, True):  # what the end of an iteration leaves to the next
+                if again:
+                    open_ = [_gone_round(access, op) for access in open_]
                 for region in op.regions:
                     open_ = _walk(region.block, open_)
+            if isinstance(op, scf.ForOp):  # it may have no iteration
+                open_ = list(dict.fromkeys([*before, *open_]))
         elif isinstance(op, scf.IfOp):
             ends = [_walk(r.block, list(open_)) for r in op.regions if r.blocks]
             merged = [o for end in ends for o in end]
@@ -87,15 +91,22 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         elif isinstance(op, gpu.BarrierOp | tile.BarrierOp):
             open_ = []
         elif isinstance(op, ACCESSES):
-            if any(_conflict(earlier.op, op, earlier.here) for earlier in open_):
+            if any(_conflict(earlier, op) for earlier in open_):
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []
-            open_ = [*open_, _Access(op, True)]
+            open_ = [*open_, _Access(op)]
     return open_
 
 
-def _conflict(first: Operation, second: Operation, here: bool) -> bool:
+def _gone_round(access: _Access, loop: Operation) -> _Access:
+    """The access as one of an earlier iteration, if it is inside `loop`."""
+    inside = loop.is_ancestor(access.op)
+    return _Access(access.op, access.around | {loop}) if inside else access
+
+
+def _conflict(earlier: _Access, second: Operation) -> bool:
     """Whether two accesses may touch one address from different threads, in a way that matters."""
+    first, around = earlier.op, list(earlier.around)
     if isinstance(first, _READS) and isinstance(second, _READS):
         return False
     if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS):
@@ -103,9 +114,11 @@ def _conflict(first: Operation, second: Operation, here: bool) -> bool:
     roots = root_of(_pointer(first)), root_of(_pointer(second))
     if None not in roots and roots[0] is not roots[1]:
         return False
-    if here and _same_threads(first, second):
-        return False
-    return not apart(first, second, here)
+    if not around:
+        return not (_same_threads(first, second) or apart(first, second))
+    loop = around[0]
+    one = len(around) == 1 and isinstance(loop, scf.ForOp) and loop.is_ancestor(second)
+    return not (one and apart(first, second, loop))  # type: ignore[arg-type]
 
 
 def _pointer(op: Operation) -> SSAValue:
@@ -117,7 +130,5 @@ def _same_threads(first: Operation, second: Operation) -> bool:
     if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
         return False
     if not same_addresses(first, second):
-        return False
-    if first.parent is not second.parent:
         return False
     return gpu.layout_of(accessed(first)) == gpu.layout_of(accessed(second))

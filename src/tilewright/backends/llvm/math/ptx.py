@@ -37,9 +37,20 @@ def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 
 def divide(b: Builder, x: Any, y: Any) -> Any:
-    """`div.full.f32`: 2 ulp, over the whole range."""
-    kind = ir.FunctionType(x.type, [x.type, y.type])
-    return b.asm(kind, "div.full.f32 $0, $1, $2;", "=f,f,f", [x, y], side_effect=False)
+    """`x (1/y)` with both scaled so that `1/y` is a normal number: 2 ulp, over the whole range.
+
+    As `div.full.f32`, which the assembler expands likewise. Written out, what depends on `y` alone
+    leaves the loops in which it does not change.
+    """
+    kind = x.type
+    magnitude = ir.FunctionType(kind, [kind])
+    size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
+    small = b.fcmp_ordered("<", size, constant(kind, 2.0**-126))
+    large = b.fcmp_ordered(">", size, constant(kind, 2.0**126))
+    one = constant(kind, 1.0)
+    scale = b.select(small, constant(kind, 2.0**24), b.select(large, constant(kind, 0.25), one))
+    inverse = _instruction(b, "rcp.approx.ftz.f32", b.fmul(y, scale))
+    return b.fmul(b.fmul(x, scale), inverse)
 
 
 def to_bf16(b: Builder, x: Any) -> Any:

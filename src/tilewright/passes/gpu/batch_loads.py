@@ -1,0 +1,282 @@
+"""`batch-loads`: several iterations of a loop as one, with all their loads in front.
+
+A load takes hundreds of cycles, and a thread waits for it where its value is used. In a loop that loads,
+computes and stores, each iteration waits anew: the assembler may not move the loads of the next one
+over the stores of this one, since it does not know that they are apart. This pass does: it takes
+`iterations` iterations at a time, starts the loads of all, and then does the rest of each.
+
+    for k in 0 … n:                for j in 0 … n / 2:
+      x = load k                     x = load 2j
+      y = f(x)              ->       z = load 2j + 1
+      store y at k                   store f(x) at 2j
+                                     store f(z) at 2j + 1
+                                   the last iteration of an odd number, as before
+
+A load moves if its address is computed from loop counters, scalars that the loop carries and other
+such loads, and if no store of the loop can write, in the iterations before its own, what it reads.
+Two arguments are taken to be apart or lane by lane the same (see `insert-barriers`): a load and a store
+of different arguments are apart if either of them advances past its own tile in each iteration.
+
+As many iterations are taken together (a power of two) as their loads fit into `words` registers a
+thread and `all_words` of all threads. Loops with loops, products, atomics, barriers or output in them stay as they are. Relies on
+`assign-layouts` for the registers, and comes after `insert-barriers`, which sees what may meet in the
+order of the program. Guarantees: what is in a loop's iterations happens in their order,
+but for the loads that moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.ranges import apart
+from tilewright.passes.analysis.regions import AS_WRITTEN
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.assign_layouts import warps_of
+
+_LOADS = (tile.LoadViewOp, tile.LoadOp)
+_STORES = (tile.StoreViewOp, tile.StoreOp)
+_TOO_MANY_OPS = 160
+"""Operations of a batch: longer bodies keep loads under way by themselves, and take long to compile."""
+
+Mapping = dict[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class BatchLoads(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "batch-loads"
+    iterations: int = 4
+    """The most iterations that are taken together."""
+    words: int = 32
+    """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
+    each thread; never more than `all_words` in all threads."""
+    all_words: int = 20480
+    """Registers that they may take in all threads: with what else a thread needs, two programs of 32
+    warps share a multiprocessor and its 65536 registers."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                words = min(self.words, self.all_words // (32 * warps_of(function)))
+                for op in list(function.walk()):
+                    if isinstance(op, scf.ForOp) and _is_simple(op):
+                        self._batch(op, words)
+                erase_dead(function.body.block)
+
+    def _batch(self, loop: scf.ForOp, allowed: int) -> None:
+        early = _Early(loop)
+        if not early.loads:
+            return
+        words = sum(_words(load.results[0]) for load in early.loads)
+        left = allowed - sum(_words(arg) for arg in loop.body.block.args[1:])
+        size = sum(1 for _ in loop.body.walk())
+        count, trips = 1, constant_int(loop.ub)
+        while (
+            2 * count <= self.iterations
+            and 2 * count * words <= left
+            and 2 * count * size <= _TOO_MANY_OPS
+            and (trips is None or 2 * count <= trips)
+        ):
+            count *= 2
+        if count > 1:
+            _Batcher(loop, early, count).run()
+
+
+def _is_simple(loop: scf.ForOp) -> bool:
+    """Whether a loop counts from 0 in ones, and has nothing in it that is done together or outside."""
+    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+        return False
+    return all(
+        isinstance(op, (*_LOADS, *_STORES, scf.IfOp, scf.YieldOp, tile.AssumeOp))
+        or (is_pure(op) and not isinstance(op, tile.DotOp))
+        for op in loop.body.walk()
+    )
+
+
+def _words(value: SSAValue) -> int:
+    """Registers of 4 bytes that a thread holds of a value."""
+    size = tile.element_bytes(tile.element_of(value))
+    layout = gpu.layout_of(value)
+    return -(-size * (layout.registers_per_thread if layout is not None else 1) // 4)
+
+
+# ---- which loads -------------------------------------------------------------------------------------
+
+
+class _Early:
+    """The loads of a loop that may be done before earlier iterations have stored."""
+
+    def __init__(self, loop: scf.ForOp) -> None:
+        self.loop, self.body = loop, loop.body.block
+        self.stores = [op for op in loop.body.walk() if isinstance(op, _STORES)]
+        self.needed: set[Operation] = set()
+        """The loads and what their operands are computed by."""
+        self.loads: list[Operation] = []
+        for op in self.body.ops:
+            if self._may_move(op):
+                slice_ = self._slice(op)
+                if slice_ is not None:
+                    self.needed |= slice_
+                    self.loads.append(op)
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The loads and what they need, in order."""
+        return [op for op in self.body.ops if op in self.needed]
+
+    def _may_move(self, op: Operation) -> bool:
+        if not isinstance(op, _LOADS) or (isinstance(op, tile.LoadOp) and is_volatile(op)):
+            return False
+        return all(self._passes(op, store) for store in self.stores)
+
+    def _passes(self, load: Operation, store: Operation) -> bool:
+        """Whether `load` of a later iteration reads nothing that `store` writes in this one."""
+        roots = root_of(_pointer(load)), root_of(_pointer(store))
+        if None in roots:
+            return False
+        if roots[0] is roots[1]:
+            return apart(store, load, self.loop)
+        return apart(load, load, self.loop) or apart(store, store, self.loop)
+
+    def _slice(self, load: Operation) -> set[Operation] | None:
+        """What computes the operands of `load`, in this iteration and from the one before; None: something
+        that has to stay in its place."""
+        needed: set[Operation] = {load}
+        pending = list(load.operands)
+        seen: set[SSAValue] = set()
+        end = end_of(self.body)
+        while pending:
+            value = pending.pop()
+            owner = value.owner
+            if owner is self.body:
+                if value.index > 0 and value not in seen:  # type: ignore[attr-defined]
+                    seen.add(value)
+                    pending.append(end.operands[value.index - 1])  # type: ignore[attr-defined]
+                continue
+            if not isinstance(owner, Operation) or owner.parent is not self.body or owner in needed:
+                continue
+            if owner.regions or not (is_pure(owner) or owner in self.loads):
+                return None
+            needed.add(owner)
+            pending.extend(owner.operands)
+        return needed
+
+
+def _pointer(op: Operation) -> SSAValue:
+    views = (tile.LoadViewOp, tile.StoreViewOp)
+    return op.base if isinstance(op, views) else op.pointer  # type: ignore[attr-defined]
+
+
+# ---- the loop -----------------------------------------------------------------------------------------
+
+
+class _Batcher:
+    def __init__(self, loop: scf.ForOp, early: _Early, count: int) -> None:
+        self.loop, self.early, self.count = loop, early, count
+        self.body = loop.body.block
+        self.kind = loop.lb.type
+        self.start: SSAValue | None = None
+
+    def run(self) -> None:
+        """Whole batches, then smaller ones, half as long each, for what is left of the iterations."""
+        loop, trips = self.loop, constant_int(self.loop.ub)
+        e = Emitter(loop)
+        known = e.constant(trips, self.kind) if trips is not None else None
+        if known is None:
+            known = e.binary(arith.MaxSIOp, loop.ub, e.constant(0, self.kind))
+        values, count = list(loop.iter_args), self.count
+        while count:
+            if trips is None or trips % (2 * count) >= count or count == self.count:
+                values = self._loop(e, self._runs(e, known, trips, count), values, count)
+            count //= 2
+        for old, result in zip(loop.results, values, strict=True):
+            result.name_hint = old.name_hint
+            old.replace_all_uses_with(result)
+        erase(loop)
+
+    def _runs(self, e: Emitter, known: SSAValue, trips: int | None, count: int) -> SSAValue:
+        """How often the loop of batches of `count` runs; `self.start`: iterations before it."""
+        first = count == self.count
+        before = e.constant(-2 * count, self.kind)
+        self.start = None if first else e.binary(arith.AndIOp, known, before)
+        if trips is not None:
+            self.start = None if first else e.constant(trips & -2 * count, self.kind)
+            return e.constant(trips // count if first else 1, self.kind)
+        shift = e.constant(count.bit_length() - 1, self.kind)
+        runs = e.binary(arith.ShRUIOp, known, shift) if count > 1 else known
+        return runs if first else e.binary(arith.AndIOp, runs, e.constant(1, self.kind))
+
+    def _loop(
+        self, e: Emitter, trips: SSAValue, carried: list[SSAValue], count: int
+    ) -> list[SSAValue]:
+        """A loop of so many batches of `count`, from iteration `self.start` on."""
+        old = self.loop
+        block = Block(arg_types=[a.type for a in self.body.args])
+        for before, after in zip(self.body.args, block.args, strict=True):
+            after.name_hint = before.name_hint
+        block.add_op(end := scf.YieldOp())
+        loop = scf.ForOp.create(
+            operands=[old.lb, trips, old.step, *carried],
+            result_types=[r.type for r in old.results],
+            regions=[Region(block)],
+            attributes={**old.attributes, AS_WRITTEN: UnitAttr()},
+        )
+        e.insert_op(loop)
+        yielded = self._batch(Emitter(end, old.location), block, count)
+        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=old.location), end)
+        erase(end)
+        return list(loop.results)
+
+    def _batch(self, e: Emitter, block: Block, count: int) -> list[SSAValue]:
+        """The loads of all iterations of a batch, then the rest of each."""
+        first = e.mul(block.args[0], e.constant(count, self.kind)) if count > 1 else block.args[0]
+        if self.start is not None:
+            first = e.add(self.start, first)
+        counters = [e.add(first, e.constant(i, self.kind)) for i in range(count)]
+        loaded = self._loads(e, block, counters)
+        end = end_of(self.body)
+        carried: list[SSAValue] = list(block.args[1:])
+        for counter, found in zip(counters, loaded, strict=True):
+            mapping: Mapping = {**found, self.body.args[0]: counter}
+            mapping.update(zip(self.body.args[1:], carried, strict=True))
+            for op in self.body.ops:
+                if op is not end and op not in self.early.loads:
+                    _clone(op, mapping, e)
+            carried = [mapping.get(v, v) for v in end.operands]
+        return carried
+
+    def _loads(self, e: Emitter, block: Block, counters: list[SSAValue]) -> list[Mapping]:
+        """The loads of all iterations; for each, old result -> new."""
+        state: Mapping = dict(zip(self.body.args, block.args, strict=True))
+        end = end_of(self.body)
+        loaded: list[Mapping] = []
+        for counter in counters:
+            mapping: Mapping = {**state, self.body.args[0]: counter}
+            for op in self.early.ops:
+                _clone(op, mapping, e)
+            loaded.append({op.results[0]: mapping[op.results[0]] for op in self.early.loads})
+            state = {
+                arg: mapping.get(value, value)
+                for arg, value in zip(self.body.args[1:], end.operands, strict=True)
+            }
+        return loaded
+
+
+def _clone(op: Operation, mapping: Mapping, e: Emitter) -> None:
+    """A copy of `op` with the values of `mapping`, which then has its results."""
+    copy = op.clone(mapping)
+    e.insert_op(copy)
+    copy.location = op.location
+    mapping.update(zip(op.results, copy.results, strict=True))

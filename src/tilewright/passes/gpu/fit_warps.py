@@ -1,0 +1,74 @@
+"""`fit-warps`: no more warps than the tiles of a program have elements for.
+
+`num_warps` is the author's guess at how many threads share the work. Where tiles are small, many of
+them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
+reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.warps` until every thread
+has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
+warps, which keep a multiprocessor's schedulers busy without help, need twice that.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 4 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+          "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          func.return
+        }
+
+Nothing in the language tells a program how many threads it has. Programs with dots keep their warps
+(tensor cores prescribe who holds what), and so do those without tiles. Guarantees: `gpu.warps` is a
+power of two, at least 1 and at most what it was. The launch has as many threads as it says at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.func import FuncOp
+
+from tilewright.dialects import tile
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
+
+_LANES = 32
+
+
+@dataclass(frozen=True)
+class FitWarps(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "fit-warps"
+    share: int = 4
+    """Elements of the largest tile that each thread should have at least."""
+    schedulers: int = 4
+    """More warps than this must have twice as many elements a thread."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                largest = _largest_tile(function)
+                warps = warps_of(function)
+                while largest and warps > max(1, blocks_of(function)):
+                    share = self.share * (2 if warps > self.schedulers else 1)
+                    if largest >= _LANES * warps * share:
+                        break
+                    warps //= 2
+                function.attributes[WARPS] = IntegerAttr(warps, i32)
+
+
+def _largest_tile(function: FuncOp) -> int:
+    """Elements of the largest tile; 0: there is none, or there is a dot."""
+    largest = 0
+    for op in function.walk():
+        if isinstance(op, tile.DotOp):
+            return 0
+        largest = max([largest, *(prod(tile.shape_of(r)) for r in op.results if tile.is_tile(r))])
+    return largest

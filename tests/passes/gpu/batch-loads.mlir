@@ -1,0 +1,131 @@
+// RUN: batch-loads{iterations=2},cse
+// In place, each iteration its own tile: two iterations at a time, then the one that may be left.
+// CHECK-LABEL: @in_place
+func.func @in_place(%p: !tile.ptr<f32>, %n: i64) {
+  // CHECK: [[TRIPS:%.+]] = arith.maxsi %n, %zero
+  // CHECK: [[HALF:%.+]] = arith.shrui [[TRIPS]], %one
+  // CHECK: scf.for %i = %zero to [[HALF]] step %one
+  // CHECK: %x = "tile.load_view"
+  // CHECK: %x_1 = "tile.load_view"
+  // CHECK: %y = arith.addf %x, %x
+  // CHECK-NEXT: "tile.store_view"({{.+}}, %y)
+  // CHECK: %y_1 = arith.addf %x_1, %x_1
+  // CHECK-NEXT: "tile.store_view"({{.+}}, %y_1)
+  // CHECK: } {tile.as_written}
+  // CHECK: [[REST:%.+]] = arith.andi [[TRIPS]], %one
+  // CHECK: scf.for {{.+}} = %zero to [[REST]] step %one
+  // CHECK: tile.load_view
+  // CHECK-NOT: tile.load_view
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %y = arith.addf %x, %x : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  }
+  func.return
+}
+// -----
+// What an iteration writes, the next one reads: nothing moves.
+// CHECK-LABEL: @chain
+func.func @chain(%p: !tile.ptr<f32>, %n: i64) {
+  // CHECK: scf.for %i = %zero to %n
+  // CHECK: tile.load_view
+  // CHECK-NOT: tile.load_view
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %r = tile.addptr %q, %width : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  }
+  func.return
+}
+// -----
+// Tiles that overlap from one iteration to the next, in another argument that may be the same array.
+// CHECK-LABEL: @overlapping
+func.func @overlapping(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
+  // CHECK: scf.for %i = %zero to %n
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %s = tile.addptr %q, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    "tile.store_view"(%s, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  }
+  func.return
+}
+// -----
+// A known even number of iterations needs no test; a sum is carried from one to the next, in order.
+// CHECK-LABEL: @sum
+func.func @sum(%p: !tile.ptr<f32>, %z: tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) {
+  // CHECK: scf.for {{.+}} iter_args([[S:%.+]] = %z)
+  // CHECK: %x = "tile.load_view"
+  // CHECK: %x_1 = "tile.load_view"
+  // CHECK: [[A:%.+]] = arith.addf [[S]], %x :
+  // CHECK: [[B:%.+]] = arith.addf [[A]], %x_1 :
+  // CHECK: scf.yield [[B]]
+  %six = arith.constant 6 : i64
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  %t = scf.for %i = %zero to %six step %one iter_args(%s = %z) -> (tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %u = arith.addf %s, %x : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    scf.yield %u : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+  }
+  "tile.store_view"(%p, %one, %t) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  func.return
+}
+// -----
+// Five iterations are four and one.
+// RUN: batch-loads,cse
+// CHECK-LABEL: @five
+func.func @five(%p: !tile.ptr<f32>) {
+  // CHECK: scf.for %i = %zero to %one step %one
+  // CHECK-COUNT-4: tile.load_view
+  // CHECK-COUNT-4: tile.store_view
+  // CHECK: scf.for %i_1 = %zero to %one step %one
+  // CHECK-NEXT: arith.addi {{.+}}, %i_1
+  // CHECK: tile.load_view
+  // CHECK-NEXT: tile.store_view
+  // CHECK-NOT: scf.for
+  %five = arith.constant 5 : i64
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %five step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  }
+  func.return
+}
+// -----
+// Registers for one iteration only.
+// RUN: batch-loads{words=1}
+// CHECK-LABEL: @narrow
+func.func @narrow(%p: !tile.ptr<f32>, %n: i64) {
+  // CHECK: scf.for %i = %zero to %n
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  }
+  func.return
+}

@@ -1,0 +1,43 @@
+// RUN: chunk-tiles{registers=1 share=1},cse
+// A tile of 64 elements for 32 threads: two chunks, of which a reduction starts from the first.
+// CHECK-LABEL: @total
+func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.warps = 1 : i32} {
+  // CHECK: "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
+  // CHECK: [[SUMS:%.+]] = scf.for {{.+}} iter_args([[SO_FAR:%.+]] = %x)
+  // CHECK: [[NEXT:%.+]] = "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
+  // CHECK-NEXT: [[SUM:%.+]] = arith.addf [[SO_FAR]], [[NEXT]] : tensor<32xf32>
+  // CHECK-NEXT: scf.yield [[SUM]]
+  // CHECK: "tile.reduce"([[SUMS]])
+  // CHECK-NOT: 64xf32
+  %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+  %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<64xf32>) -> f32
+  tile.store %q, %s : !tile.ptr<f32>, f32
+  func.return
+}
+// -----
+// What was loaded before the store to the same argument cannot be loaded again after it.
+// CHECK-LABEL: @kept
+func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64xf32>) attributes {gpu.warps = 1 : i32} {
+  // CHECK-NOT: scf.for
+  // CHECK: return
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %f = arith.constant 0.0 : f32
+  %z = tile.splat %f : f32 to tensor<64xf32>
+  "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.barrier
+  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: chunk-tiles
+// CHECK-LABEL: @small
+func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+  // CHECK-NOT: scf.for
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  func.return
+}
