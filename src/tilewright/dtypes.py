@@ -8,6 +8,7 @@ unsigned operation. Names and properties are Triton's, so that kernels which say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -370,3 +371,10 @@ def _install_constexpr_operators() -> None:
 
 
 _install_constexpr_operators()
+
+
+def like(container: Any, items: Sequence[Any]) -> Any:
+    """A tuple, list or named tuple of the kind of `container` that holds `items`."""
+    if hasattr(container, "_fields"):
+        return container._make(items)
+    return type(container)(items)

@@ -90,8 +90,13 @@ class _Compilation(KernelBuilder):
         if isinstance(value, dtypes.constexpr):
             return value.value
         if isinstance(value, tuple):
-            return tuple(
-                self._argument(f"{name}.{i}", item, arguments) for i, item in enumerate(value)
+            names = getattr(value, "_fields", range(len(value)))
+            return dtypes.like(
+                value,
+                [
+                    self._argument(f"{name}.{n}", item, arguments)
+                    for n, item in zip(names, value, strict=True)
+                ],
             )
         handle = self.block.insert_arg(ir_type(value), len(self.block.args))
         if name.isidentifier() and name.isascii():

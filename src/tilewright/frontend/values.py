@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Block, SSAValue
 
 from tilewright import dtypes
+from tilewright.dtypes import like
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe
@@ -48,13 +49,6 @@ def has_tensor(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(has_tensor(item) for item in value)
     return isinstance(value, TensorValue)
-
-
-def like(container: Any, items: list[Any]) -> Any:
-    """A tuple, list or named tuple of the kind of `container` that holds `items`."""
-    if hasattr(container, "_fields"):
-        return type(container)(*items)
-    return type(container)(items)
 
 
 def same_value(a: Any, b: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tilewright.dtypes import like
 from tilewright.errors import LaunchError
 from tilewright.runtime.devices import Place, device_of
 from tilewright.runtime.gpu_snapshot import gpu_range
@@ -55,7 +56,7 @@ def _range(value: Any) -> MemoryRange | None:
 
 def _replace(value: Any, pairs: Sequence[tuple[MemoryRange, Any]]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_replace(item, pairs) for item in value)
+        return like(value, [_replace(item, pairs) for item in value])
     if device_of(value) is None:
         return value
     import numpy

@@ -137,7 +137,9 @@ def signature_text(kind: Any) -> str:
     if isinstance(kind, constexpr):
         return f"={constant_text(kind.value)}"
     if isinstance(kind, tuple):
-        return f"({','.join(map(signature_text, kind))})"
+        names = getattr(kind, "_fields", None)  # a kernel may name them
+        head = f"{type(kind).__qualname__}[{','.join(names)}]" if names else ""
+        return f"{head}({','.join(map(signature_text, kind))})"
     return kind.short_name
 
 
@@ -300,7 +302,7 @@ class Specializer:
             return ArgumentType(constexpr(value))
         if isinstance(value, tuple):
             items = [self._runtime(param, item, align) for item in value]
-            return ArgumentType(tuple(item.type for item in items), "tuple")
+            return ArgumentType(dtypes.like(value, [item.type for item in items]), "tuple")
         if isinstance(value, MockTensor):
             return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
         if is_numpy_scalar(value):
