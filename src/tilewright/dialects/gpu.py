@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
     TensorType,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -248,6 +249,39 @@ class TmaWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Start copying stage `slot` of a buffer to the box at (`x`, `y`) of a matrix.
+
+    The matrix is as for `gpu.tma_copy`; what the box has beyond it is left out. The stage must stay as
+    it is until a `gpu.tma_store_wait`; the matrix has the box at the end of the program, or after a wait
+    for what is written.
+    """
+
+    name = "gpu.tma_store"
+    base = operand_def(tile.PtrType)
+    width = operand_def(i64)
+    height = operand_def(i64)
+    pitch = operand_def(i64)
+    x = operand_def(i64)
+    y = operand_def(i64)
+    buffer = operand_def(SharedType)
+    slot = operand_def(i32)
+
+
+@irdl_op_definition
+class TmaStoreWaitOp(IRDLOperation):
+    """Wait until all boxes that this thread stores have been read from a buffer.
+
+    With `written`, until they are in memory as well.
+    """
+
+    name = "gpu.tma_store_wait"
+    buffer = operand_def(SharedType)
+    written = opt_prop_def(UnitAttr)
+    assembly_format = "$buffer (`written` $written^)? attr-dict `:` type($buffer)"
+
+
+@irdl_op_definition
 class WgmmaOp(IRDLOperation):
     """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
 
@@ -285,7 +319,7 @@ Gpu = Dialect(
     "gpu",
     [
         ConvertOp, BarrierOp, AllocOp, LocalStoreOp, TurnOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
-        BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp,
+        BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp, TmaStoreOp, TmaStoreWaitOp,
     ],
     [SharedType, BarriersType],
 )  # fmt: skip

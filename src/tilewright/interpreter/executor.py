@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.errors import DeviceAssertError, SourceLocation
-from tilewright.interpreter import registry, scratch
+from tilewright.interpreter import box_stores, registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
@@ -153,6 +153,7 @@ class Executor:
             self.values = dict(zip(block.args, arguments, strict=True))
             self.block(block)
             self.shared.end(self)
+            box_stores.finish(self)
 
     def block(self, block: Block) -> list[Any]:
         """Run a block; the operands of its terminator."""
@@ -384,6 +385,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     tile.PrintOp: _print,
     **scratch.HANDLERS,
     **SHARED_HANDLERS,
+    **box_stores.HANDLERS,
 }
 
 

@@ -37,7 +37,7 @@ _WHY_NOT = {
 
 
 @dataclass(eq=False)
-class _Stage:
+class Stage:
     """Room for one tile, and who is at it."""
 
     name: str
@@ -53,7 +53,7 @@ class _Stage:
 class _Copy:
     """A copy under way: what it reads, when it reads it, and where that goes."""
 
-    stage: _Stage
+    stage: Stage
     pointers: PointerValue
     mask: np.ndarray | None
     kind: np.dtype
@@ -73,8 +73,7 @@ class _Copy:
         """Read memory now and fill the stage. What it reads must not have changed on the way."""
         value = self.read(run)
         if value.tobytes() != self.early.tobytes():
-            raise _fault(
-                run, f"ends a copy to {self.stage.name}, but what it copies was written meanwhile"
+            raise fault(run, f"ends a copy to {self.stage.name}, but what it copies was written meanwhile"
             )
         self.stage.value, self.stage.state = value, state
 
@@ -91,11 +90,11 @@ class _Phases:
 class UnderWay:
     """Sums of a product that no wait covers: any use other than waiting or adding on is a fault."""
 
-    def __init__(self, run: Executor, value: np.ndarray, stages: tuple[_Stage, ...]) -> None:
+    def __init__(self, run: Executor, value: np.ndarray, stages: tuple[Stage, ...]) -> None:
         self._run, self._value, self._stages = run, value, stages
 
     def _fault(self) -> InterpreterError:
-        return _fault(
+        return fault(
             self._run, "uses the sums of a product under way: a gpu.wgmma_wait is missing"
         )
 
@@ -112,12 +111,14 @@ class ProgramMemory:
     """Shared memory of the program that runs: its buffers, copies and products under way."""
 
     def __init__(self) -> None:
-        self.stages: list[_Stage] = []
+        self.stages: list[Stage] = []
         self.phases: list[_Phases] = []
         self.open: list[_Copy] = []
         """Copies of the group that no commit has closed yet."""
         self.groups: list[list[_Copy]] = []
         self.products: list[UnderWay] = []
+        self.stores: list[Any] = []
+        """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
 
     def synchronise(self) -> None:
         """A barrier: all threads have what any has seen, and none is still at what is over."""
@@ -129,10 +130,10 @@ class ProgramMemory:
     def end(self, run: Executor) -> None:
         """The program is over. Raises InterpreterError when boxes are still being copied."""
         if any(phase.copies for phase in self.phases):
-            raise _fault(run, "ends the program while boxes are being copied to its shared memory")
+            raise fault(run, "ends the program while boxes are being copied to its shared memory")
 
 
-def _fault(run: Executor, message: str) -> InterpreterError:
+def fault(run: Executor, message: str) -> InterpreterError:
     op = run.current
     name = "the kernel" if op is None else op.name
     return InterpreterError(f"{name} {message}", location=run.location)
@@ -144,7 +145,7 @@ def _fault(run: Executor, message: str) -> InterpreterError:
 def _alloc(run: Executor, op: gpu.AllocOp) -> list[Any]:
     kind: Any = op.result.type
     name = op.result.name_hint or "a buffer"
-    stages = [_Stage(f"stage {i} of {name}") for i in range(kind.stages.data)]
+    stages = [Stage(f"stage {i} of {name}") for i in range(kind.stages.data)]
     run.shared.stages.extend(stages)
     return [stages]
 
@@ -153,31 +154,30 @@ def _at(run: Executor, buffer: Any, slot: Any) -> Any:
     """A stage of a buffer, or the barrier of a stage."""
     stages, index = run.value(buffer), int(run.decides(run.value(slot)))
     if not 0 <= index < len(stages):
-        raise _fault(run, f"asks for stage {index} of {len(stages)}")
+        raise fault(run, f"asks for stage {index} of {len(stages)}")
     return stages[index]
 
 
-def _written_stage(run: Executor, buffer: Any, slot: Any) -> _Stage:
+def _written_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
     """A stage that is about to be written: nobody may be at it."""
-    stage: _Stage = _at(run, buffer, slot)
+    stage: Stage = _at(run, buffer, slot)
     if stage.readers:
-        raise _fault(
-            run, f"writes {stage.name}, which a product reads: a gpu.wgmma_wait is missing"
+        raise fault(run, f"writes {stage.name}, which a product or a store still reads: a wait is missing"
         )
     if stage.read:
-        raise _fault(run, f"writes {stage.name}, which other threads' products may still read: "
+        raise fault(run, f"writes {stage.name}, which other threads' products may still read: "
                           "a gpu.barrier is missing")  # fmt: skip
     if stage.state == _FLYING:
-        raise _fault(run, f"writes {stage.name}, to which a copy is under way")
+        raise fault(run, f"writes {stage.name}, to which a copy is under way")
     if stage.state == _UNSEEN:
-        raise _fault(run, f"writes {stage.name} again without a gpu.barrier in between")
+        raise fault(run, f"writes {stage.name} again without a gpu.barrier in between")
     return stage
 
 
-def _read_stage(run: Executor, buffer: Any, slot: Any) -> _Stage:
-    stage: _Stage = _at(run, buffer, slot)
+def read_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
+    stage: Stage = _at(run, buffer, slot)
     if stage.state != _READY:
-        raise _fault(run, f"reads {stage.name}, but {_WHY_NOT[stage.state]}")
+        raise fault(run, f"reads {stage.name}, but {_WHY_NOT[stage.state]}")
     return stage
 
 
@@ -231,7 +231,7 @@ def _copy(run: Executor, op: gpu.CopyOp) -> list[Any]:
 
 def _started(
     run: Executor,
-    stage: _Stage,
+    stage: Stage,
     pointers: PointerValue,
     mask: np.ndarray | None,
     held: Any,
@@ -275,18 +275,15 @@ def _elect(run: Executor, op: gpu.ElectOp) -> list[Any]:
 def _expect(run: Executor, op: gpu.ExpectOp) -> list[Any]:
     phase: _Phases = _at(run, op.barriers, op.slot)
     if phase.expected is not None:
-        raise _fault(run, "expects bytes in a phase that has not ended: a gpu.tma_wait is missing")
+        raise fault(run, "expects bytes in a phase that has not ended: a gpu.tma_wait is missing")
     phase.expected = plain(op.bytes)
     return []
 
 
-def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
-    phase: _Phases = _at(run, op.barriers, op.slot)
-    if phase.expected is None:
-        raise _fault(run, "copies a box before gpu.expect has said how many bytes to count")
-    stage = _written_stage(run, op.buffer, op.slot)
-    base: Any = op.base.type
-    held = kind_of(base).element_ty
+def box_places(
+    run: Executor, op: gpu.TmaCopyOp | gpu.TmaStoreOp, itemsize: int
+) -> tuple[PointerValue, np.ndarray, tuple[int, ...]]:
+    """Where the elements of a box lie in memory, which of them are in the matrix, and the tile's shape."""
     shared = gpu.shared_layout_of(op.buffer)
     x, y, width, height, pitch = (
         int(run.value(v)) for v in (op.x, op.y, op.width, op.height, op.pitch)
@@ -295,8 +292,18 @@ def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
     order = (slice(None), None) if shared.dim == 0 else (None, slice(None))
     columns, rows = along[order], line[order[::-1]]
     mask = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-    pointers = run.value(op.base).offset_by(rows * pitch + columns, held.itemsize)
-    shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+    pointers = run.value(op.base).offset_by(rows * pitch + columns, itemsize)
+    return pointers, mask, tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+
+
+def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.slot)
+    if phase.expected is None:
+        raise fault(run, "copies a box before gpu.expect has said how many bytes to count")
+    stage = _written_stage(run, op.buffer, op.slot)
+    base: Any = op.base.type
+    held = kind_of(base).element_ty
+    pointers, mask, shape = box_places(run, op, held.itemsize)
     phase.copies.append(_started(run, stage, pointers, mask, held, shape))
     return []
 
@@ -308,7 +315,7 @@ def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
     copied = sum(copy.nbytes for copy in phase.copies)
     if phase.expected != copied:
         expected = "nothing" if phase.expected is None else f"{phase.expected} bytes"
-        raise _fault(run, f"waits for ever: {expected} expected, {copied} bytes being copied")
+        raise fault(run, f"waits for ever: {expected} expected, {copied} bytes being copied")
     for copy in phase.copies:
         copy.land(run, _READY)  # every thread waits itself, so none needs a barrier
     phase.copies, phase.expected, phase.ended = [], None, phase.ended + 1
@@ -320,7 +327,7 @@ def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
 
 def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     stages = tuple(
-        _read_stage(run, buffer, slot)
+        read_stage(run, buffer, slot)
         for buffer, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot))
     )
     acc = run.value(op.acc)

@@ -33,7 +33,6 @@ from tilewright.backends.nvidia.lower import (
     turn,
     wgmma,
 )
-from tilewright.backends.nvidia.shared_plan import SharedPlan
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -42,6 +41,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 
@@ -279,7 +279,7 @@ class KernelCodegen:
             self._shared = space
         return self._shared
 
-    def map_address(self, op: gpu.TmaCopyOp) -> Value:
+    def map_address(self, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value:
         """Address (i64) of the tensor map that a copy uses, among the kernel's parameters."""
         number = self.maps.number(op)
         parameter = self.function.args[len(self.source.body.block.args) + number]
@@ -360,6 +360,8 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.ExpectOp: boxes.lower_expect,
     gpu.TmaCopyOp: boxes.lower_tma_copy,
     gpu.TmaWaitOp: boxes.lower_tma_wait,
+    gpu.TmaStoreOp: boxes.lower_tma_store,
+    gpu.TmaStoreWaitOp: boxes.lower_tma_store_wait,
     gpu.ConvertOp: exchange.lower_convert,
     tile.CatOp: exchange.lower_cat,
     tile.GatherOp: exchange.lower_gather,

@@ -18,6 +18,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.split_dots import SplitDots
+    from tilewright.passes.gpu.store_boxes import StoreBoxes
     from tilewright.passes.licm import Licm
 
     return (
@@ -29,6 +30,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         AssignLayouts(),
         PromoteShared(),
         PipelineLoads(),
+        StoreBoxes(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
         InsertBarriers(),

@@ -1,4 +1,4 @@
-"""The matrices that a kernel copies boxes from, as parameters and as recipes for the host."""
+"""The matrices that a kernel copies boxes from and to, as parameters and as recipes for the host."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tilewright.passes.analysis.symbolic import Symbolic
 
 BYTES = 128
 """Size of a tensor map (CUtensorMap)."""
+Box = gpu.TmaCopyOp | gpu.TmaStoreOp
 
 
 class TensorMaps:
@@ -19,20 +20,20 @@ class TensorMaps:
 
     def __init__(self, function: FuncOp) -> None:
         self._symbols = Symbolic()
-        self._numbers: dict[gpu.TmaCopyOp, int] = {}
+        self._numbers: dict[Box, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
-            if isinstance(op, gpu.TmaCopyOp):
+            if isinstance(op, Box):
                 recipe = self._recipe(op)
                 if recipe not in self.recipes:
                     self.recipes.append(recipe)
                 self._numbers[op] = self.recipes.index(recipe)
 
-    def number(self, op: gpu.TmaCopyOp) -> int:
+    def number(self, op: Box) -> int:
         """Which of the recipes a copy uses."""
         return self._numbers[op]
 
-    def _recipe(self, op: gpu.TmaCopyOp) -> TensorMap:
+    def _recipe(self, op: Box) -> TensorMap:
         shared = gpu.shared_layout_of(op.buffer)
         return TensorMap(
             argument=_argument(op.base),

@@ -9,8 +9,8 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
-from tilewright.backends.nvidia.shared_plan import BARRIER
 from tilewright.dialects import gpu
+from tilewright.passes.gpu.analysis.shared_plan import BARRIER
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -79,3 +79,23 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
         "@!p bra WAIT_${:uid}; }"
     )
     gen.together(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
+
+
+def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
+    """One instruction a panel of the buffer; together a group that a wait can tell from others."""
+    b = gen.builder
+    shared = gpu.shared_layout_of(op.buffer)
+    start, tensor_map = stage_address(gen, op.buffer, op.slot), gen.map_address(op)
+    x, y = (b.trunc(gen.scalar(v), I32) for v in (op.x, op.y))
+    text = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];"
+    for panel in range(shared.length // shared.width):
+        source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
+        column = b.add(x, ir.Constant(I32, panel * shared.width))
+        gen.together(text, "l,r,r,r,~{memory}", VOID, [tensor_map, column, y, source])
+    gen.together("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
+
+
+def lower_tma_store_wait(gen: KernelCodegen, op: gpu.TmaStoreWaitOp) -> None:
+    """For the thread that started them; others have no groups to wait for."""
+    read = "" if op.written is not None else ".read"
+    gen.together(f"cp.async.bulk.wait_group{read} 0;", "~{memory}", VOID, [])

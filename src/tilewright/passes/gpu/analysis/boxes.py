@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
@@ -42,11 +43,19 @@ class Box:
     corner: tuple[Polynomial, Polynomial]
 
 
-def box_of(copy: gpu.CopyOp, known: Divisibility) -> Box | None:
-    """The box of a two-dimensional copy, if it is one, aligned, with extents that the host knows."""
+Access = gpu.CopyOp | tile.StoreViewOp
+
+
+def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None) -> Box | None:
+    """The box of a two-dimensional copy, if it is one, aligned, with extents that the host knows.
+
+    Of a store, the box that is stored from a `buffer`.
+    """
     dim = contiguous_dim(copy)
     root = root_of(copy.base)
-    shared = gpu.shared_layout_of(copy.buffer)
+    shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.CopyOp) else buffer
+    if shared is None:
+        return None
     if dim is None or root is None or dim != shared.dim or shared.span == 0:
         return None
     pitch = copy.strides[1 - dim]
@@ -56,6 +65,8 @@ def box_of(copy: gpu.CopyOp, known: Divisibility) -> Box | None:
         return None
     symbols = Symbolic()
     offset = _offset(copy.base, root, symbols)
+    if not _known_to_host(symbols.of(pitch)):
+        return None
     parts = divide(offset, symbols.of(pitch)) if offset is not None else None
     if parts is None:
         return None
@@ -86,7 +97,7 @@ def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial 
 
 
 def _along(
-    copy: gpu.CopyOp, dim: int, place: Polynomial, symbols: Symbolic
+    copy: Access, dim: int, place: Polynomial, symbols: Symbolic
 ) -> tuple[Polynomial, Polynomial] | None:
     """(corner, extent) along one dimension."""
     kinds = [k.data for k in copy.kinds]
@@ -95,6 +106,8 @@ def _along(
         if dim not in limits:
             return place, Polynomial.constant(UNBOUNDED)
         return place, symbols.of(limits[dim]) + place
+    if isinstance(copy, tile.StoreViewOp):
+        return None
     if kinds[dim] != "wrapped" or place != ZERO or dim in limits:
         return None
     at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)

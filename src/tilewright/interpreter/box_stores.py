@@ -1,0 +1,90 @@
+"""Boxes that are stored from shared memory: read, and written, as late as may be.
+
+A stage that is being stored may not be written before a wait says that it has been read; what is
+stored is in memory only once a wait for that, or the end of the program, says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from tilewright.dialects import gpu
+from tilewright.interpreter.attributes import kind_of
+from tilewright.interpreter.pointers import PointerValue
+from tilewright.interpreter.shared_memory import Stage, box_places, fault, read_stage
+
+if TYPE_CHECKING:
+    from tilewright.interpreter.executor import Executor
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The program and place that a store was started in (an access context)."""
+
+    program: tuple[int, int, int]
+    location: Any
+
+
+@dataclass(eq=False)
+class BoxStore:
+    """A store under way: from where, and to where."""
+
+    stage: Stage
+    pointers: PointerValue
+    mask: np.ndarray
+    value: np.ndarray
+    origin: _Origin
+    reading: bool = True
+
+    def has_been_read(self) -> None:
+        """The stage may be written again."""
+        if self.reading:
+            self.stage.readers -= 1
+            self.stage.read = True
+            self.reading = False
+
+    def land(self, run: Executor) -> None:
+        """Write memory now."""
+        run.memory.store(self.pointers, self.value, self.mask, self.origin)
+
+
+def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
+    stage = read_stage(run, op.buffer, op.slot)
+    base: Any = op.base.type
+    pointers, mask, _ = box_places(run, op, kind_of(base).element_ty.itemsize)
+    stage.readers += 1
+    origin = _Origin(run.program, run.location)
+    run.shared.stores.append(BoxStore(stage, pointers, mask, np.array(stage.value), origin))
+    return []
+
+
+def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
+    for store in run.shared.stores:
+        store.has_been_read()
+    if op.written is not None:
+        finish(run)
+    return []
+
+
+def finish(run: Executor) -> None:
+    """Write all that is under way. Raises InterpreterError where shared memory is still being read."""
+    if any(store.reading for store in run.shared.stores):
+        raise fault(
+            run,
+            "ends the program while boxes are being stored from its shared memory: "
+            "a gpu.tma_store_wait is missing",
+        )
+    for store in run.shared.stores:
+        store.land(run)
+    run.shared.stores.clear()
+
+
+HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
+    gpu.TmaStoreOp: _tma_store,
+    gpu.TmaStoreWaitOp: _tma_store_wait,
+}

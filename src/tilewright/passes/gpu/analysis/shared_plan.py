@@ -1,0 +1,97 @@
+"""Where the buffers of a program lie in shared memory, and from when on their place is free again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import gpu
+from tilewright.layouts.shared import ALIGNMENT
+
+BARRIER = 8
+"""Bytes of one memory barrier."""
+
+
+def buffer_bytes(buffer: SSAValue) -> int:
+    """Bytes of all stages of a buffer."""
+    kind: Any = buffer.type
+    return gpu.shared_layout_of(buffer).bytes * kind.stages.data
+
+
+def live_bytes(function: FuncOp, op: Operation) -> int:
+    """Bytes of buffers that are used in the operation of the function's block that holds `op`, or after
+    it: those that a buffer used from `op` on cannot take the place of."""
+    plan = SharedPlan(function)
+    return plan.free_from(op)
+
+
+class SharedPlan:
+    """Each buffer where none is that is used at the same time; scratch space begins after those in use.
+
+    A buffer that takes the place of others is written only after a barrier that their last readers have
+    passed: who makes such buffers sees to that.
+    """
+
+    def __init__(self, function: FuncOp) -> None:
+        self._block = function.body.block
+        self._order = {op: i for i, op in enumerate(self._block.ops)}
+        self._places: dict[SSAValue, tuple[int, int]] = {}
+        self._first: dict[SSAValue, int] = {}
+        self._last: dict[SSAValue, int] = {}
+        for op in function.walk():
+            if isinstance(op, gpu.AllocOp):
+                self._put(op.result, buffer_bytes(op.result))
+        end = max((end for _, end in self._places.values()), default=0)
+        for op in function.walk():
+            if isinstance(op, gpu.BarriersOp):
+                kind: Any = op.result.type
+                self._note(op.result)
+                start = -(-end // BARRIER) * BARRIER
+                end = start + BARRIER * kind.stages.data
+                self._places[op.result] = (start, end)
+
+    def _note(self, value: SSAValue) -> None:
+        uses = [self._top(use.operation) for use in value.uses]
+        self._first[value], self._last[value] = min(uses, default=0), max(uses, default=-1)
+
+    def _put(self, value: SSAValue, size: int) -> None:
+        """Find room: the lowest that no buffer used at the same time has."""
+        self._note(value)
+        taken = sorted(
+            place
+            for other, place in self._places.items()
+            if self._first[other] <= self._last[value] and self._first[value] <= self._last[other]
+        )
+        start = 0
+        for low, high in taken:
+            if start + size <= low:
+                break
+            start = max(start, -(-high // ALIGNMENT) * ALIGNMENT)
+        self._places[value] = (start, start + size)
+
+    @property
+    def used(self) -> bool:
+        """Whether there is any buffer."""
+        return bool(self._places)
+
+    def _top(self, op: Operation) -> int:
+        """Position of the operation of the function's block that `op` is in."""
+        current = op
+        while current.parent is not self._block:
+            above = current.parent_op()
+            if above is None:
+                return 0
+            current = above
+        return self._order[current]
+
+    def place(self, buffer: SSAValue) -> tuple[int, int]:
+        """First byte of a buffer, and the byte after its last stage."""
+        return self._places[buffer]
+
+    def free_from(self, op: Operation) -> int:
+        """The byte after the last buffer that `op` or something after it uses."""
+        now = self._top(op)
+        ends = [end for b, (_, end) in self._places.items() if self._last[b] >= now]
+        return -(-max(ends, default=0) // 128) * 128

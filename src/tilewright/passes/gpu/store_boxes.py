@@ -1,0 +1,162 @@
+"""`store-boxes`: tiles that change their layout to be stored are stored by the tensor memory accelerator.
+
+A tile that tensor cores made lies in their fragments, in which no thread has many neighbours; to be
+stored it goes through shared memory into a layout of wide accesses. Where its place in memory is a box of
+a matrix, it is enough to bring it there: one thread then has the whole box copied, and the hardware
+leaves out what is beyond the matrix, which takes the place of a mask.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %one: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+          %c = arith.constant 1 : i64
+          %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+          "tile.store_view"(%p, %n, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %one: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+          func.return
+        }
+
+Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
+as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
+and the shared memory that they are read from is waited for before it is written again or given back. In
+loops the boxes of one iteration are in memory before those of the next are started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
+from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
+from tilewright.passes.gpu.analysis.shared_plan import live_bytes
+from tilewright.passes.gpu.promote_shared import allocate
+
+_SIZES = (2, 4)
+"""Bytes of elements that are stored as boxes: narrower ones do not gain."""
+_RESERVE = 2048
+"""Bytes of shared memory left to memory barriers and alignment."""
+_ACCESSES = (
+    tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
+    gpu.CopyOp, gpu.TmaCopyOp, gpu.TmaStoreOp,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoreBoxes(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "store-boxes"
+    requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        if getattr(target, "name", "") != "sm_90a":
+            return
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+                known = Divisibility()
+                for op in list(function.walk()):
+                    if isinstance(op, tile.StoreViewOp):
+                        plan = _plan(op, function, known, target)
+                        if plan is not None:
+                            _replace(op, plan, function)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a store becomes one of a box: the tile before it changed its layout, where it goes."""
+
+    convert: gpu.ConvertOp
+    dim: int
+    box: Box
+
+
+def _plan(
+    op: tile.StoreViewOp, function: FuncOp, known: Divisibility, target: Any
+) -> _Plan | None:
+    convert, dim = op.value.owner, contiguous_dim(op)
+    if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
+        return None
+    shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
+    if op.mask is not None or op.cache is not None or op.eviction is not None:
+        return None
+    if dim is None or len(shape) != 2 or size not in _SIZES or not _alone(op, function):
+        return None
+    shared = SharedLayout(*shape, size, dim, widest_span(shape[dim], size))
+    box = box_of(op, known, shared)
+    if box is None:
+        return None
+    limit = getattr(target, "shared_bytes", 0) or 48 << 10
+    room = live_bytes(function, op) + -(-shared.bytes // ALIGNMENT) * ALIGNMENT + _RESERVE
+    return _Plan(convert, dim, box) if room <= limit else None
+
+
+def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
+    """Whether nothing else in the kernel may access the argument that a store goes to."""
+    root = root_of(op.base)
+    if root is None:
+        return False
+    for other in function.walk():
+        if isinstance(other, _ACCESSES) and other is not op:
+            pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
+            if root_of(pointer) in (None, root):
+                return False
+    return True
+
+
+def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
+    buffer = allocate(plan.convert.source, plan.dim, 1, function)
+    if _repeats(op, function):  # of the iteration before
+        written = gpu.TmaStoreWaitOp.create(
+            operands=[buffer], properties={"written": UnitAttr()}, location=op.location
+        )
+        insert_before(written, op)
+    slot = arith.ConstantOp(IntegerAttr(0, i32))
+    place = gpu.LocalStoreOp.create(
+        operands=[plan.convert.source, buffer, slot.result], location=op.location
+    )
+    elect = gpu.ElectOp.create(result_types=[i1])
+    for new in (gpu.BarrierOp.create(), slot, place, gpu.BarrierOp.create(), elect):
+        insert_before(new, op)
+    corner = [scalar_of(p, op) for p in plan.box.corner]
+    entry = start_of(function.body.block)
+    shape = [scalar_of(e, entry) for e in plan.box.extents]
+    store = gpu.TmaStoreOp.create(
+        operands=[plan.box.root, *shape, plan.box.pitch, *corner, buffer, slot.result],
+        location=op.location,
+    )
+    inside = Block([store, scf.YieldOp.create()])
+    branch = scf.IfOp.create(
+        operands=[elect.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
+    )
+    insert_before(branch, op)
+    insert_before(gpu.TmaStoreWaitOp.create(operands=[buffer]), end_of(function.body.block))
+    erase(op)
+    erase(plan.convert)
+
+
+def _repeats(op: Operation, function: FuncOp) -> bool:
+    """Whether an operation may run more than once."""
+    above = op.parent_op()
+    while above is not None and above is not function:
+        if isinstance(above, scf.ForOp | scf.WhileOp):
+            return True
+        above = above.parent_op()
+    return False
+
+
+
+
