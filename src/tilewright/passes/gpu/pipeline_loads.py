@@ -36,6 +36,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.analysis.writes import may_write
@@ -162,7 +163,8 @@ class _Pipeliner:
         return self.stages - 1 - (0 if self.late else self.lag)
 
     def run(self) -> None:
-        if self.ahead < 1 and self.stages < 2:
+        step = constant_int(self.loop.step)
+        if (self.ahead < 1 and self.stages < 2) or step is None or step < 1:
             return
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
@@ -367,22 +369,38 @@ class _Pipeliner:
             attributes=loop.attributes,
             location=loop.location,
         )
-        insert_before(new, loop)
-        position = self._sum_position(new)
-        for i, (old, result) in enumerate(zip(loop.results, new.results, strict=False)):
-            value: SSAValue = result
-            if i == position and self.lag:
-                wait = gpu.WgmmaWaitOp.create(
-                    operands=[result],
-                    properties={"pending": IntegerAttr(0, i32)},
-                    result_types=[result.type],
-                )
-                insert_before(wait, loop)
-                value = wait.result
+        results: list[SSAValue] = list(new.results[: len(loop.results)])
+        if self.lag:
+            results = self._waited(new, results)
+        else:
+            insert_before(new, loop)
+        for old, value in zip(loop.results, results, strict=True):
             value.name_hint = old.name_hint
             old.replace_all_uses_with(value)
         loop.detach()
         loop.erase()
+
+    def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
+        """Wait for the last product, where there is one: a wait that sums reach past no product would
+        have the assembler take what sets them for a part of the products, and serialise those."""
+        loop, position = self.loop, self._sum_position(new)
+        runs = self._runs(loop.lb, loop)
+        wait = gpu.WgmmaWaitOp.create(
+            operands=[results[position]],
+            properties={"pending": IntegerAttr(0, i32)},
+            result_types=[results[position].type],
+        )
+        results[position] = wait.result
+        some = Block([new, wait, scf.YieldOp.create(operands=results)])
+        none = Block([scf.YieldOp.create(operands=list(loop.iter_args))])
+        branch = scf.IfOp.create(
+            operands=[runs],
+            result_types=[value.type for value in results],
+            regions=[Region(some), Region(none)],
+            location=loop.location,
+        )
+        insert_before(branch, loop)
+        return list(branch.results)
 
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
