@@ -172,3 +172,58 @@ def test_what_the_kernel_wrote_is_copied_by_threads_after_a_barrier():
     names = [op.name for op in module.body.block.first_op.body.block.ops]
     assert "gpu.barriers" not in names
     assert names.index("tile.store_view") < names.index("gpu.barrier") < names.index("gpu.copy")
+
+
+OUT = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<2>>'
+SEND = f"""
+  %w = arith.constant 16 : i64
+  %h2 = arith.constant 60 : i64
+  %z = arith.constant 0 : i64
+  "gpu.tma_store"(%p, %w, %h2, %w, %z, %z, %x, %0) : (!tile.ptr<f16>, i64, i64, i64, i64, i64, {OUT}, i32) -> ()
+"""
+RELEASE = f"gpu.release %x : {OUT}"
+HAS_BEEN_READ = f"gpu.tma_store_wait %x : {OUT}"
+IS_WRITTEN = f"gpu.tma_store_wait %x written : {OUT}"
+
+
+def send(*lines):
+    """A program that fills a stage with ones and does what `lines` say; memory afterwards."""
+    text = "func.func @k(%p: !tile.ptr<f16>, %h: f16, %s: f32) {" + START
+    text += "\n".join((*lines, "func.return\n}"))
+    memory = np.zeros((64, 16), np.float16)
+    run_module(parse_ir(text), [memory, 1.0, 0.0], (1,))
+    return memory
+
+
+def test_a_box_is_stored():
+    wanted = np.ones((64, 16))
+    wanted[60:] = 0  # beyond the matrix
+    np.testing.assert_array_equal(send(STORE_A, BARRIER, SEND, HAS_BEEN_READ), wanted)
+    again = (IS_WRITTEN, BARRIER, STORE_A, BARRIER, SEND.replace("%w", "%w2").replace("%h2", "%h3").replace("%z", "%z2"), IS_WRITTEN)  # fmt: skip
+    np.testing.assert_array_equal(send(STORE_A, BARRIER, SEND, *again), wanted)
+
+
+def test_a_box_is_not_there_before_a_wait():
+    look = "%f = tile.load %p : !tile.ptr<f16> to f16\n tile.store %p, %f : !tile.ptr<f16>, f16"
+    assert send(STORE_A, BARRIER, SEND, IS_WRITTEN, look)[0, 0] == 1
+    early = "%q = tile.addptr %p, %w : !tile.ptr<f16>, i64 to !tile.ptr<f16>\n"
+    early += "%f = tile.load %q : !tile.ptr<f16> to f16\n tile.store %p, %f : !tile.ptr<f16>, f16"
+    assert send(STORE_A, BARRIER, SEND, early, HAS_BEEN_READ)[0, 0] == 1  # the box comes last
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((STORE_A, SEND, HAS_BEEN_READ), "gpu.tma_store reads stage 0 of x, but .*gpu.barrier is missing"),
+        ((SEND, HAS_BEEN_READ), "gpu.tma_store reads stage 0 of x, but nothing has been written"),
+        ((STORE_A, BARRIER, SEND), "ends the program while boxes are being stored"),
+        ((STORE_A, BARRIER, SEND, STORE_A), "is being stored to memory: a gpu.tma_store_wait is missing"),
+        ((STORE_A, BARRIER, SEND, RELEASE), "gives back stage 0 of x, at which something is under way"),
+        ((STORE_A, RELEASE, STORE_B), "perhaps in the place of .*gpu.barrier is missing"),
+        ((STORE_A, RELEASE, BARRIER, STORE_A), "writes stage 0 of x, which has been given back"),
+        ((STORE_A, BARRIER, SEND, HAS_BEEN_READ, STORE_A), "others may still read: a gpu.barrier"),
+    ],
+)  # fmt: skip
+def test_what_a_store_of_boxes_lacks(lines, message):
+    with pytest.raises(InterpreterError, match=message):
+        send(*lines)

@@ -110,6 +110,15 @@ class AllocOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ReleaseOp(IRDLOperation):
+    """The buffers are not used any more: after the next `gpu.barrier` others may have their place."""
+
+    name = "gpu.release"
+    buffers = var_operand_def(SharedType)
+    assembly_format = "$buffers attr-dict `:` type($buffers)"
+
+
+@irdl_op_definition
 class LocalStoreOp(IRDLOperation):
     """Write a tile to stage `slot` of a buffer; others see it after a `gpu.barrier`."""
 
@@ -318,7 +327,8 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, BarrierOp, AllocOp, LocalStoreOp, TurnOp, CopyOp, CommitOp, WaitOp, WgmmaOp, WgmmaWaitOp,
+        ConvertOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, TurnOp, CopyOp, CommitOp, WaitOp, WgmmaOp,
+        WgmmaWaitOp,
         BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp, TmaStoreOp, TmaStoreWaitOp,
     ],
     [SharedType, BarriersType],

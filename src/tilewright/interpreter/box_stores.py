@@ -44,7 +44,7 @@ class BoxStore:
     def has_been_read(self) -> None:
         """The stage may be written again."""
         if self.reading:
-            self.stage.readers -= 1
+            self.stage.stored -= 1
             self.stage.read = True
             self.reading = False
 
@@ -57,7 +57,7 @@ def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
     stage = read_stage(run, op.buffer, op.slot)
     base: Any = op.base.type
     pointers, mask, _ = box_places(run, op, kind_of(base).element_ty.itemsize)
-    stage.readers += 1
+    stage.stored += 1
     origin = _Origin(run.program, run.location)
     run.shared.stores.append(BoxStore(stage, pointers, mask, np.array(stage.value), origin))
     return []

@@ -28,9 +28,10 @@ from tilewright.interpreter.tiles import dot
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
 
-_POISON, _FLYING, _UNSEEN, _READY = "poison", "flying", "unseen", "ready"
+_POISON, _FLYING, _UNSEEN, _READY, _RELEASED = "poison", "flying", "unseen", "ready", "released"
 _WHY_NOT = {
     _POISON: "nothing has been written there",
+    _RELEASED: "it has been given back",
     _FLYING: "a copy to it is under way: a wait is missing",
     _UNSEEN: "other threads' parts of it are not seen yet: a gpu.barrier is missing",
 }
@@ -45,6 +46,8 @@ class Stage:
     value: Any = None
     readers: int = 0
     """Products under way that read it."""
+    stored: int = 0
+    """Stores of boxes under way that read it."""
     read: bool = False
     """Whether a product has read it since the last barrier (other threads' may not have ended)."""
 
@@ -73,7 +76,8 @@ class _Copy:
         """Read memory now and fill the stage. What it reads must not have changed on the way."""
         value = self.read(run)
         if value.tobytes() != self.early.tobytes():
-            raise fault(run, f"ends a copy to {self.stage.name}, but what it copies was written meanwhile"
+            raise fault(
+                run, f"ends a copy to {self.stage.name}, but what it copies was written meanwhile"
             )
         self.stage.value, self.stage.state = value, state
 
@@ -94,9 +98,7 @@ class UnderWay:
         self._run, self._value, self._stages = run, value, stages
 
     def _fault(self) -> InterpreterError:
-        return fault(
-            self._run, "uses the sums of a product under way: a gpu.wgmma_wait is missing"
-        )
+        return fault(self._run, "uses the sums of a product under way: a gpu.wgmma_wait is missing")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._fault()
@@ -117,11 +119,14 @@ class ProgramMemory:
         """Copies of the group that no commit has closed yet."""
         self.groups: list[list[_Copy]] = []
         self.products: list[UnderWay] = []
+        self.released = False
+        """Whether buffers have been given back since the last barrier."""
         self.stores: list[Any] = []
         """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
 
     def synchronise(self) -> None:
         """A barrier: all threads have what any has seen, and none is still at what is over."""
+        self.released = False
         for stage in self.stages:
             stage.read = False
             if stage.state == _UNSEEN:
@@ -162,10 +167,21 @@ def _written_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
     """A stage that is about to be written: nobody may be at it."""
     stage: Stage = _at(run, buffer, slot)
     if stage.readers:
-        raise fault(run, f"writes {stage.name}, which a product or a store still reads: a wait is missing"
+        raise fault(run, f"writes {stage.name}, which a product reads: a gpu.wgmma_wait is missing")
+    if stage.state == _RELEASED:
+        raise fault(run, f"writes {stage.name}, which has been given back")
+    if run.shared.released:
+        raise fault(
+            run, f"writes {stage.name}, perhaps in the place of a buffer that others may still read: "
+                 "a gpu.barrier is missing"
+        )  # fmt: skip
+    if stage.stored:
+        raise fault(
+            run,
+            f"writes {stage.name}, which is being stored to memory: a gpu.tma_store_wait is missing",
         )
     if stage.read:
-        raise fault(run, f"writes {stage.name}, which other threads' products may still read: "
+        raise fault(run, f"writes {stage.name}, which others may still read: "
                           "a gpu.barrier is missing")  # fmt: skip
     if stage.state == _FLYING:
         raise fault(run, f"writes {stage.name}, to which a copy is under way")
@@ -179,6 +195,16 @@ def read_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
     if stage.state != _READY:
         raise fault(run, f"reads {stage.name}, but {_WHY_NOT[stage.state]}")
     return stage
+
+
+def _release(run: Executor, op: gpu.ReleaseOp) -> list[Any]:
+    for buffer in op.buffers:
+        for stage in run.value(buffer):
+            if stage.readers or stage.stored or stage.state == _FLYING:
+                raise fault(run, f"gives back {stage.name}, at which something is under way")
+            stage.state, stage.value = _RELEASED, None
+    run.shared.released = True
+    return []
 
 
 def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
@@ -355,6 +381,7 @@ def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.AllocOp: _alloc,
+    gpu.ReleaseOp: _release,
     gpu.LocalStoreOp: _local_store,
     gpu.TurnOp: _turn,
     gpu.BarrierOp: _barrier,

@@ -348,6 +348,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.JoinOp: shapes.lower_join,
     tile.SplitOp: shapes.lower_split,
     gpu.AllocOp: _nothing,
+    gpu.ReleaseOp: _nothing,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
     gpu.TurnOp: turn.lower_turn,
     gpu.CopyOp: asynchronous.lower_copy,

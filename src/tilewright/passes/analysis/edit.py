@@ -33,6 +33,16 @@ def start_of(block: Block) -> Operation:
     return first
 
 
+def outermost_in(block: Block, op: Operation) -> Operation:
+    """The operation of `block` that is `op` or holds it."""
+    while op.parent is not block:
+        above = op.parent_op()
+        if above is None:
+            raise PassError(f"{op.name} is not in that block")
+        op = above
+    return op
+
+
 def insert_before(new: Operation, op: Operation) -> None:
     """Put `new` right before `op`."""
     block_of(op).insert_op_before(new, op)

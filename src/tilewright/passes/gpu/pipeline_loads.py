@@ -26,6 +26,7 @@ they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
@@ -34,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, start_of
+from tilewright.passes.analysis.edit import end_of, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
@@ -43,6 +44,10 @@ from tilewright.passes.gpu.analysis.writes import may_write
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 STAGES = "gpu.stages"
+_RESERVE = 512
+"""Bytes of shared memory left to memory barriers."""
+_PAD = 16
+"""Bytes by which lines of a tile that changes its layout are apart in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,21 @@ def stages_of(function: FuncOp) -> int:
     """`num_stages` (the attribute `gpu.stages`; 3 without it)."""
     given = function.attributes.get(STAGES)
     return given.value.data if isinstance(given, IntegerAttr) else 3
+
+
+def _exchanged(loop: scf.ForOp, function: FuncOp) -> int:
+    """Bytes of the largest tile that changes its layout while the loop's buffers are in use: what a loop
+    around it does with its sums. (Beyond outer loops, the buffers' own place is free for that.)"""
+    around = outermost_in(function.body.block, loop)
+    tiles = [op.result for op in around.walk() if isinstance(op, gpu.ConvertOp)]
+    sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
+    return max(
+        (
+            prod(tile.shape_of(v)[:-1]) * (tile.shape_of(v)[-1] * size + _PAD)
+            for v, size in zip(tiles, sizes, strict=True)
+        ),
+        default=0,
+    )
 
 
 @dataclass
@@ -140,8 +160,9 @@ class _Pipeliner:
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
-        limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - (1 + lag) * turned
-        fits = max(1, (limit - 2048) // bytes_)
+        limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
+        limit -= _exchanged(loop, function) + (1 + lag) * turned
+        fits = max(1, limit // bytes_)
         self.at_once = pattern.multiply.instruction.data == SHARED_FMA
         """Whether a product is over when it has been made: there is nothing to wait for."""
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, limit) else 0
@@ -154,8 +175,7 @@ class _Pipeliner:
     def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
         """Whether one more stage fits without fewer programs sharing a multiprocessor (two programs
         fill each other's gaps better than one that does not wait)."""
-        with_lag = (limit - 2048) // ((stages + 1) * bytes_)
-        return 1 <= with_lag == (limit - 2048) // (stages * bytes_)
+        return 1 <= limit // ((stages + 1) * bytes_) == limit // (stages * bytes_)
 
     @property
     def ahead(self) -> int:

@@ -6,14 +6,30 @@ a matrix, it is enough to bring it there: one thread then has the whole box copi
 leaves out what is beyond the matrix, which takes the place of a mask.
 
     Before:
-        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %one: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %c = arith.constant 1 : i64
           %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
           "tile.store_view"(%p, %n, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %one: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+        func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
+          %0 = arith.constant 2147483648 : i64
+          %1 = arith.constant 2147483648 : i64
+          %2 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %c = arith.constant 1 : i64
+          gpu.barrier
+          %3 = arith.constant 0 : i32
+          gpu.local_store %x, %2[%3] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.barrier
+          %4 = gpu.elect : i1
+          %5 = arith.constant 0 : i64
+          %6 = arith.constant 0 : i64
+          scf.if %4 {
+            "gpu.tma_store"(%p, %0, %1, %n, %5, %6, %2, %3) : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
+          } else {
+          }
+          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
           func.return
         }
 
@@ -37,12 +53,12 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
 from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
-from tilewright.passes.gpu.analysis.shared_plan import live_bytes
+from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
 from tilewright.passes.gpu.promote_shared import allocate
 
 _SIZES = (2, 4)
@@ -84,9 +100,7 @@ class _Plan:
     box: Box
 
 
-def _plan(
-    op: tile.StoreViewOp, function: FuncOp, known: Divisibility, target: Any
-) -> _Plan | None:
+def _plan(op: tile.StoreViewOp, function: FuncOp, known: Divisibility, target: Any) -> _Plan | None:
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
         return None
@@ -118,7 +132,11 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
 
 
 def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
+    dead = dead_buffers(function, op)
     buffer = allocate(plan.convert.source, plan.dim, 1, function)
+    if dead:
+        first = outermost_in(function.body.block, op)
+        insert_before(gpu.ReleaseOp.create(operands=dead), first)
     if _repeats(op, function):  # of the iteration before
         written = gpu.TmaStoreWaitOp.create(
             operands=[buffer], properties={"written": UnitAttr()}, location=op.location
@@ -156,7 +174,3 @@ def _repeats(op: Operation, function: FuncOp) -> bool:
             return True
         above = above.parent_op()
     return False
-
-
-
-

@@ -6,12 +6,14 @@ in order.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.dot import joined
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
 from tilewright.backends.nvidia.lower.words import storage
 from tilewright.dialects import gpu, tile
@@ -79,11 +81,18 @@ def _times(b: Value, value: Value, factor: int) -> Value:
 
 
 def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
-    """Registers to a stage, in pieces of up to 16 bytes."""
+    """Registers to a stage: whole matrices at once, or pieces of up to 16 bytes."""
     layout, shared = gen.layout(op.source), gpu.shared_layout_of(op.buffer)
-    place = _Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
+    start = stage_address(gen, op.buffer, op.slot)
     parts, element = gen.parts(op.source), tile.element_of(op.source)
     b = gen.builder
+    by_matrices = _by_matrices(layout, shared) if gen.target.name == "sm_90a" else None
+    if by_matrices is not None:
+        bits = [storage(gen, part, element) for part in parts]
+        _store_matrices(gen, _Place(gen, start, by_matrices, shared), layout, bits)
+        proxy_fence(gen)
+        return
+    place = _Place(gen, start, layout, shared)
     for run in runs(layout, shared.dim, CHUNK // shared.size):
         values = [storage(gen, parts[r], element) for r in run.registers]
         vector: Value = values[0]
@@ -94,6 +103,38 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
         b.store(vector, pointer, align=shared.size * len(values))
     proxy_fence(gen)
+
+
+_SUMS = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+"""Lanes of the sums of tensor cores."""
+_CORNERS = ((0, 0), (8, 0), (0, 8), (8, 8))
+
+
+def _by_matrices(layout: Layout, shared: SharedLayout) -> Layout | None:
+    """Where lanes point to lines of 8x8 matrices (PTX ISA, `stmatrix`), if a tile is made of such.
+
+    Eight lanes point to the lines of one matrix; the four matrices of an instruction stand 2 × 2.
+    """
+    own = ((0, 1), (8, 0), (0, 8))
+    fits = shared.size == 2 and layout.lanes == _SUMS and all(v in layout.registers for v in own)
+    if not fits or shared.length % 8:
+        return None
+    lines = ((1, 0), (2, 0), (4, 0)) if shared.dim == 1 else ((0, 1), (0, 2), (0, 4))
+    rest = tuple(v for v in layout.registers if v not in own)
+    return replace(layout, registers=rest, lanes=(*lines, (8, 0), (0, 8)))
+
+
+def _store_matrices(gen: KernelCodegen, place: _Place, layout: Layout, bits: list[Value]) -> None:
+    """16-bit elements, 16x16 of them with an instruction."""
+    across = ".trans" if place.shared.dim == 0 else ""
+    text = f"stmatrix.sync.aligned.m8n8.x4{across}.shared.b16 [$0], {{$1, $2, $3, $4}};"
+    for row, column in place.layout.register_offsets:
+        words = []
+        for i, j in _CORNERS:
+            pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
+            words.append(joined([bits[r] for r in pair], gen.builder))
+        operands = [place.address((row, column)), *words]
+        gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands)
 
 
 def proxy_fence(gen: KernelCodegen) -> None:

@@ -21,18 +21,22 @@ def buffer_bytes(buffer: SSAValue) -> int:
 
 
 def live_bytes(function: FuncOp, op: Operation) -> int:
-    """Bytes of buffers that are used in the operation of the function's block that holds `op`, or after
-    it: those that a buffer used from `op` on cannot take the place of."""
+    """Where buffers end that are used in the operation of the function's block that holds `op`, or after
+    it: a buffer used from `op` on cannot have their place."""
+    return SharedPlan(function).free_from(op)
+
+
+def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
+    """Buffers whose last use is before the operation of the function's block that holds `op`."""
     plan = SharedPlan(function)
-    return plan.free_from(op)
+    return [
+        a.result for a in function.walk() if isinstance(a, gpu.AllocOp) and plan.over(a.result, op)
+    ]
 
 
 class SharedPlan:
-    """Each buffer where none is that is used at the same time; scratch space begins after those in use.
-
-    A buffer that takes the place of others is written only after a barrier that their last readers have
-    passed: who makes such buffers sees to that.
-    """
+    """Each buffer where no other is that is used at the same time, or has not been released; scratch
+    space begins after those in use."""
 
     def __init__(self, function: FuncOp) -> None:
         self._block = function.body.block
@@ -62,7 +66,7 @@ class SharedPlan:
         taken = sorted(
             place
             for other, place in self._places.items()
-            if self._first[other] <= self._last[value] and self._first[value] <= self._last[other]
+            if not (self._gone(other, value) or self._gone(value, other))
         )
         start = 0
         for low, high in taken:
@@ -70,6 +74,11 @@ class SharedPlan:
                 break
             start = max(start, -(-high // ALIGNMENT) * ALIGNMENT)
         self._places[value] = (start, start + size)
+
+    def _gone(self, one: SSAValue, other: SSAValue) -> bool:
+        """Whether `one` is released before `other` is used."""
+        released = any(isinstance(use.operation, gpu.ReleaseOp) for use in one.uses)
+        return released and self._last[one] < self._first[other]
 
     @property
     def used(self) -> bool:
@@ -89,6 +98,11 @@ class SharedPlan:
     def place(self, buffer: SSAValue) -> tuple[int, int]:
         """First byte of a buffer, and the byte after its last stage."""
         return self._places[buffer]
+
+    def over(self, buffer: SSAValue, op: Operation) -> bool:
+        """Whether a buffer is used, but not by `op` or anything after it, nor released yet."""
+        released = any(isinstance(use.operation, gpu.ReleaseOp) for use in buffer.uses)
+        return not released and 0 <= self._last[buffer] < self._top(op)
 
     def free_from(self, op: Operation) -> int:
         """The byte after the last buffer that `op` or something after it uses."""

@@ -1,0 +1,94 @@
+"""Tiles stored as boxes (`store-boxes`) on a GPU: types, orders, ragged ends, loops over tiles."""
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+torch = pytest.importorskip("torch")
+
+
+@tw.jit
+def product(a, b, c, M, N, K, stride_cm, stride_cn,
+            BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    """c = a @ b, programs taking tile after tile; `c` in any order and of any type."""
+    columns = tl.cdiv(N, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * columns, tl.num_programs(0)):
+        rm = tile // columns * BM + tl.arange(0, BM)
+        rn = tile % columns * BN + tl.arange(0, BN)
+        total = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            rk = k + tl.arange(0, BK)
+            x = tl.load(
+                a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0
+            )
+            y = tl.load(
+                b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0
+            )
+            total = tl.dot(x, y, total)
+        at = c + rm[:, None] * stride_cm + rn[None, :] * stride_cn
+        tl.store(at, total.to(c.dtype.element_ty), (rm[:, None] < M) & (rn[None, :] < N))
+
+
+@tw.jit
+def one_tile(a, b, c, M, N, K, stride_cm, stride_cn,
+             BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
+    """The same, a program a tile."""
+    columns = tl.cdiv(N, BN)
+    rm = tl.program_id(0) // columns * BM + tl.arange(0, BM)
+    rn = tl.program_id(0) % columns * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        rk = k + tl.arange(0, BK)
+        x = tl.load(a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0)
+        y = tl.load(b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0)
+        total = tl.dot(x, y, total)
+    at = c + rm[:, None] * stride_cm + rn[None, :] * stride_cn
+    tl.store(at, total.to(c.dtype.element_ty), (rm[:, None] < M) & (rn[None, :] < N))
+
+
+@pytest.mark.parametrize("kernel", [product, one_tile], ids=["loop", "program"])
+@pytest.mark.parametrize("order", ["rows", "columns"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    ("sizes", "blocks", "warps"),
+    [
+        ((256, 256, 128), (64, 64, 64), 4), ((1008, 1104, 528), (128, 128, 64), 8),
+        ((80, 48, 64), (64, 64, 32), 4), ((304, 272, 0), (128, 64, 32), 4),
+        ((512, 512, 256), (128, 256, 64), 8),
+    ],
+)  # fmt: skip
+def test_products(kernel, order, dtype, sizes, blocks, warps):
+    m, n, k = sizes
+    torch.manual_seed(m)
+    a, b = (torch.randn(*shape, device="cuda").half() for shape in ((m, k), (k, n)))
+    kind = getattr(torch, dtype)
+    room = torch.full((m + 2, n) if order == "rows" else (n + 2, m), 7.0, device="cuda", dtype=kind)
+    c = room[1:-1] if order == "rows" else room[1:-1].T
+    tiles = -(-m // blocks[0]) * -(-n // blocks[1])
+    programs = tiles if kernel is one_tile else max(1, tiles // 3)
+    made = kernel[(programs,)](
+        a, b, c, m, n, k, *c.stride(), *blocks, num_warps=warps, num_stages=3
+    )
+    if "ptx" in made.asm and torch.cuda.get_device_capability() == (9, 0):
+        assert "bulk_group" in made.asm["ptx"]
+    wanted = (a.double() @ b.double()).to(kind)
+    torch.testing.assert_close(c, wanted, rtol=1e-2, atol=1e-1)
+    assert bool((room[0] == 7).all()) and bool((room[-1] == 7).all())  # nothing beside it
+
+
+def test_what_is_also_read_is_stored_in_order():
+    @tw.jit
+    def add_to(a, b, c, N: tl.constexpr):
+        r = tl.arange(0, N)
+        at = c + r[:, None] * N + r[None, :]
+        x = tl.load(a + r[:, None] * N + r[None, :])
+        y = tl.load(b + r[:, None] * N + r[None, :])
+        tl.store(at, tl.dot(x, y, tl.load(at)))
+
+    a, b = (torch.randn(64, 64, device="cuda").half() for _ in range(2))
+    c = torch.randn(64, 64, device="cuda")
+    wanted = c.double() + a.double() @ b.double()
+    made = add_to[(1,)](a, b, c, 64, num_warps=4)
+    assert "bulk_group" not in made.asm["ptx"]
+    torch.testing.assert_close(c, wanted.float(), rtol=1e-3, atol=1e-3)

@@ -1,0 +1,69 @@
+// RUN: store-boxes
+// A tile of fragments goes to shared memory, and from there as a box; the limits are the matrix's end.
+// CHECK-LABEL: @limits
+func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+  // CHECK: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32"
+  // CHECK: gpu.barrier
+  // CHECK: gpu.local_store %x, [[B]][
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: gpu.elect
+  // CHECK: scf.if
+  // CHECK-NEXT: "gpu.tma_store"(%p, %n, %m, %pitch, 
+  // CHECK-NOT: tile.store_view
+  // CHECK: gpu.tma_store_wait [[B]] :
+  // CHECK-NEXT: func.return
+  %c = arith.constant 1 : i64
+  %s = arith.constant 16 : i64
+  %i = tile.program_id 0 : i32 : i32
+  %w = arith.extsi %i : i32 to i64
+  %row = arith.muli %w, %s : i64
+  %o = arith.muli %row, %pitch : i64
+  %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+  %l = arith.subi %m, %row : i64
+  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  "tile.store_view"(%q, %pitch, %c, %l, %n, %y) <{kinds = ["strided", "strided"], limited = array<i64: 0, 1>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 2, 0, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  func.return
+}
+// -----
+// In a loop the boxes of one iteration are in memory before shared memory is written again.
+// CHECK-LABEL: @loop
+func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+  %c = arith.constant 1 : i64
+  %z = arith.constant 0 : i64
+  %s = arith.constant 16 : i64
+  // CHECK: scf.for
+  // CHECK: gpu.tma_store_wait {{.+}} written
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.tma_store"
+  scf.for %i = %z to %count step %c : i64 {
+    %row = arith.muli %i, %s : i64
+    %o = arith.muli %row, %pitch : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+    "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  }
+  func.return
+}
+// -----
+// What the kernel reads as well keeps the order of its accesses.
+// CHECK-LABEL: @read
+func.func @read(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+  // CHECK-NOT: gpu.tma_store
+  // CHECK: tile.store_view
+  %c = arith.constant 1 : i64
+  %first = tile.load %p : !tile.ptr<f16> to f16
+  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  func.return
+}
+// -----
+// Lines that may start anywhere are no box.
+// CHECK-LABEL: @anywhere
+func.func @anywhere(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+  // CHECK-NOT: gpu.tma_store
+  // CHECK: tile.store_view
+  %c = arith.constant 1 : i64
+  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  func.return
+}
