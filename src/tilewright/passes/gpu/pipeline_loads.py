@@ -39,6 +39,7 @@ from tilewright.passes.analysis.edit import end_of, insert_before, outermost_in,
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.analysis.writes import may_write
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -67,9 +68,9 @@ class PipelineLoads(Pass):
                 stages = stages_of(function)
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and stages > 1:
-                        found = _find(op)
+                        found = find_pattern(op)
                         if found is not None:
-                            _Pipeliner(op, found, function, stages, self, target).run()
+                            Pipeliner(op, found, function, stages, self, target).run()
                 erase_dead(function.body.block)
 
 
@@ -95,7 +96,7 @@ def _exchanged(loop: scf.ForOp, function: FuncOp) -> int:
 
 
 @dataclass
-class _Pattern:
+class Pattern:
     """What `promote-shared` left in a loop's body."""
 
     copies: list[gpu.CopyOp]
@@ -107,7 +108,7 @@ class _Pattern:
     last_barrier: gpu.BarrierOp
 
 
-def _find(loop: scf.ForOp) -> _Pattern | None:
+def find_pattern(loop: scf.ForOp) -> Pattern | None:
     """The one multiplication of a loop, both of whose operands are copied for it."""
     ops = list(loop.body.block.ops)
     by_kind = {
@@ -124,7 +125,7 @@ def _find(loop: scf.ForOp) -> _Pattern | None:
     copies: Any = by_kind[gpu.CopyOp]
     if may_write(loop, [copy.base for copy in copies]):
         return None
-    return _Pattern(
+    return Pattern(
         copies,
         [op for op in ops if isinstance(op, gpu.TurnOp)],
         by_kind[gpu.CommitOp][0],  # type: ignore[arg-type]
@@ -145,11 +146,13 @@ def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
     return all(isinstance(use.operation, gpu.WgmmaOp) for use in arg.uses)
 
 
-class _Pipeliner:
+class Pipeliner:
+    """Rewrites one loop."""
+
     def __init__(
         self,
         loop: scf.ForOp,
-        pattern: _Pattern,
+        pattern: Pattern,
         function: FuncOp,
         stages: int,
         options: PipelineLoads,
@@ -188,9 +191,9 @@ class _Pipeliner:
             return
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
-        self.transport = choose(
-            self.pattern.copies, self.stages, self.function, self.options.boxes, self.target
-        )
+        around = loops_around(self.loop, self.function)
+        boxes = self.options.boxes and around is not None
+        self.transport = choose(self.pattern.copies, self.stages, self.function, boxes, self.target)
         if self.transport.phases and self.options.lag and not self.at_once:
             self.late, self.lag = True, self.options.lag
         sliced = self._slice(self.transport.operands)
@@ -198,9 +201,15 @@ class _Pipeliner:
             return
         self.ops, self.carried = sliced
         for copy in self.pattern.copies:
-            _widen(copy.buffer, self.stages)
+            widen(copy.buffer, self.stages)
         for turn in self.pattern.turns:
-            _widen(turn.target, 1 + self.lag)
+            widen(turn.target, 1 + self.lag)
+        loops = around or []
+        place = self.loop if not loops else loops[0]
+        self.state = Carried(loops, [constant(0, place), constant(0, place)])
+        """Stage and phase that come next: of boxes they go on where the loop stopped the last time."""
+        if repeats(self.loop, self.function):  # everybody is done with the products of last time
+            insert_before(gpu.BarrierOp.create(), self.loop)
         first = self._prologue()
         self._rebuild(first)
 
@@ -264,19 +273,29 @@ class _Pipeliner:
         state.update({arg: loop.iter_args[arg.index - 1] for arg in self.carried})
         for stage in range(self.ahead):
             mapping = self._advance(state, loop)
-            slot = _constant(stage, loop)
+            slot = self._stage(stage, loop)
             active = self._runs(state[self.body.args[0]], loop)
             self.transport.start(mapping, slot, active, loop)
             state = self._next(mapping, loop)
         return state
 
+    def _stage(self, further: int, before: Operation) -> SSAValue:
+        """The stage so many after the first."""
+        first = self.state.values[0]
+        if constant_int(first) == 0:
+            return constant(further % self.stages, before)
+        count = constant(self.stages, before)
+        plus = arith.AddiOp(first, constant(further % self.stages, before))
+        wraps = _compare("sge", plus.result, count)
+        less = arith.SubiOp(plus.result, count)
+        pick = select(wraps.result, less.result, plus.result)
+        for op in (plus, wraps, less, pick):
+            insert_before(op, before)
+        return pick.result
+
     def _runs(self, counter: SSAValue, before: Operation) -> SSAValue:
         """i1: the loop has an iteration with this counter."""
-        op = tile.CmpIOp.create(
-            operands=[counter, self.loop.ub],
-            result_types=[i1],
-            properties={"predicate": StringAttr("slt")},
-        )
+        op = _compare("slt", counter, self.loop.ub)
         insert_before(op, before)
         return op.result
 
@@ -286,10 +305,10 @@ class _Pipeliner:
         """Carry the stages and the state of the copies; wait, copy ahead, multiply."""
         loop, body, end = self.loop, self.body, end_of(self.body)
         extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
-        take, put = _constant(0, loop), _constant(self.ahead % self.stages, loop)
-        inits = [*extra, take, put, _constant(0, loop), _constant(0, loop)]
+        take, phase = self.state.values
+        inits = [*extra, constant(0, loop), self._stage(self.ahead, loop), take, phase]
         added = [body.insert_arg(v.type, len(body.args)) for v in inits]
-        counter, *scalars, take_arg, put_arg, phase, turned = added
+        counter, *scalars, turned, put_arg, take_arg, phase = added
         state: dict[SSAValue, SSAValue] = {
             body.args[0]: counter,
             **dict(zip(self.carried, scalars, strict=True)),
@@ -310,8 +329,8 @@ class _Pipeliner:
             *end.operands,
             following[body.args[0]],
             *(following[arg] for arg in self.carried),
-            *self._next_stages(take_arg, put_arg, phase, end),
             self._next_turned(turned, end),
+            *self._next_stages(put_arg, take_arg, phase, end),
         ]
         body.insert_op_before(scf.YieldOp.create(operands=yields), end)
         end.detach()
@@ -333,11 +352,11 @@ class _Pipeliner:
         """Turned tiles take turns: the product under way reads the other one."""
         if not (self.lag and self.pattern.turns):
             return turned
-        other = arith.XOrIOp(turned, _constant(1, before))
+        other = arith.XOrIOp(turned, constant(1, before))
         insert_before(other, before)
         return other.result
 
-    def _order(self, pattern: _Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
+    def _order(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Put the wait and the barrier in their places; what the copies are to stand before."""
         reader = (*pattern.turns, pattern.multiply)[0]
         barrier = reader.prev_op
@@ -353,20 +372,16 @@ class _Pipeliner:
         return reader
 
     def _next_stages(
-        self, take: SSAValue, put: SSAValue, phase: SSAValue, before: Operation
+        self, put: SSAValue, take: SSAValue, phase: SSAValue, before: Operation
     ) -> list[SSAValue]:
         """Both stages one further, and the phase, which changes when the stages start again."""
-        zero, one = _constant(0, before), _constant(1, before)
-        count = _constant(self.stages, before)
+        zero, one = constant(0, before), constant(1, before)
+        count = constant(self.stages, before)
         following, wraps = [], []
-        for stage in (take, put):
+        for stage in (put, take):
             plus = arith.AddiOp(stage, one)
-            wrap = tile.CmpIOp.create(
-                operands=[plus.result, count],
-                result_types=[i1],
-                properties={"predicate": StringAttr("eq")},
-            )
-            pick = _select(wrap.result, zero, plus.result)
+            wrap = _compare("eq", plus.result, count)
+            pick = select(wrap.result, zero, plus.result)
             for op in (plus, wrap, pick):
                 insert_before(op, before)
             following.append(pick.result)
@@ -374,7 +389,7 @@ class _Pipeliner:
         if not self.transport.phases:
             return [*following, phase]
         other = arith.XOrIOp(phase, one)
-        turned = _select(wraps[0], other.result, phase)
+        turned = select(wraps[1], other.result, phase)
         for op in (other, turned):
             insert_before(op, before)
         return [*following, turned.result]
@@ -389,12 +404,13 @@ class _Pipeliner:
             attributes=loop.attributes,
             location=loop.location,
         )
-        results: list[SSAValue] = list(new.results[: len(loop.results)])
+        results: list[SSAValue] = [*new.results[: len(loop.results)], *new.results[-2:]]
         if self.lag:
             results = self._waited(new, results)
         else:
             insert_before(new, loop)
-        for old, value in zip(loop.results, results, strict=True):
+        self.state.finish(results[-2:])
+        for old, value in zip(loop.results, results, strict=False):
             value.name_hint = old.name_hint
             old.replace_all_uses_with(value)
         loop.detach()
@@ -412,7 +428,7 @@ class _Pipeliner:
         )
         results[position] = wait.result
         some = Block([new, wait, scf.YieldOp.create(operands=results)])
-        none = Block([scf.YieldOp.create(operands=list(loop.iter_args))])
+        none = Block([scf.YieldOp.create(operands=[*loop.iter_args, *self.state.values])])
         branch = scf.IfOp.create(
             operands=[runs],
             result_types=[value.type for value in results],
@@ -427,17 +443,23 @@ class _Pipeliner:
         return list(end.operands).index(self.pattern.done.result)
 
 
-def _select(condition: SSAValue, yes: SSAValue, no: SSAValue) -> tile.SelectOp:
+def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
+    return tile.CmpIOp.create(
+        operands=[a, b], result_types=[i1], properties={"predicate": StringAttr(predicate)}
+    )
+
+
+def select(condition: SSAValue, yes: SSAValue, no: SSAValue) -> tile.SelectOp:
     return tile.SelectOp.create(operands=[condition, yes, no], result_types=[yes.type])
 
 
-def _constant(number: int, before: Operation) -> SSAValue:
+def constant(number: int, before: Operation) -> SSAValue:
     op = arith.ConstantOp(IntegerAttr(number, i32))
     insert_before(op, before)
     return op.result
 
 
-def _widen(buffer: SSAValue, stages: int) -> None:
+def widen(buffer: SSAValue, stages: int) -> None:
     """Give a buffer that many stages."""
     kind: Any = buffer.type
     buffer._type = gpu.SharedType(kind.tile, kind.layout, IntAttr(stages))

@@ -168,7 +168,7 @@ def _turned(
     source, slot = place
     if required is None or gpu.shared_layout_of(source).dim == required:
         return place
-    target = _allocate(source.type.tile, required, 1, function)  # type: ignore[attr-defined]
+    target = allocate(source.type.tile, required, 1, function)  # type: ignore[attr-defined]
     turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
     insert_before(turn, op)
     return target, slot
@@ -206,7 +206,7 @@ def _operand(
     key = (value, dim, stretch, op.parent)
     if load is None and key in stored:
         return stored[key]
-    buffer = _allocate(value.type, dim, 1, function, stretch)
+    buffer = allocate(value.type, dim, 1, function, stretch)
     slot = arith.ConstantOp(IntegerAttr(0, i32))
     insert_before(slot, op)
     if load is None:
@@ -230,7 +230,7 @@ def _stretch(op: tile.DotOp) -> int:
     return n // groups.columns if groups is not None else n
 
 
-def _allocate(held: Any, dim: int, stages: int, function: FuncOp, stretch: int = 0) -> SSAValue:
+def allocate(held: Any, dim: int, stages: int, function: FuncOp, stretch: int = 0) -> SSAValue:
     """A buffer for tiles of the type `held`, contiguous along `dim`.
 
     Where that is dimension 1, panels do not go beyond `stretch` elements (0: no such bound).

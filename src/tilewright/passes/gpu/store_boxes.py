@@ -47,7 +47,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, Region
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
@@ -56,6 +56,7 @@ from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
 from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
@@ -133,11 +134,11 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
 
 def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     dead = dead_buffers(function, op)
-    buffer = allocate(plan.convert.source, plan.dim, 1, function)
+    buffer = allocate(plan.convert.source.type, plan.dim, 1, function)
     if dead:
         first = outermost_in(function.body.block, op)
         insert_before(gpu.ReleaseOp.create(operands=dead), first)
-    if _repeats(op, function):  # of the iteration before
+    if repeats(op, function):  # of the iteration before
         written = gpu.TmaStoreWaitOp.create(
             operands=[buffer], properties={"written": UnitAttr()}, location=op.location
         )
@@ -164,13 +165,3 @@ def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     insert_before(gpu.TmaStoreWaitOp.create(operands=[buffer]), end_of(function.body.block))
     erase(op)
     erase(plan.convert)
-
-
-def _repeats(op: Operation, function: FuncOp) -> bool:
-    """Whether an operation may run more than once."""
-    above = op.parent_op()
-    while above is not None and above is not function:
-        if isinstance(above, scf.ForOp | scf.WhileOp):
-            return True
-        above = above.parent_op()
-    return False
