@@ -214,7 +214,7 @@ def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
 
 
 def _turn(run: Executor, op: gpu.TurnOp) -> list[Any]:
-    source = _read_stage(run, op.source, op.source_slot)
+    source = read_stage(run, op.source, op.source_slot)
     stage = _written_stage(run, op.target, op.slot)
     stage.value, stage.state = np.array(source.value), _UNSEEN
     source.read = True
