@@ -1,0 +1,204 @@
+"""Generated products on the GPU against float64: dtypes, orders, batches, epilogues, odd sizes."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+import tilewright.language as tl
+
+torch = pytest.importorskip("torch")
+
+E = tw.epilogue
+#: relative error of one rounding of the result, with room for the sums' order
+EPS = {
+    "float64": 1e-13, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2,
+    "float8_e4m3fn": 2e-3, "float8_e5m2": 2e-3, "int8": 1e-5,
+}  # fmt: skip
+SIZES = (1, 2, 7, 16, 33, 64, 100, 128, 256, 300, 520, 1000, 1024)
+F = torch.nn.functional
+STEPS = {
+    "relu": lambda x: x.relu(),
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.01),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+
+def random_tensor(shape, dtype, turned=False):
+    if turned and len(shape) > 1:
+        return random_tensor((*shape[:-2], shape[-1], shape[-2]), dtype).transpose(-1, -2)
+    kind = getattr(torch, dtype)
+    if dtype == "int8":
+        return torch.randint(-9, 9, shape, device="cuda").to(kind)
+    return torch.randn(shape, device="cuda").to(kind)
+
+
+def check(result, reference, eps, k, what=""):
+    assert result.shape == reference.shape
+    error = (result.double() - reference).abs()
+    allowed = eps * (reference.abs() + 4 * (k**0.5 + 4))
+    worst = float((error / allowed).max()) if error.numel() else 0.0
+    assert worst <= 1, f"{what}: {worst} times the tolerance"
+
+
+def random_epilogue(rng, reference, dtype):
+    parts = []
+    for _ in range(rng.integers(3)):
+        kind = str(rng.choice([*STEPS, "bias n", "bias m", "residual"]))
+        if kind in STEPS:
+            parts.append(kind)
+            reference = STEPS[kind](reference)
+        elif kind == "residual":
+            array = random_tensor(reference.shape, dtype)
+            parts.append(E.residual(array))
+            reference = reference + array.double()
+        else:
+            vector = random_tensor((reference.shape[-1 if kind[-1] == "n" else -2],), dtype)
+            parts.append(E.bias(vector, kind[-1]))
+            wide = vector.double()
+            reference = reference + (wide if kind[-1] == "n" else wide[:, None])
+    return parts, reference
+
+
+def random_config(rng):
+    return tw.MatmulConfig(
+        int(rng.choice([64, 128])), int(rng.choice([32, 64, 96, 128])), int(rng.choice([32, 64])),
+        int(rng.choice([1, 8])), int(rng.choice([4, 8])), int(rng.choice([1, 2, 3])),
+        int(rng.choice([1, 1, 3])), bool(rng.random() < 0.3),
+    )  # fmt: skip
+
+
+def run_case(seed):
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["float16", "bfloat16", "float32", "float64", "int8", "float8_e4m3fn"]))
+    m, n, k = (int(rng.choice(SIZES)) for _ in range(3))
+    batch = [(), (), (3,), (2, 3)][rng.integers(4)]
+    a = random_tensor((*(batch if rng.random() < 0.7 else ()), m, k), dtype, rng.random() < 0.4)
+    b = random_tensor((*(batch if rng.random() < 0.7 else ()), k, n), dtype, rng.random() < 0.4)
+    reference = torch.matmul(a.double(), b.double())
+    options = {}
+    if rng.random() < 0.3:
+        options["alpha"], reference = 0.5, 0.5 * reference
+    if rng.random() < 0.3:
+        c = random_tensor(reference.shape, dtype)
+        options |= {"c": c, "beta": 2.0}
+        reference = reference + 2 * c.double()
+    parts, reference = random_epilogue(rng, reference, dtype)
+    config = random_config(rng) if rng.random() < 0.3 else None
+    out_dtype = torch.float32 if dtype == "int8" else None
+    result = tw.matmul(a, b, epilogue=parts, out_dtype=out_dtype, config=config, **options)
+    check(result, reference, EPS[dtype], k, (dtype, m, n, k, parts, config))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 1 << 30))
+def test_random_products(seed):
+    run_case(seed)
+
+
+@pytest.mark.long
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.integers(0, 1 << 30))
+def test_many_random_products(seed):
+    run_case(seed)
+
+
+@pytest.mark.parametrize("dtype", EPS)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_dtypes_and_orders(dtype, turned):
+    a = random_tensor((200, 304), dtype, turned[0])
+    b = random_tensor((304, 144), dtype, turned[1])
+    check(tw.matmul(a, b), a.double() @ b.double(), EPS[dtype], 304)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(1000, 1000, 1000), (1024, 1024, 8192), (128, 4096, 4096), (4096, 16, 4096), (1, 4096, 4096),
+     (4096, 1, 4096), (1, 1, 100_000), (3, 5, 1), (777, 555, 333), (2048, 3072, 64)],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_shapes(shape, turned):
+    m, n, k = shape
+    a, b = random_tensor((m, k), "float16"), random_tensor((k, n), "float16", turned)
+    check(tw.matmul(a, b), a.double() @ b.double(), 2e-3, k)
+
+
+def test_batches():
+    for shapes in (
+        ((64, 96, 128), (64, 128, 80)),
+        ((5, 96, 120), (5, 120, 80)),
+        ((7, 64), (3, 64, 9)),
+    ):
+        a, b = (random_tensor(shape, "float16") for shape in shapes)
+        check(tw.matmul(a, b), a.double() @ b.double(), 2e-3, a.shape[-1])
+
+
+def test_nothing_to_sum_and_nothing_to_compute():
+    a, b = random_tensor((30, 0), "float16"), random_tensor((0, 20), "float16")
+    assert (tw.matmul(a, b) == 0).all()
+    assert tw.matmul(a.t(), random_tensor((30, 5), "float16")).shape == (0, 5)
+
+
+def test_sums_in_half_precision():
+    a, b = random_tensor((256, 128), "float16"), random_tensor((128, 256), "float16")
+    result = tw.matmul(a, b, accumulate=tl.float16)
+    check(result, a.double() @ b.double(), 2e-2, 128)
+
+
+def test_tf32():
+    a, b = random_tensor((256, 512), "float32"), random_tensor((512, 128), "float32")
+    check(tw.matmul(a, b, precision="tf32"), a.double() @ b.double(), 2e-3, 512)
+
+
+def test_split_products_are_reproducible():
+    a, b = random_tensor((128, 8192), "float16"), random_tensor((8192, 128), "float16")
+    config = tw.MatmulConfig(128, 128, 64, num_warps=8, num_stages=3, split_k=8)
+    first = tw.matmul(a, b, config=config)
+    check(first, a.double() @ b.double(), 2e-3, 8192)
+    assert all((tw.matmul(a, b, config=config) == first).all() for _ in range(10))
+
+
+@tw.jit
+def gated(x, gate, shift):
+    return x * tl.sigmoid(gate.to(tl.float32)) + shift
+
+
+def test_functions_of_the_user():
+    a, b = random_tensor((200, 64), "float16"), random_tensor((64, 300), "float16")
+    gate, shift = random_tensor((200, 300), "float16"), random_tensor((200, 1), "float16")
+    reference = (a.double() @ b.double()) * torch.sigmoid(gate.double()) + shift.double()
+    check(tw.matmul(a, b, epilogue=E.apply(gated, gate, shift)), reference, 2e-3, 64)
+
+
+@tw.loop_nest
+def product(A, B, C, M, N, K):
+    for i in range(M):
+        for j in range(N):
+            for k in range(K):
+                C[i, j] += A[i, k] * B[k, j]
+
+
+def test_loops():
+    a, b = random_tensor((200, 64), "float16"), random_tensor((64, 304), "float16")
+    c = random_tensor((200, 304), "float32")
+    reference = c.double() + a.double() @ b.double()
+    product(a, b, c, 200, 304, 64)
+    check(c, reference, 1e-5, 64)
+
+
+def test_results_go_to_the_current_stream():
+    a, b = random_tensor((512, 512), "float16"), random_tensor((512, 512), "float16")
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(20_000_000)
+        a2 = a * 2
+        result = tw.matmul(a2, b)
+    stream.synchronize()
+    check(result, 2 * (a.double() @ b.double()), 2e-3, 512)
