@@ -288,3 +288,21 @@ def test_generate_shows_what_was_read(capfd):
     assert "32x32" in text.err
     assert "partial" in text.out
     assert "total" in text.out
+
+
+def test_the_page_does_what_it_says(tmp_path):
+    """Code of docs/generator.md runs, in order; its MLIR is read."""
+    import linecache
+    import re
+
+    page = (Path(__file__).parents[2] / "docs" / "generator.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|mlir)\n(.*?)```", page, re.S)
+    code = "\n".join(text for kind, text in blocks if kind == "python")
+    path = tmp_path / "page.py"
+    path.write_text(code)
+    linecache.checkcache(str(path))
+    scope = {"__name__": "page"}
+    exec(compile(code, str(path), "exec"), scope)
+    np.testing.assert_allclose(scope["out"], scope["a"] @ scope["b"])
+    (text,) = (text for kind, text in blocks if kind == "mlir")
+    assert [s.kind for s in tw.from_mlir(text).description.steps] == ["add", "relu"]
