@@ -8,6 +8,7 @@ from tilewright.backends import registry
 from tilewright.cli.main import main
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
 from tilewright.testing.ablation import build_for, run_study, switches_of, write_report
+from tilewright.testing.ablation.switches import papers_end, without
 
 CPU = registry.machine("cpu")
 
@@ -46,11 +47,14 @@ def test_the_command(tmp_path, capsys):
 def test_builds():
     assert build_for((), CPU).blocks == (16, 16, 16)
     full = build_for([s.key for s in switches_of(CPU)], CPU)
-    assert full.off == () and full.group > 1
+    assert full.off == () and full.group > 1 and full.form == "tiled"
     hopper = registry.machine("sm_90a")
     none = build_for((), hopper)
     assert "select-mma" in none.off and "select-mma{wgmma=false}" not in none.off
     assert "select-mma{wgmma=false}" in build_for(("tensor cores",), hopper).off
+    keys = [s.key for s in switches_of(hopper)]
+    assert "latency" in keys and not {"latency", "stages"} & set(without("latency", hopper))
+    assert papers_end(hopper).config.form == "tiled"
     assert not {"warp groups", "boxes"} & {s.key for s in switches_of(registry.machine("sm_80"))}
 
 

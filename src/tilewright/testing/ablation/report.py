@@ -65,6 +65,11 @@ def _table(study: Study, rows: Sequence[Row], against: Row | None) -> list[str]:
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     before = against
     for row in rows:
+        if row.failure:
+            lines.append(
+                f"| {row.title} | {row.section} | {row.failure} |" + " |" * (len(head) - 3)
+            )
+            continue
         ratio = before.milliseconds / row.milliseconds if before and row.milliseconds else 1.0
         share = study.peer_milliseconds / row.milliseconds if row.milliseconds else 0.0
         cells = [row.title, row.section, f"{row.milliseconds:.4g}", f"{row.rate(study.flops):.3g}"]

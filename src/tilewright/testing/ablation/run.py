@@ -11,11 +11,20 @@ from typing import Any
 from tilewright.backends import registry
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.dtypes import bfloat16, float16, float32
+from tilewright.errors import OutOfResources
 from tilewright.generator import Contraction, Operand
 from tilewright.runtime.export.matmul import argument_types
 from tilewright.runtime.generated import kernels
 from tilewright.runtime.timing import do_bench
-from tilewright.testing.ablation.switches import PAPERS_END, Build, build_for, switches_of
+from tilewright.testing.ablation.switches import (
+    PAPERS_END,
+    PAPERS_SHARED_BYTES,
+    Build,
+    build_for,
+    papers_end,
+    switches_of,
+    without,
+)
 
 #: largest error allowed, against the sum of the products' magnitudes (fp32 sums of exact products)
 TOLERANCE = 1e-5
@@ -38,6 +47,8 @@ class Row:
     registers: int = 0
     spills: int = 0
     shared_bytes: int = 0
+    failure: str = ""
+    """Why a variant with something taken out cannot be built: it asks for more than the target has."""
 
     def rate(self, flops: float) -> float:
         """TFLOP/s."""
@@ -201,12 +212,11 @@ def _plan(study: Study, machine: TargetInfo) -> None:
         on.append(switch.key)
         study.added.append(row(f"+ {switch.title}", switch.section, on))
     for switch in switches:
-        rest = [key for key in on if key != switch.key]
+        rest = without(switch.key, machine)
         study.removed.append(row(f"- {switch.title}", switch.section, rest))
     if machine.name != "cpu":
-        chosen = [key for key in on if key in PAPERS_END]
-        title = "the paper's end point: 16x16x16 fragments, buffers within 48 KB"
-        study.extra.append(row(title, "4", chosen))
+        title = "the paper's end point: mma.sync, padded buffers within 48 KB"
+        study.extra.append(Row(title, "4", PAPERS_END, papers_end(machine)))
 
 
 def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[int, Any]:
@@ -217,7 +227,14 @@ def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[i
     for row in study.rows:
         start = time.perf_counter()
         if row.build not in made:
-            made[row.build] = bench.compiled(row.build), row
+            try:
+                made[row.build] = bench.compiled(row.build), row
+            except OutOfResources as error:
+                if row not in study.removed:
+                    raise
+                row.failure = error.message
+                tell(f"{row.title}: {error.message}")
+                continue
         kernel, first = made[row.build]
         row.compile_seconds = first.compile_seconds or time.perf_counter() - start
         row.ir = kernel.asm[level]
@@ -228,7 +245,10 @@ def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[i
     for before, row in zip(study.added, study.added[1:], strict=False):
         row.changed = row.ir != before.ir
     for row in study.removed:
-        row.changed = row.ir != study.added[-1].ir
+        row.changed = row.ir != study.added[-1].ir  # no IR at all is a change too
+    large = [row.title for row in study.extra if row.shared_bytes > PAPERS_SHARED_BYTES]
+    if large:
+        raise AssertionError(f"{', '.join(large)}: more than {PAPERS_SHARED_BYTES} bytes")
     same = [row.title for row in study.rows if not row.changed]
     if same:
         raise AssertionError(f"{', '.join(same)}: the IR is as before")
@@ -244,8 +264,9 @@ def _run(
     tell: Callable[[str], None],
 ) -> None:
     bench.fill()
-    calls = [bench.launch(kernels[id(row)], row.build) for row in study.rows]
-    for row, call in zip(study.rows, calls, strict=True):
+    rows = [row for row in study.rows if not row.failure]
+    calls = [bench.launch(kernels[id(row)], row.build) for row in rows]
+    for row, call in zip(rows, calls, strict=True):
         row.error = bench.error(call)
         if not row.error <= TOLERANCE:
             raise AssertionError(f"{row.title}: wrong by {row.error:.2g} of the sum of magnitudes")
@@ -256,7 +277,7 @@ def _run(
         for index, call in order if turn % 2 == 0 else order[::-1]:
             found: Any = do_bench(call, warmup=5, rep=milliseconds, return_mode="median")
             times[index].append(found)
-    for row, found in zip(study.rows, times, strict=False):
+    for row, found in zip(rows, times, strict=False):
         row.milliseconds = statistics.median(found)
         tell(f"{row.title}: {row.milliseconds:.4f} ms, {row.rate(study.flops):.2f} TFLOP/s")
     study.peer_milliseconds = statistics.median(times[-1])

@@ -14,7 +14,8 @@ from tilewright.generator import MatmulConfig
 class Switch:
     """One optimisation. `off`: passes (or passes with options) that its absence leaves out.
 
-    `needs`: passes without which this version of the compiler does not have it.
+    `needs`: passes without which this version of the compiler does not have it. `upon`: an optimisation
+    without which it means nothing, so that both go together.
     """
 
     key: str
@@ -23,24 +24,30 @@ class Switch:
     """Of arXiv 2108.13191; "" beyond the paper."""
     off: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    upon: str = ""
 
 
 GPU_SWITCHES = (
     Switch("tiles", "two-level tiling", "3.2"),
     Switch("tensor cores", "tensor cores, mma.sync", "3.4", ("select-mma",)),
     Switch("buffers", "shared-memory buffers", "3.3", ("promote-shared",)),
-    Switch("swizzle", "swizzled buffers", "3.3", ("swizzle-shared",), ("swizzle-shared",)),
+    Switch("padding", "padded buffers", "3.3", ("swizzle-shared",), ("swizzle-shared",)),
     Switch(
         "hoisting", "sums kept in registers", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
-    Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
+    Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
     Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
+    Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
     Switch("copies", "vectorised copies", "3.7", ("vectorize-copies",), ("vectorize-copies",)),
     Switch("order", "programs in groups of rows", "3.8"),
+    Switch(
+        "swizzle", "swizzled buffers", "", ('swizzle-shared{mode="pad"}',), ("swizzle-shared",),
+        upon="padding",
+    ),
     Switch("warp groups", "wgmma", "", ("select-mma{wgmma=false}",)),
     Switch("boxes", "tensor memory accelerator", "", ("pipeline-loads{boxes=false}",)),
-    Switch("stages", "four stages", ""),
-    Switch("large tiles", "tiles of 128 x 256", ""),
+    Switch("stages", "four stages", "", upon="latency"),
+    Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
     Switch("roles", "warp roles", "", ("specialize-warps",), ("specialize-warps",)),
     Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),
 )  # fmt: skip
@@ -49,9 +56,7 @@ CPU_SWITCHES = (
     Switch("registers", "register tile", "3.2", ("lower-dot{register-tile=false}",)),
     Switch("unrolling", "inner loop unrolled", "3.4", ("lower-dot{unroll=false}",)),
     Switch("vectors", "vectors of full width", "3.4", ("lower-dot{wide=false}",)),
-    Switch(
-        "hoisting", "sums kept out of memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
-    ),
+    Switch("fresh", "sums kept out of C's memory, C is written once", "3.4"),
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
     Switch("bounds", "full tiles without masks", "3.7", ("vectorize{split-bounds=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
@@ -68,13 +73,14 @@ class Build:
     warps: int = 1
     stages: int = 1
     group: int = 1
+    form: str = "listing1"
     off: tuple[str, ...] = ()
 
     @property
     def config(self) -> MatmulConfig:
-        """For the generator: the paper's listing 1 in these tiles."""
+        """For the generator: the paper's listing 1 in these tiles, or with sums in registers."""
         return MatmulConfig(
-            *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form="listing1"
+            *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form=self.form
         )
 
 
@@ -82,12 +88,14 @@ def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
     """The optimisations there are on a target, in order."""
     names = _passes(target)
     family = "cpu" if target.name == "cpu" else "nvidia"
-    return tuple(
+    found = [
         s
         for s in SWITCHES[family]
         if names.issuperset(s.needs)
         and not (s.key in ("warp groups", "boxes") and target.name != "sm_90a")
-    )
+    ]
+    keys = {s.key for s in found}
+    return tuple(s if s.upon in keys else replace(s, upon="") for s in found)
 
 
 def _passes(target: TargetInfo) -> set[str]:
@@ -102,7 +110,19 @@ def build_for(on: Collection[str], target: TargetInfo) -> Build:
     off = [name for name in off if name in plain or name.partition("{")[0] not in plain]
     base = Build((16, 16, 16), off=tuple(off))
     build = _cpu(on, base) if target.name == "cpu" else _gpu(on, base)
-    return replace(build, group=8 if "order" in on else 1)
+    form = "tiled" if "fresh" in on else "listing1"
+    return replace(build, group=8 if "order" in on else 1, form=form)
+
+
+def without(key: str, target: TargetInfo) -> list[str]:
+    """The full set less one optimisation and those that mean nothing without it."""
+    return [s.key for s in switches_of(target) if key not in (s.key, s.upon)]
+
+
+def papers_end(target: TargetInfo) -> Build:
+    """The paper's own end: mma.sync in fragments of 16 × 16 × 16, padded buffers within 48 KB."""
+    on = [s.key for s in switches_of(target) if s.key in PAPERS_END]
+    return replace(build_for(on, target), blocks=(64, 64, 32), warps=4)
 
 
 def _cpu(on: Collection[str], base: Build) -> Build:
@@ -117,7 +137,9 @@ def _gpu(on: Collection[str], base: Build) -> Build:
     return replace(base, blocks=blocks, warps=8, stages=stages)
 
 
-#: the paper's own end: fragments of 16 x 16 x 16 through mma.sync, buffers in 48 KB of shared memory
 PAPERS_END = (
-    "tiles", "tensor cores", "buffers", "swizzle", "hoisting", "barriers", "latency", "copies", "order",
+    "tiles", "tensor cores", "buffers", "padding", "hoisting", "fresh", "latency", "barriers", "copies",
+    "order",
 )  # fmt: skip
+#: static shared memory that the paper keeps to
+PAPERS_SHARED_BYTES = 48 << 10
