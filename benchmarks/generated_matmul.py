@@ -9,7 +9,8 @@ compared with cuBLAS's as a whole and with float64 in some rows.
     python benchmarks/generated_matmul.py [--only squares half epilogues …] [--quick] [--sustained]
 
 writes `benchmarks/results/generated_matmul.{json,md,png}` (`_sustained` in the names of the other regime).
-A full run takes about five minutes.
+A full run takes about five minutes; a run of some sections keeps the rest of the files, if the machine is the
+same.
 """
 
 from __future__ import annotations
@@ -159,10 +160,15 @@ def squares(quick: bool) -> Iterator[Row]:
             yield product_row(f"squares {short(dtype)}", str(n), a, b)
 
 
+#: first and last size of squares, and the step (`--range`)
+RANGE = [1024, 16384, 256]
+
+
 def sizes(quick: bool) -> list[int]:
     if quick:
         return [1024, 1536, 2048, 3072, 4096, 8192]
-    return list(range(1024, 16385, 256))
+    first, last, step = RANGE
+    return list(range(first, last + 1, step))
 
 
 def half(quick: bool) -> Iterator[Row]:
@@ -380,13 +386,31 @@ def summary(rows: list[Row]) -> list[str]:
     return lines
 
 
+def with_others(rows: list[Row], path: Path, facts: dict[str, str]) -> list[Row]:
+    """`rows` and those of an earlier run on the same machine that they do not replace."""
+    if not path.is_file():
+        return rows
+    old = json.loads(path.read_text())
+    if {**old["machine"], "date": ""} != {**facts, "date": ""}:
+        return rows
+    fresh = {(row["kind"], row["work"]) for row in rows}
+    kept = [row for row in old["rows"] if (row["kind"], row["work"]) not in fresh]
+    order = list(dict.fromkeys(row["kind"] for row in (*old["rows"], *rows)))
+    return sorted([*kept, *rows], key=lambda row: (order.index(row["kind"]), size_of(row["work"])))
+
+
+def size_of(work: str) -> int:
+    return int(work) if work.isdigit() else 0
+
+
 def write(rows: list[Row], sustained: bool, seconds: float) -> None:
     facts = {**gpu_kernels.machine(), "regime": "sustained" if sustained else "burst"}
     stem = ROOT / "benchmarks" / "results" / f"generated_matmul{'_sustained' if sustained else ''}"
     stem.parent.mkdir(parents=True, exist_ok=True)
+    rows = with_others(rows, stem.with_suffix(".json"), facts)
     stem.with_suffix(".json").write_text(json.dumps({"machine": facts, "rows": rows}, indent=1))
     lines = ["# Described products beside cuBLAS", "", *(f"- {k}: {v}" for k, v in facts.items())]
-    lines += [f"- {len(rows)} rows in {seconds:.0f} s", ""]
+    lines += [f"- {len(rows)} rows, the last run took {seconds:.0f} s", ""]
     lines += ["Ratios are the other's time over ours: above 1, tilewright is faster.", ""]
     lines += ["| kind | against | geometric mean | lowest | rows |", "|---|---|---:|---:|---:|"]
     lines += [*summary(rows), "", f"![squares]({stem.name}.png)", ""]
@@ -434,10 +458,12 @@ def draw(rows: list[Row], path: Path, device: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--range", nargs=3, type=int, metavar=("FROM", "TO", "STEP"), default=RANGE)
     parser.add_argument("--quick", action="store_true", help="a few sizes")
     parser.add_argument("--sustained", action="store_true", help="no idle gaps")
     given = parser.parse_args()
     gpu_kernels.ROUNDS = 5
+    RANGE[:] = given.range
     if given.sustained:
         gpu_kernels.GAP_SECONDS, gpu_kernels.READING_MS = 0.0, 80.0
     start = time.perf_counter()
