@@ -134,6 +134,10 @@ def generate(
         Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
     ] = None,
     times: Annotated[bool, typer.Option(help="Print times.")] = True,
+    export: Annotated[
+        Path | None, typer.Option(help="Write a C header and an object file or C launcher here.")
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="Say how the tiles were chosen.")] = False,
 ) -> None:
     """Make a program of a described product: say what was read, choose tiles, show the IR."""
     from tilewright.cli import generate as command
@@ -141,6 +145,9 @@ def generate(
 
     view = View(tuple(passes or ()), diff, code, html, dump, compile_to, times)
     given = command.Given(function, target, ",".join(size or ()), dtype, configuration)
+    if export is not None or why:
+        command.without_view(place, given, export, why)
+        return
     command.generate(place, given, view, stop_after=after, disabled=_names(disable))
 
 

@@ -60,6 +60,29 @@ def generate(
         present(result, _numbered(view, i))
 
 
+def without_view(place: str, given: Given, folder: Path | None, why: bool) -> None:
+    """Write the product as files for C programs into `folder`, or say why its tiles were chosen."""
+    from tilewright.generator.choice import explain
+    from tilewright.runtime.export.matmul import export_matmul
+
+    described = load(place, given.function)
+    machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
+    found = prepared(described, machine, given)
+    p = found.problem
+    print(summary(described, found), file=sys.stderr)
+    if why:
+        print(explain(found.contraction, p.m, p.n, p.k, found.target, p.batches))
+    if folder is None:
+        return
+    # sizes and strides as they are; multiples of 16 where those of the description are
+    plain = replace(found.contraction, units=(), stacked=())
+    made = export_matmul(
+        plain, folder, described.name, sizes=(p.m, p.n, p.k), batch=p.batches, target=found.target,
+        config=found.config, aligned=p.n % 16 == 0 and p.k % 16 == 0,
+    )  # fmt: skip
+    print(f"{made.prototype};\n{made.header}\n{made.code}")
+
+
 def load(place: str, function: str | None) -> Described:
     """The description that a place on the command line names."""
     if place.endswith(".mlir"):

@@ -1,0 +1,33 @@
+"""`tilewright generate --export` and `--why`."""
+
+from tilewright.cli.main import main
+
+TEXT = """
+func.func @product(%A: tensor<64x48xf32>, %B: tensor<48x32xf32>) -> tensor<64x32xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x32xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<64x32xf32>) -> tensor<64x32xf32>
+  %p = linalg.matmul ins(%A, %B : tensor<64x48xf32>, tensor<48x32xf32>)
+      outs(%init : tensor<64x32xf32>) -> tensor<64x32xf32>
+  func.return %p : tensor<64x32xf32>
+}
+"""
+
+
+def test_files(tmp_path, capsys):
+    (tmp_path / "product.mlir").write_text(TEXT)
+    place = str(tmp_path / "product.mlir")
+    assert main(["generate", place, "--export", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("int product(const float *a, const float *b, float *out, int32_t M, ")
+    assert (tmp_path / "out" / "product.o").read_bytes()[:4] == b"\x7fELF"
+    assert "a multiple of 16" in (tmp_path / "out" / "product.h").read_text()
+    assert main(["generate", place, "--export", str(tmp_path), "--target", "sm_90a"]) == 0
+    assert "cuLaunchKernel" in (tmp_path / "product.c").read_text()
+
+
+def test_why(tmp_path, capsys):
+    (tmp_path / "product.mlir").write_text(TEXT)
+    assert main(["generate", str(tmp_path / "product.mlir"), "--why", "--target", "sm_90a"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("64 x 32 x 48 fp32 -> fp32 on sm_90a: ") and "waves" in out
