@@ -166,8 +166,33 @@ def dot(
 
 
 @builtin()
-def dot_scaled(*args: Any, **kwargs: Any) -> Any:
-    """Product of microscaled (MX) tiles; not available yet."""
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    fast_math: Any = False,
+    lhs_k_pack: Any = True,
+    rhs_k_pack: Any = True,
+    out_dtype: Any = None,
+) -> Any:
+    """Product of microscaled (MX) tiles: (M, K) times (K, N), each element times its group's scale.
+
+    Args:
+        lhs, rhs: tiles of the format, or uint8 (uint16) with its bits; e2m1 holds two elements a byte,
+            the even one low, along K or, with `k_pack=False`, along M or N.
+        lhs_scale, rhs_scale: (M, K/group) and (N, K/group); uint8 powers of two (e8m0, 127 is 1), or
+            fp8e4nv; None: no scales.
+        lhs_format, rhs_format: "e2m1", "e4m3", "e5m2", "bf16" or "fp16".
+        acc: start of the sum; out_dtype: its type, fp32.
+        fast_math: a scale of 255 need not be NaN.
+
+    Scaled elements are bf16, or fp16 if one of the formats is, and multiplied as `tl.dot` does.
+    Source: OCP Microscaling Formats specification 1.0.
+    """
 
 
 # ---- hints -------------------------------------------------------------------------------------

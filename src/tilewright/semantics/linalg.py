@@ -133,10 +133,3 @@ class Linalg(Reductions):
                 help=f"give a number from 0 to {a.shape[-1]}, or leave it out for no limit",
             )
         return number
-
-    def dot_scaled(self, *args: Any, **kwargs: Any) -> TensorValue:
-        """Product of microscaled (MX) tiles: not available."""
-        raise KernelTypeError(
-            "tl.dot_scaled is not available",
-            help="multiply by the scales explicitly and use tl.dot",
-        )
