@@ -74,7 +74,10 @@ def matmul(
             _facts(a), _facts(b), _facts(out), _facts(c), alpha is None, trans_a, trans_b, accumulate,
             out_dtype, batch, precision, config, tuple([_key(part) for part in parts]) if parts else (),
         )  # fmt: skip
-        plan = _plans.get(key)
+        try:
+            plan = _plans.get(key)
+        except TypeError as error:
+            raise LaunchError(f"matmul: {error} among the options") from None
         if plan is None:
             call = Call(
                 a, b, out, parts, accumulate, out_dtype, trans_a, trans_b, batch, alpha, c, precision,

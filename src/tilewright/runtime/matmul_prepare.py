@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 from tilewright import dtypes
@@ -54,6 +55,10 @@ class Prepared:
 
 def prepare(call: Call, target: Any) -> Prepared:
     """Everything that shapes and types decide. Raises LaunchError, KernelTypeError."""
+    if call.config is not None and not isinstance(call.config, MatmulConfig):
+        raise LaunchError(f"matmul: config is a {type(call.config).__name__}, not a MatmulConfig")
+    if call.alpha is not None and not isinstance(call.alpha, Real):
+        raise LaunchError(f"matmul: alpha is a {type(call.alpha).__name__}, not a number")
     a, b, drop = _operand_views(call)
     if a.shape[-1] != b.shape[-2]:
         raise LaunchError(

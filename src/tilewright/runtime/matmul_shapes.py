@@ -115,6 +115,11 @@ class Problem:
         """Put in a matrix whose last two extents are `axes` or 1; leading ones broadcast."""
         rank = len(self.batch)
         extents, strides = list(view.shape), list(view.strides)
+        if len(extents) > rank + 2:
+            raise LaunchError(
+                f"{_shown(name)} of shape {list(view.shape)} has more axes than the result "
+                f"{[*self.batch, *axes]}"
+            )
         while len(extents) < rank + 2:
             extents.insert(0, 1)
             strides.insert(0, 0)
@@ -124,7 +129,7 @@ class Problem:
                 strides[i] = 0
             elif have != want:
                 raise LaunchError(
-                    f"'{name}' of shape {list(view.shape)} does not broadcast to {list(wanted)}"
+                    f"{_shown(name)} of shape {list(view.shape)} does not broadcast to {list(wanted)}"
                 )
         # the stride of an axis of extent 1 is free: let the other be seen as contiguous
         first, last = strides[-2:]
@@ -230,6 +235,11 @@ class Problem:
             return step
         first = {"a": "m", "b": "k"}.get(matrix, "m")
         return found.strides[0 if axis == first else 1]
+
+
+def _shown(name: str) -> str:
+    """A matrix for people."""
+    return f"array {int(name[1:]) + 1} of the epilogue" if name[0] == "x" else f"'{name}'"
 
 
 def _joins(x: Matrix, m: int) -> bool:
