@@ -59,6 +59,13 @@ CASES = {
         ),
         TILE, (72, 80, 48), (3,),
     ),
+    "stacked result": (
+        Contraction(
+            half("row", EACH), half("column", EACH), half("row", EACH), batch_rank=1,
+            stacked=("a", "b", "out"),
+        ),
+        TILE, (128, 80, 48), (3,),
+    ),
     "broadcast batch": (
         Contraction(
             half("row", (True, False)), half("row", (False, True)), half("row", (True, True)),
@@ -109,9 +116,11 @@ def test_products(name, level):
     check(case, result, case.product())
 
 
-def test_persistent_programs():
-    case = Case(PLAIN, TILE.with_(persistent=True), 144, 112, 96)
-    check(case, case.run(), case.product())
+@pytest.mark.parametrize("level", ["tile", "gpu"])
+def test_persistent_programs(level):
+    case = Case(replace(PLAIN, wide=True), TILE.with_(persistent=True), 144, 112, 96)
+    result = case.run(to_gpu if level == "gpu" else lambda module, program: None)
+    check(case, result, case.product())
 
 
 @pytest.mark.parametrize("block", [(96, 48, 48), (192, 96, 64)])

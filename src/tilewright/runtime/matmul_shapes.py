@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
+from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW
 from tilewright.runtime.specialize import element_type
 
@@ -201,23 +202,25 @@ class Problem:
             if factor > 1:
                 self.units[name] = factor
 
-    def stack(self, block_k: int) -> None:
+    def stack(self, config: MatmulConfig) -> None:
         """Find operands whose matrices follow each other at a multiple of their pitch.
 
-        What lies beyond a matrix is then the next one's, which is harmless along m and n (such results
-        are not stored); along k it must not be read, so K has to be a multiple of the step.
+        What lies beyond a matrix is then the next one's. That is harmless for what is read along m and n
+        (such results are not stored); along k nothing may be read there, and nothing written at all, so
+        tiles must divide those extents.
         """
         if len(self.batch) != 1:
             return
-        for name, tall in (("a", 0), ("b", 0)):
+        blocks = {"m": config.block_m, "n": config.block_n, "k": config.block_k}
+        sizes = {"m": self.m, "n": self.n, "k": self.k}
+        for name, axes in (("a", "mk"), ("b", "kn"), ("out", "mn")):
             x = self.matrices[name]
-            if x.order == GENERAL or not x.batch[0]:
+            if x.order == GENERAL or x.batch[0] <= 0:
                 continue
-            axis = tall if x.order == ROW else 1
-            pitch = x.strides[axis]
-            along_k = ("mk" if name == "a" else "kn")[axis] == "k"
-            fits = pitch > 0 and x.batch[0] > 0 and x.batch[0] % pitch == 0
-            if fits and not (along_k and self.k % block_k):
+            tall = 0 if x.order == ROW else 1
+            axis, pitch = axes[tall], x.strides[tall]
+            exact = axis == "k" or name == "out"
+            if pitch > 0 and x.batch[0] % pitch == 0 and not (exact and sizes[axis] % blocks[axis]):
                 self.stacked = (*self.stacked, name)
 
     def _integer(self, name: str) -> int:
