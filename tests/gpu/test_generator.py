@@ -139,6 +139,14 @@ def test_batches():
         check(tw.matmul(a, b), a.double() @ b.double(), 2e-3, a.shape[-1])
 
 
+@pytest.mark.parametrize("split_k", [1, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_stacked_batches(split_k, persistent):
+    a, b = random_tensor((5, 128, 192), "float16"), random_tensor((5, 192, 144), "float16")
+    config = tw.MatmulConfig(64, 48, 64, 2, 4, 3, split_k, persistent)
+    check(tw.matmul(a, b, config=config), a.double() @ b.double(), 2e-3, 192)
+
+
 def test_nothing_to_sum_and_nothing_to_compute():
     a, b = random_tensor((30, 0), "float16"), random_tensor((0, 20), "float16")
     assert (tw.matmul(a, b) == 0).all()

@@ -215,8 +215,8 @@ class Problem:
         sizes = {"m": self.m, "n": self.n, "k": self.k}
         for name, axes in (("a", "mk"), ("b", "kn"), ("out", "mn")):
             x = self.matrices[name]
-            if x.order == GENERAL or x.batch[0] <= 0:
-                continue
+            if x.order == GENERAL or x.batch[0] <= 0 or (name == "out" and config.split_k > 1):
+                continue  # parts are added up in other tiles
             tall = 0 if x.order == ROW else 1
             axis, pitch = axes[tall], x.strides[tall]
             exact = axis == "k" or name == "out"
