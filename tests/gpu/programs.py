@@ -403,7 +403,27 @@ def others(device: str) -> list[Program]:
     return made  # fmt: skip
 
 
+def described(device: str) -> list[Program]:
+    """Products that the generator makes: groups of warps with roles, blocks that are no powers of two."""
+    made = []
+    for dtype, shape, steps in (
+        (torch.float16, (384, 384, 512), ["gelu"]),
+        (torch.bfloat16, (520, 200, 96), []),
+        (torch.float32, (130, 70, 90), []),
+    ):
+        m, n, k = shape
+        a, b = _matrix((m, k), dtype, device), _matrix((k, n), dtype, device)
+        out = torch.zeros(m, n, device=device, dtype=dtype)
+        name = f"described product {_TEXTS[dtype]}"
+
+        def launch(a: Any = a, b: Any = b, out: Any = out, steps: Any = steps) -> Any:
+            return tw.matmul(a, b, out, epilogue=steps)
+
+        made.append(Program(name, launch, [out]))
+    return made
+
+
 def programs(device: str = "cuda:0") -> list[Program]:
     """All of them, with arrays on a device."""
     torch.manual_seed(0)
-    return [*documents(device), *others(device), *products(device)]
+    return [*documents(device), *others(device), *products(device), *described(device)]
