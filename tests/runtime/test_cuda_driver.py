@@ -105,6 +105,21 @@ def test_too_many_registers_for_the_threads(gpu):
         start(gpu, threads=512)
 
 
+@pytest.mark.parametrize(("target", "cubin"), [("sm_80", False), ("sm_90a", True)])
+def test_cubins_of_another_generation_are_not_tried(gpu, target, cubin):
+    """The PTX runs on later chips; the driver would reject the cubin."""
+    gpu.load(artifact(ptx=f".version 8.0\n.target {target}\n"), 0)
+    (module,) = gpu.fake.modules.values()
+    assert module.cubin is cubin
+
+
+def test_large_clusters_are_asked_for(gpu):
+    gpu.load(artifact(cluster=8), 0)
+    assert not gpu.fake.shared_set
+    gpu.load(artifact(cluster=16), 0)
+    assert list(gpu.fake.shared_set.values()) == [(14, 1)]
+
+
 def test_clusters(gpu):
     call = start(gpu, ["int"], cluster=2, shared_bytes=8)
     gpu.fake.slots = 1

@@ -101,6 +101,32 @@ def normalise(x_ptr, out_ptr, tickets_ptr, BLOCK: tl.constexpr):
     tl.atomic_add(tickets_ptr, 1, scope="cta")
 
 
+@tw.jit
+def lopsided(a, b):
+    return a + b * 0.75
+
+
+@tw.jit
+def two_sums(x_ptr, out_ptr, N: tl.constexpr, LOPSIDED: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    if LOPSIDED:
+        tl.store(out_ptr + tl.arange(0, N), x - tl.reduce(x, 0, lopsided))
+    else:
+        tl.store(out_ptr + tl.arange(0, N), x - tl.sum(x * x, 0))
+
+
+def test_lanes_that_reduce_together_compute_the_same():
+    """No product of a lane's own part fuses with the sum, and order is the lanes' where it matters."""
+
+    def made(lopsided):
+        constants = {"N": 32, "LOPSIDED": lopsided}
+        types = {"x_ptr": "*fp32", "out_ptr": "*fp32"}
+        return two_sums.compile(types, constants, "sm_80", {"num_warps": 1}).asm["ptx"]
+
+    assert made(False).count("add.rn.f32") == 5 and "fma" not in made(False)
+    assert made(True).count("selp.f32") == 10
+
+
 def test_programs_of_several_blocks():
     """Threads count through the cluster, meet in its barriers and in its first block's memory."""
     types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "tickets_ptr": "*i32"}
