@@ -79,25 +79,24 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="*", default=["float16", "bfloat16"])
     parser.add_argument("--write", action="store_true", help="into the package")
     given = parser.parse_args()
-    gpu_kernels.ROUNDS = 3
-    results = {}
+    gpu_kernels.ROUNDS, gpu_kernels.READING_MS, gpu_kernels.GAP_SECONDS = 3, 4.0, 0.01
+    facts = gpu_kernels.machine()
+    file = re.sub(r"[^a-z0-9]+", "-", facts["device"].lower()) + ".json"
+    path = ROOT / "src" / "tilewright" / "generator" / "tuned" / file
+    ratios = []
     for name in given.dtypes:
         for n in given.sizes:
             dtype = getattr(torch, name)
             found = tune_square(n, dtype)
-            results[tuning.key_of(_workload(n, n, n, dtype), "row row")] = found
-            print(
-                f"{name} {n}: {found.model.text} -> {found.best.text} ({found.ratio:.3f})",
-                flush=True,
-            )
-    ratios = [found.ratio for found in results.values()]
+            print(f"{name} {n}: {found.model.text} -> {found.best.text} ({found.ratio:.3f})")
+            for config, milliseconds in sorted(found.times, key=lambda item: item[1])[:6]:
+                print(f"    {config.text}: {1e3 * milliseconds:.2f} us", flush=True)
+            ratios.append(found.ratio)
+            if given.write:
+                key = tuning.key_of(_workload(n, n, n, dtype), "row row")
+                tuning.write_table(path, registry.machine("cuda"), facts, {key: found})
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     print(f"the model's choice reaches {mean:.3f} of the best found, at worst {min(ratios):.3f}")
-    if given.write:
-        facts = gpu_kernels.machine()
-        file = re.sub(r"[^a-z0-9]+", "-", facts["device"].lower()) + ".json"
-        folder = ROOT / "src" / "tilewright" / "generator" / "tuned"
-        tuning.write_table(folder / file, registry.machine("cuda"), facts, results)
 
 
 if __name__ == "__main__":
