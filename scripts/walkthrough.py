@@ -25,8 +25,8 @@ A product with what follows it is described, not written:
 {code}
 ```
 
-`generator/program.py` makes tile IR of the description and the configuration, with sizes and strides as
-arguments. It starts where arXiv 2108.13191 starts, with C loaded and stored at every step of k, and goes through the
+`generator/program.py` makes tile IR of the description and the configuration (here `form="listing1"`; by default
+sums stay in registers from the beginning), with sizes and strides as arguments. It starts where arXiv 2108.13191 starts, with C loaded and stored at every step of k, and goes through the
 same passes as a kernel that somebody wrote; the numbers are sections of that paper. Every pass can be switched off
 (`--disable NAME`, see [passes](passes.md)), and `tilewright bench ablation` measures what each brings. Passes that found
 nothing to do here are named and not shown.
@@ -55,7 +55,7 @@ def page() -> str:
 
 
 _CODE = """
-c = tilewright.matmul(a, b, epilogue=[tilewright.epilogue.bias(x), "gelu"])
+c = tilewright.matmul(a, b, out_dtype=float32, epilogue=[tilewright.epilogue.bias(x), "gelu"], config=start)
 """
 
 
@@ -80,7 +80,7 @@ def _module(target: str, config: Any) -> Any:
 
     kind = dtypes.float32 if target.startswith("cpu") else dtypes.float16
     steps = (Step("add", (Extra(kind, "n"),)), Step("gelu"))
-    contraction = Contraction(*[Operand(kind)] * 3, epilogue=steps)
+    contraction = Contraction(Operand(kind), Operand(kind), Operand(dtypes.float32), epilogue=steps)
     program = Program(contraction, config)
     signature: dict[str, Any] = {}
     for p in program.parameters:
