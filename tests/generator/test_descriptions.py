@@ -10,7 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright.errors import CompilationError, LaunchError
 
-HERE = Path(__file__).parent / "mlir"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "mlir"
 
 
 @tw.loop_nest
@@ -154,7 +154,7 @@ def test_loops_that_are_no_product(function):
 
 
 def test_the_loops_of_the_paper():
-    described = tw.from_mlir(HERE / "paper.mlir")
+    described = tw.from_mlir(EXAMPLES / "three_loops.mlir")
     d = described.description
     assert (d.a.roles, d.b.roles, d.out.roles) == (("m", "k"), ("k", "n"), ("m", "n"))
     assert dict(d.sizes) == {"m": 8192, "n": 8192, "k": 8192}
@@ -162,7 +162,7 @@ def test_the_loops_of_the_paper():
 
 
 def test_bias_and_relu_behind_a_product():
-    described = tw.from_mlir(HERE / "bias_relu.mlir")
+    described = tw.from_mlir(EXAMPLES / "linear.mlir")
     assert [s.kind for s in described.description.steps] == ["add", "relu"]
     a, b, bias = arrays((512, 256), (256, 1024), (1024,), dtype=np.float16)
     result = described(a, b, bias)
@@ -172,7 +172,7 @@ def test_bias_and_relu_behind_a_product():
 
 
 def test_batches_in_memory():
-    described = tw.from_mlir(HERE / "batch.mlir")
+    described = tw.from_mlir(EXAMPLES / "batch_matmul.mlir")
     a, b, c = arrays((8, 512, 256), (8, 256, 1024), (8, 512, 1024), dtype=np.float32)
     reference = c + a.astype(np.float64) @ b
     assert described(a, b, c) is c
@@ -210,6 +210,32 @@ def test_any_elementwise_body():
     np.testing.assert_allclose(result, reference, rtol=1e-5, atol=1e-5)
 
 
+GENERIC = """
+#a = affine_map<(b, m, n, k) -> (k, b, m)>
+#b = affine_map<(b, m, n, k) -> (n, k)>
+#c = affine_map<(b, m, n, k) -> (b, m, n)>
+func.func @mm(%A: memref<?x?x?xf32>, %B: memref<?x?xf32>, %C: memref<?x?x?xf32>) {
+  linalg.generic {indexing_maps = [#a, #b, #c],
+      iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%A, %B : memref<?x?x?xf32>, memref<?x?xf32>) outs(%C : memref<?x?x?xf32>) {
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %y, %x : f32
+    %s = arith.addf %z, %p : f32
+    linalg.yield %s : f32
+  }
+  func.return
+}
+"""
+
+
+def test_a_generic_operation_that_sums_products():
+    described = tw.from_mlir(GENERIC)
+    a, b, c = arrays((17, 3, 20), (25, 17), (3, 20, 25), dtype=np.float32)
+    reference = c + np.einsum("kbm,nk->bmn", a.astype(np.float64), b)
+    described(a, b, c)
+    np.testing.assert_allclose(c, reference, rtol=1e-5, atol=1e-5)
+
+
 def linalg(body, tail="func.return %p : tensor<4x6xf32>", init="%C"):
     return f"""func.func @mm(%A: tensor<4x5xf32>, %B: tensor<5x6xf32>, %C: tensor<4x6xf32>)
     -> tensor<4x6xf32> {{
@@ -234,6 +260,11 @@ MISTAKES = {
         ),
         4,
     ),
+    "no sum of products": (GENERIC.replace("addf %z", "addf %x"), 6),
+    "reduction of what stays": (
+        GENERIC.replace('"parallel", "reduction"', '"reduction", "reduction"'),
+        6,
+    ),
     "no product": ("func.func @mm() {\n  func.return\n}\n", 1),
     "other operations": (linalg("%n = arith.constant 1 : i32\n  %m = arith.addi %n, %n : i32"), 4),
 }
@@ -255,7 +286,7 @@ def test_all_starting_points_give_the_same_ir():
     from tilewright.runtime.matmul import _plans
 
     shape = "64x64xf32"
-    loops = (HERE / "paper.mlir").read_text().replace("8192x8192xf16", shape)
+    loops = (EXAMPLES / "three_loops.mlir").read_text().replace("8192x8192xf16", shape)
     loops = loops.replace("8192x8192xf32", shape).replace("8192", "64")
     loops = "\n".join(line for line in loops.splitlines() if "extf" not in line)
     loops = loops.replace("%p, %q", "%a, %b")
@@ -277,7 +308,7 @@ def test_all_starting_points_give_the_same_ir():
 def test_generate_shows_what_was_read(capfd):
     from tilewright.cli.main import main
 
-    path = str(HERE / "bias_relu.mlir")
+    path = str(EXAMPLES / "linear.mlir")
     main(["generate", path, "--target", "sm_90a", "--pass", "insert-barriers", "--no-times"])
     text = capfd.readouterr()
     assert "512 x 1024 x 256" in text.err

@@ -21,12 +21,9 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineSymExpr
 
 from tilewright.errors import CompilationError
 from tilewright.generator.description import Access, Argument, Description, roles_of
-from tilewright.generator.element_types import language_type
+from tilewright.generator.element_types import CONVERSIONS, language_type
 from tilewright.ir.location import location_of
 
-_CONVERSIONS = (
-    arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
-)  # fmt: skip
 _PRODUCTS = (arith.MulfOp, arith.MuliOp)
 _SUMS = (arith.AddfOp, arith.AddiOp)
 
@@ -111,7 +108,7 @@ def _only_store(body: list[Operation]) -> affine.StoreOp:
         at = stores[1] if stores else body[-1] if body else None
         text = f"the innermost body stores {len(stores)} times"
         raise _wrong(at, text) if at is not None else CompilationError(text)
-    known = (affine.LoadOp, affine.StoreOp, *_CONVERSIONS, *_PRODUCTS, *_SUMS)
+    known = (affine.LoadOp, affine.StoreOp, *CONVERSIONS, *_PRODUCTS, *_SUMS)
     for op in body:
         if not isinstance(op, known) and not _harmless(op):
             raise _wrong(op, f"{op.name} has no place in it")
@@ -120,7 +117,7 @@ def _only_store(body: list[Operation]) -> affine.StoreOp:
 
 def _through(value: SSAValue) -> SSAValue:
     """`value` before conversions."""
-    while isinstance(value.owner, _CONVERSIONS):
+    while isinstance(value.owner, CONVERSIONS):
         value = value.owner.operands[0]
     return value
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.ir import Attribute
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError
 
+#: operations that only change an element's type
+CONVERSIONS = (
+    arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.SIToFPOp,
+)  # fmt: skip
 _BY_NAME = {
     "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv",
     "f8E5M2": "fp8e5", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",

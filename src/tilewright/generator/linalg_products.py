@@ -1,5 +1,7 @@
 """Recognising a contraction in `linalg`: a product, what it is added to, element-wise consumers.
 
+The product is a named one, or a `linalg.generic` with one reduction.
+
     %p = linalg.matmul ins(%A, %B : …) outs(%C : …) -> …           %C: filled with 0, or an argument
     %r = linalg.generic { … parallel … } ins(%p, %bias : …) outs(%o : …) { … } -> …
 
@@ -8,8 +10,10 @@ on tensors (the last value is returned) or on memrefs (written in place).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
@@ -25,7 +29,7 @@ from tilewright.generator.description import (
     Description,
     roles_of,
 )
-from tilewright.generator.element_types import language_type
+from tilewright.generator.element_types import CONVERSIONS, language_type
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
 from tilewright.generator.named_products import NamedProduct
 from tilewright.ir.location import location_of
@@ -45,7 +49,7 @@ class _Reader:
         self.function = function
         self.zero: set[SSAValue] = set()
         """Arrays known to hold zeros."""
-        self.product: NamedProduct | None = None
+        self.product: Any = None
         self.current: SSAValue | None = None
         """The value, or memref, that holds the result so far."""
         self.roles: tuple[str, ...] = ()
@@ -60,7 +64,8 @@ class _Reader:
             elif isinstance(op, FillOp):
                 self._fill(op)
             elif isinstance(op, GenericOp):
-                self._generic(op)
+                sums = any(kind.data == "reduction" for kind in op.iterator_types)
+                (self._generic_product if sums and self.product is None else self._generic)(op)
             elif isinstance(op, ReturnOp):
                 self._return(op)
             elif op.name not in ("arith.constant", "tensor.empty"):
@@ -83,8 +88,6 @@ class _Reader:
         self.zero.update((op.outputs[0], *op.results))
 
     def _product(self, op: NamedProduct) -> None:
-        if self.product is not None:
-            raise _wrong(op, "a second product: one function is one product")
         if op.indexing_maps is not None:
             raise _wrong(op, "indexing_maps of a named product", "use linalg.matmul_transpose_b …")
         if len(op.inputs) != 2 or len(op.outputs) != 1:
@@ -93,10 +96,28 @@ class _Reader:
             rank = len(value.type.get_shape())  # type: ignore[attr-defined]
             if rank != len(axes):
                 raise _wrong(op, f"{op.name}: an array has {rank} axes, not {len(axes)}")
-        names = {letter: letter for letter in "bmnk"}
-        roles = roles_of(*op.AXES, names, location_of(op))
-        self.product, self.roles = op, tuple(roles[x] for x in op.AXES[2])
-        self.operand_roles = [tuple(roles[x] for x in axes) for axes in op.AXES[:2]]
+        a, b, c = op.AXES
+        self._contract(op, a, b, c, {letter: letter for letter in "bmnk"})
+
+    def _generic_product(self, op: GenericOp) -> None:
+        """A `linalg.generic` that sums products."""
+        if len(op.inputs) != 2 or len(op.outputs) != 1:
+            raise _wrong(op, "a product takes two operands and one result")
+        a, b, c = (self._map(m.data, op) for m in op.indexing_maps)
+        if not _sums_products(op.body.block):
+            raise _wrong(op, "the body of a sum must yield out + a * b, conversions apart")
+        names = {d: f"d{d}" for d in (*a, *b, *c)}
+        for d, kind in enumerate(op.iterator_types):
+            if (kind.data == "parallel") != (d in c):
+                raise _wrong(op, f"iterator d{d} is {kind.data}")
+        self._contract(op, a, b, c, names)
+
+    def _contract(self, op: Any, a: Any, b: Any, c: Any, names: Mapping[Any, str]) -> None:
+        if self.product is not None:
+            raise _wrong(op, "a second product: one function is one product")
+        roles = roles_of(a, b, c, names, location_of(op))
+        self.product, self.roles = op, tuple(roles[x] for x in c)
+        self.operand_roles = [tuple(roles[x] for x in axes) for axes in (a, b)]
         self._check_extents(op)
         start = op.outputs[0]
         if start not in self.zero:
@@ -107,7 +128,7 @@ class _Reader:
             self.addend = start
         self.current = op.results[0] if op.results else start
 
-    def _check_extents(self, op: NamedProduct) -> None:
+    def _check_extents(self, op: Any) -> None:
         sizes: dict[str, int] = {}
         for value, roles in zip(
             (*op.inputs, *op.outputs), (*self.operand_roles, self.roles), strict=True
@@ -179,7 +200,7 @@ class _Reader:
 
     # ---- the whole -------------------------------------------------------------------------------
 
-    def _description(self, product: NamedProduct, current: SSAValue) -> Description:
+    def _description(self, product: Any, current: SSAValue) -> Description:
         arguments = tuple(_argument(arg) for arg in self.function.body.block.args)
         a, b = (
             Access(self._index(value, product), roles)
@@ -205,7 +226,7 @@ class _Reader:
             sizes, result,
         )  # fmt: skip
 
-    def _sizes(self, product: NamedProduct) -> dict[str, int | tuple[int]]:
+    def _sizes(self, product: Any) -> dict[str, int | tuple[int]]:
         found: dict[str, int | tuple[int]] = {}
         values = (*product.inputs, *product.outputs)
         for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
@@ -217,6 +238,25 @@ class _Reader:
         if not isinstance(value, BlockArgument):
             raise _wrong(op, "an array is no argument of the function")
         return value.index
+
+
+def _sums_products(block: Any) -> bool:
+    """Whether a body yields its third argument plus the product of the others."""
+
+    def plain(value: SSAValue) -> SSAValue:
+        while isinstance(value.owner, CONVERSIONS):
+            value = value.owner.operands[0]
+        return value
+
+    end = plain(block.last_op.operands[0]).owner
+    if not isinstance(end, arith.AddfOp | arith.AddiOp):
+        return False
+    a, b, out = block.args
+    for product, old in (end.operands, end.operands[::-1]):
+        op = plain(product).owner
+        if plain(old) is out and isinstance(op, arith.MulfOp | arith.MuliOp):
+            return {plain(v) for v in op.operands} == {a, b}
+    return False
 
 
 def _argument(argument: BlockArgument) -> Argument:

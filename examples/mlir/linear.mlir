@@ -1,3 +1,4 @@
+// relu(A @ B + bias) on tensors: tilewright generate linear.mlir --target sm_90a
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #col = affine_map<(d0, d1) -> (d1)>
 func.func @mm(%A: tensor<512x256xf16>, %B: tensor<256x1024xf16>, %bias: tensor<1024xf16>) -> tensor<512x1024xf16> {
