@@ -89,7 +89,11 @@ def _versions(target: str) -> list[str]:
     found = driver()
     major, minor = divmod(found.version // 10, 100)
     device = found.device(found.current_device())
-    return [f"{device.name}, driver for CUDA {major}.{minor}, torch {torch.__version__}"]
+    try:
+        triton = f", triton {metadata.version('triton')}"
+    except metadata.PackageNotFoundError:
+        triton = ""
+    return [f"{device.name}, driver for CUDA {major}.{minor}, torch {torch.__version__}{triton}"]
 
 
 def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseconds: int) -> None:
