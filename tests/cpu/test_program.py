@@ -228,3 +228,19 @@ def test_hints_do_not_change_values() -> None:
     want[2 * N] = o[2 * N]
     np.testing.assert_array_equal(o, want)
     assert o[2 * N] in {i * 10 + j for i in range(4) for j in range(4)}
+
+
+@tw.jit
+def names_of_options(out_ptr, num_warps: tl.constexpr, num_stages: tl.constexpr = 7):
+    tl.store(out_ptr, num_warps * 10 + num_stages)
+
+
+def test_parameters_that_are_called_like_options() -> None:
+    out = np.zeros(1, np.int32)
+    for _ in range(2):
+        names_of_options[(1,)](out, num_warps=4)
+        assert out[0] == 47
+        names_of_options[(1,)](out, num_warps=2, num_stages=1)
+        assert out[0] == 21
+        names_of_options[(1,)](out, 3, num_ctas=1)
+        assert out[0] == 37
