@@ -85,7 +85,7 @@ def compiled(kind="fp32", text="neg.f32 $0, $1;", letters="=f,f", pack=1, target
 
 
 def test_ptx_goes_into_the_code_once_for_each_group():
-    assert "neg.f32 " in compiled().asm["ptx"]
+    assert "neg.f32 " in compiled(letters=" =f, f").asm["ptx"]
     alone = compiled("i8", "xor.b32 $0, $1, 255;", "=r,r", 1)
     four = compiled("i8", "xor.b32 $0, $1, 255;", "=r,r", 4)
     count = four.asm["ptx"].count("xor.b32 ")

@@ -121,7 +121,8 @@ def _call(
     result: Any = ir.LiteralStructType(kinds) if several else (kinds or [ir.VoidType()])[0]
     kind = ir.FunctionType(result, [w.type for w in words])
     pure = bool(op.pure.value.data)
-    made = b.asm(kind, op.asm.data, op.constraints.data, words, side_effect=not pure)
+    constraints = op.constraints.data.replace(" ", "")
+    made = b.asm(kind, op.asm.data, constraints, words, side_effect=not pure)
     return (
         [b.extract_value(made, i) for i in range(len(kinds))] if several else [made][: len(kinds)]
     )
