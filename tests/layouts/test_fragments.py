@@ -1,13 +1,18 @@
 """Fragments of tensor cores are those of the PTX ISA, and tile products of any extents are covered."""
 
+from itertools import product
+
 import pytest
 
+from tilewright.layouts import Layout
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
     Arrangement,
     arrange,
     arrange_groups,
     batched,
+    matrix_lanes,
+    paired_lines,
     parse_group,
 )
 
@@ -146,3 +151,49 @@ def test_group_instructions_as_text(text):
 def test_other_text_is_no_group_instruction():
     with pytest.raises(ValueError, match="not an instruction"):
         parse_group("m16n8k16.f16")
+
+
+def matrices(lanes, coordinates, along_k, size, rows):
+    """What ldmatrix gives to each lane: for each matrix, the coordinates in its 32 bits."""
+    layout = Layout((1 << 10, 1 << 10), (), lanes, ())
+    chunk, found = 16 // size, {}
+    inner = (0, 1) if rows == along_k else (1, 0)  # the direction of a line in memory
+    for i, lane in product(range(4), range(32)):
+        if along_k:  # line lane / 4, bytes 4 * (lane % 4) …
+            named = layout.coordinates(0, 8 * i + lane // 4, 0)
+            starts = [(named, (lane % 4) * chunk // 4 + j) for j in range(chunk // 4)]
+        else:  # transposed: element lane / 4 of lines 2 * (lane % 4) and the next
+            lines = [layout.coordinates(0, 8 * i + 2 * (lane % 4) + j, 0) for j in range(2)]
+            starts = [(named, lane // 4) for named in lines]
+        found[i, lane] = [
+            tuple(a + b + c * step for a, b, c in zip(named, coordinates, inner, strict=True))
+            for named, step in starts
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", [n for n in INSTRUCTIONS if n.startswith("m16")])
+@pytest.mark.parametrize("along_k", [True, False])
+def test_ldmatrix_brings_the_fragments(name, along_k):
+    """Both operands of an instruction, 4 matrices at once, lie as its layouts say."""
+    i = INSTRUCTIONS[name]
+    size = 4 // i.pack
+    if not along_k and size != 2:
+        return  # only 16-bit elements are transposed
+    where = arrange(i, 64, 64, 4)
+    for rows, layout in ((True, where.left(64, 2 * i.k)), (False, where.right(2 * i.k, 64))):
+        pair = 0 if rows else paired_lines(layout)
+        lanes = matrix_lanes(size, rows, along_k, pair)
+        k, line = i.k, 32
+        found = matrices(lanes, (line, k) if rows else (k, line), along_k, size, rows)
+        half = 4 * i.pack
+        if rows:
+            places = [(line, k), (line + 8, k), (line, k + half), (line + 8, k + half)]
+        else:
+            places = [(k, line), (k + half, line), (k, line + pair), (k + half, line + pair)]
+        for (matrix, lane), elements in found.items():
+            place = places[matrix]
+            step = (0, 1) if rows else (1, 0)
+            for j, element in enumerate(elements):
+                offset = tuple(p + j * s for p, s in zip(place, step, strict=True))
+                assert layout.coordinates(layout.register_of[offset], lane, 0) == element

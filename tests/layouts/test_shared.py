@@ -1,6 +1,7 @@
 """Shared memory: panels, swizzles, conversions through it, and its banks."""
 
 import importlib.util
+import operator
 from itertools import product
 from pathlib import Path
 
@@ -9,15 +10,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16, f32, f64, i8
 
-from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, same_threads
-from tilewright.layouts import bank_conflicts
+from tilewright.backends.nvidia.lower.asynchronous import Place
+from tilewright.backends.nvidia.lower.exchange import (
+    SharedAccess,
+    SharedTile,
+    padding,
+    same_threads,
+)
+from tilewright.backends.nvidia.threads import Threads
+from tilewright.layouts import Layout, bank_conflicts
 from tilewright.layouts.banks import fewest_passes, passes
 from tilewright.layouts.blocked import blocked, transposing
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
 from tilewright.layouts.shared import (
+    WHOLE,
     SharedLayout,
     descriptor_bits,
     k_offset,
+    line_padding,
     mn_offset,
     parse_shared,
     swizzle,
@@ -39,16 +49,21 @@ def buffers(draw):
     size, dim = draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 1))
     length = draw(st.sampled_from([16, 32, 64, 96, 128, 256])) // size
     lines = draw(st.sampled_from([8, 16, 24, 64]))
-    spans = [s for s in (0, 32, 64, 128) if length * size % max(16, s) == 0]
+    spans = [s for s in (WHOLE, 0, 32, 64, 128) if length * size % max(16, s) == 0]
     rows, columns = (length, lines) if dim == 0 else (lines, length)
-    return SharedLayout(rows, columns, size, dim, draw(st.sampled_from(spans)))
+    span = draw(st.sampled_from(spans))
+    pad = draw(st.sampled_from([0, line_padding(length, size)])) if span == WHOLE else 0
+    return SharedLayout(rows, columns, size, dim, span, pad)
 
 
 @SETTINGS
 @given(buffers())
 def test_each_element_has_its_own_place(layout):
     places = {layout.offset(r, c) for r in range(layout.rows) for c in range(layout.columns)}
-    assert places == set(range(0, layout.bytes, layout.size))
+    assert len(places) == layout.rows * layout.columns
+    assert max(places) < layout.bytes and all(p % layout.size == 0 for p in places)
+    if not layout.pad:
+        assert places == set(range(0, layout.bytes, layout.size))
     assert parse_shared(str(layout)) == layout
 
 
@@ -119,7 +134,7 @@ def convert(source, target, element):
             for i, w in threads
             for r, o in enumerate(target.register_offsets)
         }
-    where = SharedTile(None, element, source.shape)
+    where = SharedTile(None, element, source.shape, 0, padding(source, target, element))
     memory = {}
     for lane, warp in threads:
         for run in access(where, source)._runs():
@@ -206,6 +221,17 @@ def test_swizzled_columns_meet_every_bank(span):
         assert passes([row * span + 16 * chunk for row in range(8)], 16) == span // 16
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("length", [16, 32, 64, 96, 128])
+def test_padded_columns_meet_every_bank(length, size):
+    """arXiv 2108.13191: lines of 136 out of 128; without padding the 8 lines wait for each other."""
+    layout = SharedLayout(64, length, size, 1, WHOLE, line_padding(length, size))
+    for chunk in range(length * size // 16):
+        column = [layout.offset(row, chunk * (16 // size)) for row in range(8)]
+        assert passes(column, 16) == 1
+    assert line_padding(128, 2) == 8
+
+
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("columns", [32, 64, 128])
 def test_copies_to_swizzled_lines_have_no_conflicts(rows, columns):
@@ -215,8 +241,8 @@ def test_copies_to_swizzled_lines_have_no_conflicts(rows, columns):
     assert bank_conflicts(threads, layout.offset, 2, runs) == 0
 
 
-def exchange_conflicts(layout, element, padded=True):
-    where = SharedTile(None, element, layout.shape)
+def exchange_conflicts(layout, element, padded=True, pad=None):
+    where = SharedTile(None, element, layout.shape, 0, pad)
     runs = access(where, layout)._runs()
 
     def address(*place):
@@ -237,6 +263,23 @@ def test_padding_takes_the_conflicts_out_of_exchanges():
     assert exchange_conflicts(turned, f32) < exchange_conflicts(turned, f32, padded=False) / 5
 
 
+@pytest.mark.parametrize(("element", "pad"), [(f32, 32), (f16, 16)])
+@pytest.mark.parametrize("columns", [64, 128, 256])
+def test_conversions_of_sums_are_padded_until_there_are_no_conflicts(columns, element, pad):
+    sums = arrange_groups(64, columns, 4).accumulator(64, columns)
+    rows = blocked((64, columns), 4, 16 // SharedTile(None, element, ()).size)
+    assert padding(sums, rows, element) == pad
+    assert exchange_conflicts(sums, element, pad=pad) == 0
+    assert exchange_conflicts(rows, element, pad=pad) == 0
+
+
+def test_a_thread_that_turns_its_registers_round_has_no_runs():
+    """Lane 0's bit is also the register's: half of the lanes have the pair in the other order."""
+    layout = Layout((64,), ((1,),), ((1,), (2,), (4,), (8,), (16,)), ((32,),))
+    assert layout.run(0, 4) == 1
+    assert Layout((64,), ((1,),), ((2,), (4,), (8,), (16,), (32,)), ()).run(0, 4) == 2
+
+
 @pytest.mark.parametrize("warps", [1, 4, 8])
 @pytest.mark.parametrize("shape", [(32, 128), (64, 64), (8, 32), (192, 32), (32, 256)])
 @pytest.mark.parametrize("dim", [0, 1])
@@ -250,3 +293,45 @@ def test_turning_4_byte_elements_meets_every_bank_once(shape, dim, warps):
         assert here[1 - dim] - start[1 - dim] == lane and here[dim] == start[dim]
     if shape[dim] >= 32:
         assert bank_conflicts(layout, buffer.offset, 4) == 0
+
+
+# ---- addresses in code -----------------------------------------------------------------------------------
+
+
+class Numbers:
+    """A builder that computes with Python's integers."""
+
+    def __getattr__(self, name):
+        done = {
+            "add": operator.add, "mul": operator.mul, "and_": operator.and_, "xor": operator.xor,
+            "shl": operator.lshift, "lshr": operator.rshift,
+        }[name]  # fmt: skip
+        return lambda a, b: done(getattr(a, "constant", a), getattr(b, "constant", b))
+
+
+class OneThread:
+    """Code generation for one thread, as numbers."""
+
+    def __init__(self, lane, warp):
+        self.lane, self.warp, self.builder, self.threads = lane, warp, Numbers(), self
+
+    def coordinate(self, layout, dim):
+        return layout.thread_offset(self.lane, self.warp)[dim]
+
+    def at_start(self, key, make):
+        return make(self.builder)
+
+    with_offset = staticmethod(Threads.with_offset)
+
+
+@SETTINGS
+@given(buffers(), st.integers(0, 31), st.integers(0, 3), st.data())
+def test_code_finds_every_register_in_a_buffer(shared, lane, warp, data):
+    """`Place` splits an address into what the thread and what the register adds."""
+    shape = (shared.rows, shared.columns)
+    order = data.draw(st.sampled_from([(0, 1), (1, 0)]))
+    layout = blocked(shape, 4, data.draw(st.sampled_from([1, 2, 4, 8])), order)
+    place = Place(OneThread(lane, warp), 1 << 20, layout, shared)
+    for register, offset in enumerate(layout.register_offsets):
+        row, column = layout.coordinates(register, lane, warp)
+        assert place.address(offset) == (1 << 20) + shared.offset(row, column)

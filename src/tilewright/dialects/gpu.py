@@ -148,6 +148,17 @@ class TurnOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LocalLoadOp(IRDLOperation):
+    """Read stage `slot` of a buffer into registers."""
+
+    name = "gpu.local_load"
+    buffer = operand_def(SharedType)
+    slot = operand_def(i32)
+    result = result_def(TensorType)
+    assembly_format = "$buffer `[` $slot `]` attr-dict `:` type($buffer) `to` type($result)"
+
+
+@irdl_op_definition
 class CopyOp(IRDLOperation):
     """Start copying a structured access to stage `slot` of a buffer, if `active`.
 
@@ -327,8 +338,8 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, TurnOp, CopyOp, CommitOp, WaitOp, WgmmaOp,
-        WgmmaWaitOp,
+        ConvertOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
+        WaitOp, WgmmaOp, WgmmaWaitOp,
         BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp, TmaStoreOp, TmaStoreWaitOp,
     ],
     [SharedType, BarriersType],

@@ -49,7 +49,7 @@ class Stage:
     stored: int = 0
     """Stores of boxes under way that read it."""
     read: bool = False
-    """Whether a product has read it since the last barrier (other threads' may not have ended)."""
+    """Whether it has been read since the last barrier (other threads may not have ended)."""
 
 
 @dataclass(eq=False)
@@ -221,6 +221,12 @@ def _turn(run: Executor, op: gpu.TurnOp) -> list[Any]:
     return []
 
 
+def _local_load(run: Executor, op: gpu.LocalLoadOp) -> list[Any]:
+    stage = read_stage(run, op.buffer, op.slot)
+    stage.read = True  # other threads may do so until the next barrier
+    return [np.array(stage.value)]
+
+
 def _barrier(run: Executor, op: Operation) -> list[Any]:
     run.shared.synchronise()
     return []
@@ -384,6 +390,7 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.ReleaseOp: _release,
     gpu.LocalStoreOp: _local_store,
     gpu.TurnOp: _turn,
+    gpu.LocalLoadOp: _local_load,
     gpu.BarrierOp: _barrier,
     tile.BarrierOp: _barrier,
     gpu.ConvertOp: _convert,

@@ -106,6 +106,33 @@ class Arrangement:
         return self._repeated(_clip(Layout((k, n), registers, lanes, warps)), shape, (2, 1))
 
 
+def matrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vector, ...]:
+    """Which line each lane names for `ldmatrix`: lanes 8i … 8i+7 those of matrix i.
+
+    The matrices of A (`rows`) are a block's two halves of 8 rows, for each half of k; those of B the
+    halves of k, for columns and for those `pair` further. A matrix has 16 bytes along the dimension
+    that is contiguous in memory: k (`along_k`), or the other one.
+    """
+    chunk = 16 // size
+    line, other = ((1, 0), (0, 1)) if rows else ((0, 1), (1, 0))
+    inner = line if along_k else other
+    lanes = [_scaled(inner, 1 << bit) for bit in range(3)]
+    half_of_k = _scaled(other, chunk)
+    if rows:
+        return (*lanes, _scaled(line, 8), half_of_k)
+    return (*lanes, half_of_k, _scaled(line, pair))
+
+
+def paired_lines(right: Layout) -> int:
+    """How far apart a warp's first two blocks of columns are in operand B; 0 when it has one."""
+    steps = [v[1] for v in right.registers if v[0] == 0 and v[1]]
+    return min(steps, default=0)
+
+
+def _scaled(vector: Vector, factor: int) -> Vector:
+    return tuple(factor * c for c in vector)
+
+
 def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement:
     """Warps along the rows and columns of an m×n result, so that each has a squarish part.
 

@@ -136,6 +136,18 @@ class Layout:
             for d in range(self.rank)
         )
 
+    def run(self, dim: int, most: int) -> int:
+        """Neighbours along `dim`, aligned, that a thread has in its registers, in order: a power of two
+        up to `most`."""
+        others = [v[dim] for v in (*self.lanes, *self.warps)]
+        length = 1
+        while 2 * length <= most:
+            unit = tuple(length if d == dim else 0 for d in range(self.rank))
+            if unit not in self.registers or any(o & length for o in others):
+                break  # a thread's own bit would turn the order round
+            length *= 2
+        return length
+
     # ---- copies of one element ----
 
     @property

@@ -1,10 +1,14 @@
-"""Tiles in shared memory as tensor cores and bulk copies read them: panels of swizzled rows.
+"""Tiles in shared memory, as threads, tensor cores and bulk copies read them.
 
-A tile is cut along its contiguous dimension into panels of `span` bytes (128, 64 or 32); a panel
-holds one span a line, line after line, and in each line the 16-byte chunks are exchanged by the exclusive
-or with bits of the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so
-that both a line and a column of chunks touch every bank once. `span` 0 means no exchange: panels of 16
-bytes, 8 lines to a core matrix.
+A tile lies in lines along its contiguous dimension. Three kinds:
+
+- panels: the lines are cut into panels of `span` bytes (128, 64 or 32); a panel holds one span a line,
+  line after line, and in each line the 16-byte chunks are exchanged by the exclusive or with bits of
+  the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so that both a
+  line and a column of chunks touch every bank once;
+- `span` 0: panels of 16 bytes and no exchange: 8 lines are a core matrix of `wgmma`;
+- `span` `WHOLE`: whole lines, with `pad` elements of nothing after each (arXiv 2108.13191 makes lines
+  of 136 out of 128 elements and 8 of padding).
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ import re
 from dataclasses import dataclass
 
 CHUNK = 16
+WHOLE = -1
+"""The `span` of lines that are not cut into panels."""
 ALIGNMENT = 1024
 """Where a swizzled tile may start: the pattern repeats every 8 lines of 128 bytes."""
 
@@ -26,6 +32,8 @@ class SharedLayout:
     size: int
     dim: int
     span: int
+    pad: int = 0
+    """Elements of nothing after each whole line."""
 
     @property
     def lines(self) -> int:
@@ -40,11 +48,20 @@ class SharedLayout:
     @property
     def width(self) -> int:
         """Elements of one line of a panel."""
-        return max(CHUNK, self.span) // self.size
+        return self.length if self.span == WHOLE else max(CHUNK, self.span) // self.size
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from a line of a panel to the next."""
+        return (self.width + self.pad) * self.size
+
+    @property
+    def swizzled(self) -> bool:
+        return self.span > 0
 
     @property
     def panel_bytes(self) -> int:
-        return self.lines * max(CHUNK, self.span)
+        return self.lines * self.pitch
 
     @property
     def bytes(self) -> int:
@@ -54,14 +71,15 @@ class SharedLayout:
         """Byte offset of an element from the start of the tile."""
         along, line = (row, column) if self.dim == 0 else (column, row)
         panel, inside = divmod(along, self.width)
-        flat = line * max(CHUNK, self.span) + inside * self.size
+        flat = line * self.pitch + inside * self.size
         return panel * self.panel_bytes + swizzle(flat, self.span)
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.size} dim{self.dim} span{self.span}"
+        kind = f"span{self.span}" if self.span != WHOLE else f"lines+{self.pad}"
+        return f"{self.rows}x{self.columns}x{self.size} dim{self.dim} {kind}"
 
 
-_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) span(\d+)")
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) (?:span(\d+)|lines\+(\d+))")
 
 
 def parse_shared(text: str) -> SharedLayout:
@@ -69,12 +87,16 @@ def parse_shared(text: str) -> SharedLayout:
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not a layout of shared memory: {text!r}")
-    return SharedLayout(*map(int, match.groups()))
+    *extents, span, pad = match.groups()
+    rows, columns, size, dim = map(int, extents)
+    if span is None:
+        return SharedLayout(rows, columns, size, dim, WHOLE, int(pad))
+    return SharedLayout(rows, columns, size, dim, int(span))
 
 
 def swizzle(offset: int, span: int) -> int:
     """The byte that takes the place of `offset`: chunk bits exchanged with line bits."""
-    if span == 0:
+    if span <= 0:
         return offset
     mask = span // CHUNK - 1
     return offset ^ ((offset >> 7 & mask) << 4)
@@ -88,26 +110,41 @@ def widest_span(length: int, size: int) -> int:
     return 0
 
 
+def line_padding(length: int, size: int) -> int:
+    """Elements after each line of `length`, so that 8 lines' chunks of 16 bytes meet every bank once:
+    lines then start an odd number of chunks apart."""
+    count = -(-length * size // CHUNK)
+    padded = (count | 1) * CHUNK
+    return (padded - length * size) // size
+
+
 def k_offset(layout: SharedLayout, k_dim: int, k: int, per_instruction: int) -> int:
     """Byte offset of the operand at k (a multiple of what one instruction takes)."""
     if layout.dim == k_dim:
         panel, inside = divmod(k, layout.width)
         return panel * layout.panel_bytes + inside * layout.size
-    return k // 8 * 8 * max(CHUNK, layout.span)
+    return k // 8 * 8 * layout.pitch
 
 
 def mn_offset(layout: SharedLayout, k_dim: int, mn: int) -> int:
     """Byte offset of the operand at row (of A) or column (of B) `mn`, a multiple of 8 or a panel."""
     if layout.dim == k_dim:
-        return mn * layout.span
+        return mn * layout.pitch
     return mn // layout.width * layout.panel_bytes
 
 
 def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
-    """The descriptor of `wgmma` without its address (swizzled layouts only)."""
-    code = {128: 1, 64: 2, 32: 3}[layout.span]
-    group = 8 * layout.span
+    """The descriptor of `wgmma` without its address.
+
+    Panels with no swizzle are rows of core matrices (8 lines of 16 bytes): the two strides are those
+    from core to core along k ("leading") and along the other dimension.
+    """
+    code = {128: 1, 64: 2, 32: 3, 0: 0}[layout.span]
+    group = 8 * layout.pitch
     leading = 16 if layout.dim == k_dim else layout.panel_bytes
+    if not layout.swizzled:
+        along_k = layout.dim == k_dim
+        leading, group = (layout.panel_bytes, group) if along_k else (group, layout.panel_bytes)
     return code << 62 | (group >> 4) << 32 | (leading >> 4) << 16
 
 

@@ -1,9 +1,9 @@
 // RUN: select-mma,assign-layouts,promote-shared
-// Loads that only the dot uses become copies; their shared memory is swizzled over whole lines.
+// Loads that only the dot uses become copies to shared memory.
 // CHECK-LABEL: @copies
 func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 span128"
-  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64"
+  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 span0"
+  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span0"
   // CHECK-NOT: tile.load_view
   // CHECK: "gpu.copy"({{.+}}, [[A]], 
   // CHECK: "gpu.copy"({{.+}}, [[B]], 
@@ -55,5 +55,30 @@ func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n
     scf.yield %d : tensor<64x64xf32>
   }
   "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// Two warps are no warp group: operands of mma.sync are copied to whole lines and read into registers.
+// CHECK-LABEL: @fragments
+func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.warps = 2 : i32} {
+  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 lines+0"
+  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+0"
+  // CHECK-NOT: tile.load_view
+  // CHECK: "gpu.copy"({{.+}}, [[A]], 
+  // CHECK: "gpu.copy"({{.+}}, [[B]], 
+  // CHECK-NEXT: gpu.commit
+  // CHECK-NEXT: gpu.wait 0
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: [[X:%.+]] = gpu.local_load [[A]][
+  // CHECK-NEXT: [[Y:%.+]] = gpu.local_load [[B]][
+  // CHECK-NEXT: tile.dot [[X]], [[Y]], 
+  // CHECK-NEXT: gpu.barrier
+  %one = arith.constant 1 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %x = "tile.load_view"(%a, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+  %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+  %d = tile.dot %x, %y, %start, "ieee" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
   func.return
 }

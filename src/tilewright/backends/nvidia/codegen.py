@@ -25,6 +25,7 @@ from tilewright.backends.nvidia.lower import (
     boxes,
     dot,
     exchange,
+    fragments,
     inline_asm,
     memory,
     output,
@@ -44,6 +45,7 @@ from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED, CLUSTER_SHARED = (ir.PointerType(None, space) for space in (0, 3, 7))
@@ -80,6 +82,10 @@ class KernelCodegen:
         entry = self.function.append_basic_block("entry")
         self.threads = Threads(entry, module, self.blocks, 32 * self.warps // self.blocks)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
+        self.reads_asynchronously = any(
+            isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA
+            for op in function.walk()
+        )
         self._shared: Value | None = None
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
@@ -351,6 +357,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.ReleaseOp: _nothing,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
     gpu.TurnOp: turn.lower_turn,
+    gpu.LocalLoadOp: fragments.lower_local_load,
     gpu.CopyOp: asynchronous.lower_copy,
     gpu.CommitOp: asynchronous.lower_commit,
     gpu.WaitOp: asynchronous.lower_wait,

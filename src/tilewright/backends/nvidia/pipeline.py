@@ -19,16 +19,21 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.gpu.store_boxes import StoreBoxes
+    from tilewright.passes.gpu.swizzle_shared import SwizzleShared
+    from tilewright.passes.gpu.vectorize_copies import VectorizeCopies
     from tilewright.passes.licm import Licm
+    from tilewright.passes.promote_accumulator import PromoteAccumulator
 
     return (
         *shared_passes(),
+        PromoteAccumulator(apart=True),
         SplitDots(),
         ChunkTiles(),
         FitWarps(),
         SelectMma(),
         AssignLayouts(),
         PromoteShared(),
+        SwizzleShared(),
         PipelineLoads(),
         StoreBoxes(),
         Cse(),
@@ -36,4 +41,5 @@ def nvidia_passes() -> tuple[Pass, ...]:
         InsertBarriers(),
         BatchLoads(),  # after insert-barriers: what it moves is known to be apart
         Cse(),
+        VectorizeCopies(),
     )

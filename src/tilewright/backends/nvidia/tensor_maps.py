@@ -42,7 +42,7 @@ class TensorMaps:
             height=self._extent(op.height),
             pitch=self._extent(op.pitch),
             box=(shared.width, shared.lines),
-            span=shared.span,
+            span=max(0, shared.span),
         )
 
     def _extent(self, value: SSAValue) -> Extent:

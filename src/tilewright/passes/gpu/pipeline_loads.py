@@ -17,6 +17,9 @@ What threads copy themselves (`cp.async`) others see after a barrier. That barri
 copies follow it, and a multiplication under way costs a stage (D = S - 2), since its operands are still
 read; it is given one where it fits into shared memory.
 
+Operands of `mma.sync` are read into registers (`gpu.local_load`) before the next barrier, so there no
+product is under way and D = S - 1.
+
 Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
 have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
 are inactive. Loops whose addresses depend on memory or on tiles, or that write what they copy, stay as
@@ -42,13 +45,14 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.analysis.writes import may_write
+from tilewright.passes.gpu.promote_shared import allocated
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 STAGES = "gpu.stages"
 _RESERVE = 512
 """Bytes of shared memory left to memory barriers."""
-_PAD = 16
-"""Bytes by which lines of a tile that changes its layout are apart in shared memory."""
+_PAD = 64
+"""Most bytes by which lines of a tile that changes its layout are apart in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class PipelineLoads(Pass):
     """Multiplications that an iteration leaves under way (0 or 1)."""
     boxes: bool = True
     """Copy whole tiles by the tensor memory accelerator where an access is a box."""
+    limit: int = 0
+    """Bytes of shared memory that all buffers may take (0: what the target has)."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -103,37 +109,45 @@ class Pattern:
     turns: list[gpu.TurnOp]
     commit: gpu.CommitOp
     wait: gpu.WaitOp
-    multiply: gpu.WgmmaOp
-    done: gpu.WgmmaWaitOp
+    readers: list[gpu.WgmmaOp | gpu.LocalLoadOp]
+    """What reads the stages, in order."""
     last_barrier: gpu.BarrierOp
+    done: gpu.WgmmaWaitOp | None = None
+    """The wait for the product, if it runs on its own."""
+
+
+_KINDS = (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp, gpu.LocalLoadOp)
 
 
 def find_pattern(loop: scf.ForOp) -> Pattern | None:
-    """The one multiplication of a loop, both of whose operands are copied for it."""
+    """The one multiplication of a loop whose operands are copied for it."""
     ops = list(loop.body.block.ops)
-    by_kind = {
-        kind: [op for op in ops if isinstance(op, kind)]
-        for kind in (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp)
-    }
-    one_each = all(len(found) == 1 for kind, found in by_kind.items() if kind is not gpu.CopyOp)
-    if not one_each or len(by_kind[gpu.CopyOp]) != 2:
+    found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
+    turns = [op for op in ops if isinstance(op, gpu.TurnOp)]
+    copies, products, reads = found[gpu.CopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
+    if len(found[gpu.CommitOp]) != 1 or len(found[gpu.WaitOp]) != 1:
         return None
-    done: Any = by_kind[gpu.WgmmaWaitOp][0]
+    if may_write(loop, [copy.base for copy in copies]):
+        return None
+    commit, wait = found[gpu.CommitOp][0], found[gpu.WaitOp][0]
+    if not products:
+        barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
+        return Pattern(copies, turns, commit, wait, reads, barrier) if barrier is not None else None
+    if len(products) != 1 or len(copies) != 2 or reads:
+        return None
+    done = found[gpu.WgmmaWaitOp][0]
     barrier = done.next_op
     if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
         return None
-    copies: Any = by_kind[gpu.CopyOp]
-    if may_write(loop, [copy.base for copy in copies]):
-        return None
-    return Pattern(
-        copies,
-        [op for op in ops if isinstance(op, gpu.TurnOp)],
-        by_kind[gpu.CommitOp][0],  # type: ignore[arg-type]
-        by_kind[gpu.WaitOp][0],  # type: ignore[arg-type]
-        by_kind[gpu.WgmmaOp][0],  # type: ignore[arg-type]
-        done,
-        barrier,
-    )
+    return Pattern(copies, turns, commit, wait, products, barrier, done)
+
+
+def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
+    """The barrier after the product that a read is for."""
+    current = read.next_op
+    while current is not None and not isinstance(current, gpu.BarrierOp):
+        current = current.next_op
+    return current
 
 
 def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
@@ -158,15 +172,17 @@ class Pipeliner:
         options: PipelineLoads,
         target: Any,
     ) -> None:
-        lag = options.lag
+        lag = options.lag if pattern.done is not None else 0
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
-        limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
-        limit -= _exchanged(loop, function) + (1 + lag) * turned
+        limit = options.limit or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
+        others = allocated(function) - bytes_ - turned
+        limit -= _exchanged(loop, function) + (1 + lag) * turned + others
         fits = max(1, limit // bytes_)
-        self.at_once = pattern.multiply.instruction.data == SHARED_FMA
+        first = pattern.readers[0]
+        self.at_once = not isinstance(first, gpu.WgmmaOp) or first.instruction.data == SHARED_FMA
         """Whether a product is over when it has been made: there is nothing to wait for."""
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
@@ -323,7 +339,8 @@ class Pipeliner:
             op.detach()
             op.erase()
         self._stages_of_operands(take_arg, turned)
-        pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
+        if pattern.done is not None:
+            pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
         following = self._next(mapping, end)
         yields = [
             *end.operands,
@@ -339,12 +356,12 @@ class Pipeliner:
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
         """What the product reads, and what is turned for it before."""
-        multiply = self.pattern.multiply
         targets = [turn.target for turn in self.pattern.turns]
-        for buffer in (0, 2):
-            multiply.operands[buffer + 1] = (
-                turned if multiply.operands[buffer] in targets else stage
-            )
+        for reader in self.pattern.readers:
+            for buffer in (0, 2) if isinstance(reader, gpu.WgmmaOp) else (0,):
+                reader.operands[buffer + 1] = (
+                    turned if reader.operands[buffer] in targets else stage
+                )
         for turn in self.pattern.turns:
             turn.operands[1], turn.operands[3] = stage, turned
 
@@ -358,7 +375,7 @@ class Pipeliner:
 
     def _order(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Put the wait and the barrier in their places; what the copies are to stand before."""
-        reader = (*pattern.turns, pattern.multiply)[0]
+        reader = (*pattern.turns, *pattern.readers)[0]
         barrier = reader.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
@@ -440,7 +457,7 @@ class Pipeliner:
 
     def _sum_position(self, loop: scf.ForOp) -> int:
         end = end_of(loop.body.block)
-        return list(end.operands).index(self.pattern.done.result)
+        return list(end.operands).index(self.pattern.done.result)  # type: ignore[union-attr]
 
 
 def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:

@@ -1,10 +1,14 @@
-"""`promote-shared`: operands of warp-group dots get buffers in shared memory.
+"""`promote-shared`: operands of dots on tensor cores get buffers in shared memory.
 
 A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An
 operand that is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at
 least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
 `gpu.turn` to a second buffer; tiles too small for it by the threads that copy them.
+
+`mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
+and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
+memory; others stay as they are, as do those for which the target's shared memory is too small.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
@@ -13,21 +17,21 @@ dimension that they are in memory. Others become contiguous along k, as the inst
         }
     After:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
-          %0 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
-          %1 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
+          %0 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>
+          %1 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
           %2 = arith.constant 0 : i32
-          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[] l[] w[]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>
+          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[] l[] w[]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
           %3 = arith.constant 0 : i32
-          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[] l[] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[] l[] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>
           gpu.barrier
-          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
+          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
           %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[] l[] w[]"> to tensor<64x16xf32, "64x16 r[] l[] w[]">
           gpu.barrier
           func.return
         }
 
 Relies on `assign-layouts`. Guarantees: no `wgmma` dot is left as `tile.dot`; buffers are read only
-between barriers. `pipeline-loads` moves copies ahead afterwards.
+between barriers. `swizzle-shared` says how they lie there, `pipeline-loads` moves copies ahead.
 """
 
 from __future__ import annotations
@@ -43,27 +47,22 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
-from tilewright.layouts.fragments import arrange_groups, parse_group
-from tilewright.layouts.shared import SharedLayout, turns, widest_span
+from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
+from tilewright.layouts.shared import WHOLE, SharedLayout, turns
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
     reads_shared,
-    warps_around,
 )
 
-SMALLEST_COPY = 4
-"""Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
-
-
-Stored = dict[tuple[SSAValue, int, int, Block | None], tuple[SSAValue, SSAValue]]
-"""Tiles that were written to buffers (along a dimension, with panels of a width, in a block)."""
+Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
+"""Tiles that were written to buffers (along a dimension, in a block)."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,10 @@ class PromoteShared(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored)
+                limit = (getattr(target, "shared_bytes", 0) or 48 << 10) // 2
+                for op in list(function.walk()):
+                    if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
+                        _promote_fragments(op, function, known, limit)
 
 
 def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored) -> None:
@@ -151,7 +154,9 @@ def _copyable(
         return None
     size = tile.element_bytes(tile.element_of(value))
     straight = required in (None, dim) or _turns(value, dim)
+    layout = gpu.layout_of(value)
     run = run_length(load, known) if straight else 1
+    run = layout.run(dim, run) if layout is not None else run
     return load if run * size >= SMALLEST_COPY else None
 
 
@@ -168,7 +173,7 @@ def _turned(
     source, slot = place
     if required is None or gpu.shared_layout_of(source).dim == required:
         return place
-    target = allocate(source.type.tile, required, 1, function)  # type: ignore[attr-defined]
+    target = allocate(source.type.tile, required, 0, function)  # type: ignore[attr-defined]
     turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
     insert_before(turn, op)
     return target, slot
@@ -192,6 +197,7 @@ def _operand(
     op: tile.DotOp,
     function: FuncOp,
     stored: Stored,
+    span: int = 0,
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer that holds `value` before the dot, and its stage."""
     dim = required
@@ -202,11 +208,10 @@ def _operand(
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
-    stretch = _stretch(op) if value is op.rhs else 0
-    key = (value, dim, stretch, op.parent)
+    key = (value, dim, op.parent)
     if load is None and key in stored:
         return stored[key]
-    buffer = allocate(value.type, dim, 1, function, stretch)
+    buffer = allocate(value.type, dim, span, function)
     slot = arith.ConstantOp(IntegerAttr(0, i32))
     insert_before(slot, op)
     if load is None:
@@ -223,25 +228,11 @@ def _operand(
     return buffer, slot.result
 
 
-def _stretch(op: tile.DotOp) -> int:
-    """Columns of the right operand that one warp group reads."""
-    m, n = tile.shape_of(op.result)
-    groups = arrange_groups(m, n, warps_around(op)) if is_wgmma(op) else None
-    return n // groups.columns if groups is not None else n
-
-
-def allocate(held: Any, dim: int, stages: int, function: FuncOp, stretch: int = 0) -> SSAValue:
-    """A buffer for tiles of the type `held`, contiguous along `dim`.
-
-    Where that is dimension 1, panels do not go beyond `stretch` elements (0: no such bound).
-    """
+def allocate(held: Any, dim: int, span: int, function: FuncOp) -> SSAValue:
+    """A buffer for one tile of the type `held`, contiguous along `dim`, in panels of `span`."""
     (rows, columns), element = held.get_shape(), held.element_type
-    size = tile.element_bytes(element)
-    span = widest_span(rows if dim == 0 else (stretch or columns), size)
-    layout = SharedLayout(rows, columns, size, dim, span)
-    kind = gpu.SharedType(
-        TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(stages)
-    )
+    layout = SharedLayout(rows, columns, tile.element_bytes(element), dim, span)
+    kind = gpu.SharedType(TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(1))
     alloc = gpu.AllocOp.create(result_types=[kind])
     insert_before(alloc, start_of(function.body.block))
     return alloc.result
@@ -266,3 +257,58 @@ def copy_of(
         },
         location=load.location,
     )  # fmt: skip
+
+
+# ---- mma.sync ---------------------------------------------------------------------------------------
+
+
+def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) -> None:
+    """Copies and reads of the operands that are loaded for `op` alone; `limit`: bytes of all buffers."""
+    if len(tile.shape_of(op.lhs)) != 2:
+        return
+    room = limit - allocated(function)
+    reads: list[gpu.LocalLoadOp] = []
+    for index, value in enumerate((op.lhs, op.rhs)):
+        convert = value.owner
+        if not isinstance(convert, gpu.ConvertOp) or len(list(value.uses)) != 1:
+            continue
+        load = _copyable(convert.source, op, None, known)
+        size = _bytes_of(value)
+        if load is None or size > room:
+            continue
+        room -= size
+        buffer, slot = _operand(convert.source, load, None, op, function, {}, WHOLE)
+        read = gpu.LocalLoadOp.create(
+            operands=[buffer, slot], result_types=[value.type], location=load.location
+        )
+        read.result.name_hint = load.result.name_hint
+        op.operands[index] = read.result
+        for old in (convert, load):
+            old.detach()
+            old.erase()
+        reads.append(read)
+    if not reads:
+        return
+    before: list[Operation] = [
+        gpu.CommitOp.create(), _wait(0), gpu.BarrierOp.create(location=op.location), *reads,
+    ]  # fmt: skip
+    for new in before:
+        insert_before(new, op)
+    following = op.next_op
+    if following is not None:
+        insert_before(gpu.BarrierOp.create(location=op.location), following)
+
+
+def allocated(function: FuncOp) -> int:
+    """Bytes of shared memory that the buffers of a function take."""
+    total = 0
+    for op in function.walk():
+        if isinstance(op, gpu.AllocOp):
+            kind: Any = op.result.type
+            total += gpu.shared_layout_of(op.result).bytes * kind.stages.data
+    return total
+
+
+def _bytes_of(value: SSAValue) -> int:
+    rows, columns = tile.shape_of(value)
+    return rows * columns * tile.element_bytes(tile.element_of(value))

@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.layouts.fragments import INSTRUCTIONS, GroupInstruction, arrange_groups
@@ -151,7 +151,7 @@ def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
     return GroupInstruction(k, left, right) if k is not None else None
 
 
-def warps_around(op: tile.DotOp) -> int:
+def warps_around(op: Operation) -> int:
     """Warps of the program that a dot is in (the attribute `gpu.warps`; 4 without it)."""
     above = op.parent_op()
     while above is not None and "gpu.warps" not in above.attributes:

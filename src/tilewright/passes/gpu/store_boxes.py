@@ -134,7 +134,11 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
 
 def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     dead = dead_buffers(function, op)
-    buffer = allocate(plan.convert.source.type, plan.dim, 1, function)
+    held = plan.convert.source.type
+    span = widest_span(
+        tile.shape_of(op.value)[plan.dim], tile.element_bytes(tile.element_of(op.value))
+    )
+    buffer = allocate(held, plan.dim, span, function)
     if dead:
         first = outermost_in(function.body.block, op)
         insert_before(gpu.ReleaseOp.create(operands=dead), first)

@@ -13,14 +13,13 @@ from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.dot import joined
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
-from tilewright.backends.nvidia.lower.words import storage
+from tilewright.backends.nvidia.lower.words import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.layout import Vector
-from tilewright.layouts.shared import CHUNK, SharedLayout
-from tilewright.passes.gpu.analysis.accesses import contiguous_dim, run_length
+from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, swizzle
+from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -40,17 +39,44 @@ def stage_address(gen: KernelCodegen, buffer: SSAValue, slot: SSAValue) -> Value
     return b.add(base, offset)
 
 
-class _Place:
+class Place:
     """Addresses of a thread's elements inside a stage."""
 
     def __init__(
         self, gen: KernelCodegen, start: Value, layout: Layout, shared: SharedLayout
     ) -> None:
         self.gen, self.start, self.layout, self.shared = gen, start, layout, shared
-        self._known: dict[Vector, Value] = {}
+        self._bases: dict[int, Value] = {}
 
     def address(self, offset: Vector) -> Value:
         """Of the element of a register at `offset`."""
+        base, more = self.split(offset)
+        return self.gen.builder.add(base, ir.Constant(I32, more)) if more else base
+
+    def split(self, offset: Vector) -> tuple[Value, int]:
+        """The same as an address and bytes to add to it.
+
+        Thread and register have no coordinate bit in common, so what they contribute adds up, but for
+        the chunk inside a line that is swizzled: there it is the exclusive or.
+        """
+        if not self.layout.adds_up:
+            return self._whole(offset), 0
+        shared = self.shared
+        panel, inside = divmod(offset[shared.dim], shared.width)
+        flat = swizzle(offset[1 - shared.dim] * shared.pitch + inside * shared.size, shared.span)
+        exchanged = flat % shared.span if shared.swizzled else 0
+        if exchanged not in self._bases:
+            self._bases[exchanged] = self.gen.builder.add(self.start, self._mine(exchanged))
+        return self._bases[exchanged], panel * shared.panel_bytes + flat - exchanged
+
+    def _mine(self, exchanged: int) -> Value:
+        """What this thread contributes, with an exclusive or: the same in the whole kernel."""
+        gen, shared, layout = self.gen, self.shared, self.layout
+        along, line = (gen.threads.coordinate(layout, d) for d in (shared.dim, 1 - shared.dim))
+        key = ("place", layout.lanes, layout.warps, str(shared), exchanged)
+        return gen.threads.at_start(key, lambda b: self._byte(b, along, line, exchanged))
+
+    def _whole(self, offset: Vector) -> Value:
         gen, b, shared = self.gen, self.gen.builder, self.shared
         along, line = (
             gen.threads.with_offset(
@@ -58,17 +84,25 @@ class _Place:
             )
             for d in (shared.dim, 1 - shared.dim)
         )
-        width = max(CHUNK, shared.span)
+        return b.add(self.start, self._byte(b, along, line, 0))
+
+    def _byte(self, b: Value, along: Value, line: Value, exchanged: int) -> Value:
+        """Byte of an element in a stage, with an exclusive or in its line."""
+        shared = self.shared
         byte = _times(b, along, shared.size)
+        if shared.span == WHOLE:
+            return b.add(_times(b, line, shared.pitch), byte)
+        width = shared.pitch
         panel = b.lshr(byte, ir.Constant(I32, width.bit_length() - 1))
         inside = b.and_(byte, ir.Constant(I32, width - 1))
         flat = b.add(_times(b, line, width), inside)
-        if shared.span:
+        if shared.swizzled:
             mask = ir.Constant(I32, shared.span // CHUNK - 1)
             bits = b.and_(b.lshr(flat, ir.Constant(I32, 7)), mask)
             flat = b.xor(flat, b.shl(bits, ir.Constant(I32, 4)))
-        total = b.add(flat, _times(b, panel, shared.panel_bytes))
-        return b.add(self.start, total)
+            if exchanged:
+                flat = b.xor(flat, ir.Constant(I32, exchanged))
+        return b.add(flat, _times(b, panel, shared.panel_bytes))
 
 
 def _times(b: Value, value: Value, factor: int) -> Value:
@@ -89,11 +123,11 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
     by_matrices = _by_matrices(layout, shared) if gen.target.name == "sm_90a" else None
     if by_matrices is not None:
         bits = [storage(gen, part, element) for part in parts]
-        _store_matrices(gen, _Place(gen, start, by_matrices, shared), layout, bits)
+        _store_matrices(gen, Place(gen, start, by_matrices, shared), layout, bits)
         proxy_fence(gen)
         return
-    place = _Place(gen, start, layout, shared)
-    for run in runs(layout, shared.dim, CHUNK // shared.size):
+    place = Place(gen, start, layout, shared)
+    for run in runs(layout, shared.dim, vector_of(op)):
         values = [storage(gen, parts[r], element) for r in run.registers]
         vector: Value = values[0]
         if len(values) > 1:
@@ -124,7 +158,7 @@ def _by_matrices(layout: Layout, shared: SharedLayout) -> Layout | None:
     return replace(layout, registers=rest, lanes=(*lines, (8, 0), (0, 8)))
 
 
-def _store_matrices(gen: KernelCodegen, place: _Place, layout: Layout, bits: list[Value]) -> None:
+def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list[Value]) -> None:
     """16-bit elements, 16x16 of them with an instruction."""
     across = ".trans" if place.shared.dim == 0 else ""
     text = f"stmatrix.sync.aligned.m8n8.x4{across}.shared.b16 [$0], {{$1, $2, $3, $4}};"
@@ -138,8 +172,8 @@ def _store_matrices(gen: KernelCodegen, place: _Place, layout: Layout, bits: lis
 
 
 def proxy_fence(gen: KernelCodegen) -> None:
-    """Writes to shared memory before are seen by asynchronous readers (of sm_90a) after."""
-    if gen.target.name != "sm_90a":
+    """Writes to shared memory before are seen by asynchronous readers after, where there are any."""
+    if not gen.reads_asynchronously:
         return
     gen.together("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
 
@@ -150,10 +184,8 @@ def lower_copy(gen: KernelCodegen, op: gpu.CopyOp) -> None:
     shared = gpu.shared_layout_of(op.buffer)
     base: Any = op.base.type
     source = ViewAddress(gen, op, layout, base.pointee)
-    place = _Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
-    length = 1
-    if contiguous_dim(op) == shared.dim:
-        length = min(run_length(op, gen.known), CHUNK // shared.size)
+    place = Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
+    length = max(vector_of(op), SMALLEST_COPY // shared.size)
     active = gen.scalar(op.active)
     always = isinstance(active, ir.Constant)
     for run in runs(layout, shared.dim, length):

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from xdsl.dialects.builtin import f16
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.exchange import SharedTile, bytes_for, element_pointer, put
-from tilewright.backends.nvidia.lower.words import register, storage
+from tilewright.backends.nvidia.lower.fragments import fragments_of
+from tilewright.backends.nvidia.lower.words import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
@@ -44,69 +45,34 @@ def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
 
 
 def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: Instruction) -> None:
-    left = _Fragments(gen, op.lhs, instruction)
-    right = _Fragments(gen, op.rhs, instruction)
+    """All products of one step of k, then the next: neighbours in time are independent. What has to
+    be read from memory is read a step ahead."""
+    left = fragments_of(gen, op.lhs, instruction, rows=True)
+    right = fragments_of(gen, op.rhs, instruction, rows=False)
     layout = gen.layout(op.result)
     parts = list(gen.parts(op.acc))
-    k_extent = tile.shape_of(op.lhs)[-1]
     half = str(tile.element_of(op.acc)) == "f16"
-    for offset in layout.register_offsets:
-        *batch, m, n = offset
-        if n & 1 or (instruction.m == 16 and m & 8):
-            continue
-        corner = [(0, 0), (0, 1)] + [(8, 0), (8, 1)] * (instruction.m == 16)
-        registers = [layout.register_of[*batch, m + i, n + j] for i, j in corner]
-        sums = [parts[r] for r in registers]
-        for k in range(0, k_extent, instruction.k):
-            a = left.at(batch, m, k, rows=True)
-            b = right.at(batch, n, k, rows=False)
+    corner = [(0, 0), (0, 1)] + [(8, 0), (8, 1)] * (instruction.m == 16)
+    blocks = [
+        (batch, m, n, [layout.register_of[*batch, m + i, n + j] for i, j in corner])
+        for *batch, m, n in layout.register_offsets
+        if not (n & 1 or (instruction.m == 16 and m & 8))
+    ]
+    steps = list(range(0, tile.shape_of(op.lhs)[-1], instruction.k))
+    for i, k in enumerate(steps):
+        for ahead in steps[i : i + 2]:
+            for batch, m, n, _ in blocks:
+                if left.in_memory:
+                    left.at(batch, m, ahead)
+                if right.in_memory:
+                    right.at(batch, n, ahead)
+        for batch, m, n, registers in blocks:
+            sums = [parts[r] for r in registers]
+            a, b = left.at(batch, m, k), right.at(batch, n, k)
             sums = _multiply(gen, instruction, a, b, sums, half)
-        for r, value in zip(registers, sums, strict=True):
-            parts[r] = value
+            for r, value in zip(registers, sums, strict=True):
+                parts[r] = value
     gen.bind(op.result, parts)
-
-
-class _Fragments:
-    """The packed registers of one operand, by place."""
-
-    def __init__(self, gen: KernelCodegen, value: SSAValue, instruction: Instruction) -> None:
-        self.gen, self.instruction = gen, instruction
-        self.layout, self.parts = gen.layout(value), gen.parts(value)
-        self.element = tile.element_of(value)
-        self._packed: dict[tuple[Vector, ...], Value] = {}
-
-    def at(self, batch: list[int], line: int, k: int, rows: bool) -> list[Value]:
-        """Registers of the block of A (`rows`) at row `line`, or of B at column `line`."""
-        i = self.instruction
-        steps = range(0, i.k, 4 * i.pack)
-        if rows:
-            starts = [(line + r, k + s) for s in steps for r in ((0, 8) if i.m == 16 else (0,))]
-            groups = [[(*batch, m, c + j) for j in range(i.pack)] for m, c in starts]
-        else:
-            groups = [[(*batch, k + s + j, line) for j in range(i.pack)] for s in steps]
-        return [self._pack(tuple(g)) for g in groups]
-
-    def _pack(self, places: tuple[Vector, ...]) -> Value:
-        if places not in self._packed:
-            values = [self.parts[self.layout.register_of[p]] for p in places]
-            self._packed[places] = self._join(values)
-        return self._packed[places]
-
-    def _join(self, values: list[Value]) -> Value:
-        gen, b = self.gen, self.gen.builder
-        if str(self.element) == "f64":
-            return values[0]
-        if self.instruction.name.endswith("tf32"):
-            return gen.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, values)
-        return joined([storage(gen, v, self.element) for v in values], b)
-
-
-def joined(bits: list[Value], b: Value) -> Value:
-    """Integers side by side in one 32-bit register, the first lowest."""
-    vector: Value = ir.Constant(ir.VectorType(bits[0].type, len(bits)), ir.Undefined)
-    for i, value in enumerate(bits):
-        vector = b.insert_element(vector, value, ir.Constant(I32, i))
-    return b.bitcast(vector, I32)
 
 
 def _multiply(

@@ -1,12 +1,14 @@
 """Through shared memory: other layouts, concatenation, gathers, histograms.
 
-A tile in shared memory is row-major with rows padded by 16 bytes, so that threads that walk down a
-column meet different banks. Every exchange is: barrier (in `scratch`), write, barrier, read.
+A tile in shared memory is row-major, with rows padded so that threads that walk down a column meet
+different banks: by 16 bytes, or for a conversion by what makes writing and reading it cheapest. Every
+exchange is: barrier (in `scratch`), write, barrier, read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +20,30 @@ from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
+from tilewright.layouts.banks import passes
 from tilewright.layouts.layout import Vector
+from tilewright.passes.gpu.analysis.accesses import vector_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _PAD_BYTES = 16
+_PADS = (0, 4, 8, 16, 32, 64)
+"""Bytes that rows of a conversion may be padded by."""
 _WIDEST = 16
 
 
 @dataclass(frozen=True)
 class SharedTile:
-    """A tile in shared memory: element type, extents, first byte, and bytes from row to row."""
+    """A tile in shared memory: element type, extents, first byte, and bytes after each row (None: 16
+    for rows of at least 32)."""
 
     pointer: Value
     element: Attribute
     shape: Vector
     start: int = 0
+    pad: int | None = None
 
     @property
     def size(self) -> int:
@@ -45,6 +53,8 @@ class SharedTile:
     def pitch(self) -> int:
         """Elements from one row (last dimension) to the next."""
         columns = self.shape[-1]
+        if self.pad is not None:
+            return columns + self.pad // self.size
         padded = len(self.shape) > 1 and columns * self.size >= 32
         return columns + (max(1, _PAD_BYTES // self.size) if padded else 0)
 
@@ -68,8 +78,9 @@ def bytes_for(element: Attribute, shape: Vector) -> int:
 class SharedAccess:
     """Reads and writes of one thread's registers of a tile in shared memory."""
 
-    def __init__(self, gen: KernelCodegen, where: SharedTile, layout: Layout) -> None:
+    def __init__(self, gen: KernelCodegen | None, where: SharedTile, layout: Layout) -> None:
         self.gen, self.where, self.layout = gen, where, layout
+        self.widest = vector_of(gen.current) if gen is not None else _WIDEST // where.size
         self._base: Value | None = None
 
     def _address(self, offset: Vector) -> Value:
@@ -95,13 +106,10 @@ class SharedAccess:
     def _runs(self) -> list[list[int]]:
         """Registers that hold neighbours of a row, for wide accesses; copies are left out."""
         layout, last = self.layout, self.layout.rank - 1
-        length = 1
-        unit = [0] * layout.rank
-        while length * self.where.size < _WIDEST and self._aligned(2 * length):
-            unit[last] = length
-            if tuple(unit) not in layout.registers:
-                break
-            length *= 2
+        most = self.widest
+        while most > 1 and not self._aligned(most):
+            most //= 2
+        length = layout.run(last, most)
         runs, seen = [], set()
         for r, offset in enumerate(layout.register_offsets):
             if offset in seen or offset[last] % length:
@@ -161,13 +169,17 @@ def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Val
 
 
 def put(
-    gen: KernelCodegen, value: SSAValue, start: int = 0, pointer: Value | None = None
+    gen: KernelCodegen,
+    value: SSAValue,
+    start: int = 0,
+    pointer: Value | None = None,
+    pad: int | None = None,
 ) -> SharedTile:
     """Write a tile to shared memory at byte `start` of the scratch; callers place the barriers."""
     element, shape = tile.element_of(value), tile.shape_of(value)
     if pointer is None:
-        pointer = gen.scratch(start + bytes_for(element, shape))
-    where = SharedTile(pointer, element, shape, start)
+        pointer = gen.scratch(start + SharedTile(None, element, shape, 0, pad).bytes)
+    where = SharedTile(pointer, element, shape, start, pad)
     SharedAccess(gen, where, gen.layout(value)).write(gen.parts(value))
     return where
 
@@ -184,13 +196,36 @@ def same_threads(source: Layout, target: Layout) -> bool:
     return all(o in source.register_of for o in target.register_offsets)
 
 
+@lru_cache(maxsize=1024)
+def padding(source: Layout, target: Layout, element: Attribute) -> int:
+    """Bytes after each row with which a conversion asks shared memory least often, and the fewest of
+    those.
+
+    Lanes of one access differ by what their own bits contribute, whatever the warp and the register,
+    so that one access stands for all.
+    """
+
+    def cost(pad: int) -> int:
+        where = SharedTile(None, element, source.shape, 0, pad)
+        total = 0
+        for layout in (source, target):
+            runs = SharedAccess(None, where, layout)._runs()
+            places = [where.flat(layout.thread_offset(lane, 0)) * where.size for lane in range(32)]
+            total += len(runs) * passes(places, where.size * len(runs[0]))
+        return total
+
+    size = tile.element_bytes(element)
+    pads = [p for p in _PADS if p % size == 0] if source.rank > 1 else [0]
+    return min(pads, key=lambda pad: (cost(pad), pad))
+
+
 def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
     source, target = gen.layout(op.source), gen.layout(op.result)
     if same_threads(source, target):
         parts = gen.parts(op.source)
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
-    where = put(gen, op.source)
+    where = put(gen, op.source, pad=padding(source, target, tile.element_of(op.source)))
     gen.barrier()
     gen.bind(op.result, SharedAccess(gen, where, target).read())
 

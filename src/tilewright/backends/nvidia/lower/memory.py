@@ -25,7 +25,7 @@ from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.gpu.analysis.accesses import View, accessed, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import View, accessed, contiguous_dim, vector_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -190,8 +190,7 @@ class Run:
 
 def runs(layout: Layout, dim: int | None, length: int) -> list[Run]:
     """All registers in runs of up to `length` along `dim`."""
-    while length > 1 and not _has_units(layout, dim, length):
-        length //= 2
+    length = layout.run(dim, length) if dim is not None else 1
     result = []
     seen: set[Vector] = set()
     for register, offset in enumerate(layout.register_offsets):
@@ -208,18 +207,6 @@ def runs(layout: Layout, dim: int | None, length: int) -> list[Run]:
         seen.update(members)
         result.append(Run(tuple(layout.register_of[m] for m in members), start))
     return result
-
-
-def _has_units(layout: Layout, dim: int | None, length: int) -> bool:
-    """Whether registers hold `length` consecutive elements along `dim`, aligned."""
-    if dim is None:
-        return False
-    unit = 1
-    while unit < length:
-        if tuple(unit if d == dim else 0 for d in range(layout.rank)) not in layout.registers:
-            return False
-        unit *= 2
-    return True
 
 
 # ---- structured accesses ------------------------------------------------------------------------------
@@ -248,9 +235,8 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     layout, element = place.layout, place.element
     dim = contiguous_dim(op)
     masks, hints = _masks(gen, op.mask), suffix(op)
-    length = 1 if masks is not None else run_length(op, gen.known)
     parts: list[Any] = [None] * layout.registers_per_thread
-    for run in runs(layout, dim, length):
+    for run in runs(layout, dim, vector_of(op)):
         count = len(run.registers)
         others = [_other(gen, op.other, element, r) for r in run.registers]
         address = place.address(run.offset)
@@ -306,9 +292,8 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     dim = contiguous_dim(op)
     masks, hints = _masks(gen, op.mask), suffix(op)
     first = owner(gen, place.layout)
-    length = 1 if masks is not None else run_length(op, gen.known)
     values = gen.parts(op.value)
-    for run in runs(place.layout, dim, length):
+    for run in runs(place.layout, dim, vector_of(op)):
         count = len(run.registers)
         live = _both(gen, first, place.alive(run.offset, count, dim))
         if masks is not None:

@@ -16,9 +16,9 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
-from tilewright.backends.nvidia.lower.dot import halves, joined
+from tilewright.backends.nvidia.lower.dot import halves
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
-from tilewright.backends.nvidia.lower.words import storage
+from tilewright.backends.nvidia.lower.words import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of

@@ -155,3 +155,11 @@ def register(gen: KernelCodegen, bits: Value, element: Attribute) -> Value:
             return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
         return bits
     return b.bitcast(bits, kind)
+
+
+def joined(bits: list[Value], b: Value) -> Value:
+    """Integers side by side in one 32-bit register, the first lowest."""
+    vector: Value = ir.Constant(ir.VectorType(bits[0].type, len(bits)), ir.Undefined)
+    for i, value in enumerate(bits):
+        vector = b.insert_element(vector, value, ir.Constant(I32, i))
+    return b.bitcast(vector, I32)

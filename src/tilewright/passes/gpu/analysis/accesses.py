@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -15,6 +16,11 @@ from tilewright.passes.analysis.emit import constant_int
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
+
+VECTOR = "gpu.vector"
+"""On an access: how many neighbours it takes at once (`vectorize-copies`); 1 without it."""
+SMALLEST_COPY = 4
+"""Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 
 View = tile.LoadViewOp | tile.StoreViewOp | gpu.CopyOp
 
@@ -39,6 +45,12 @@ def contiguous_dim(op: View) -> int | None:
         if kinds[d] in ("strided", "wrapped") and constant_int(stride) == 1 and shape[d] > 1
     ]
     return found[-1] if found else None
+
+
+def vector_of(op: Operation) -> int:
+    """Elements that an access takes at once."""
+    given = op.attributes.get(VECTOR)
+    return given.value.data if isinstance(given, IntegerAttr) else 1
 
 
 def run_length(op: View, known: Divisibility) -> int:

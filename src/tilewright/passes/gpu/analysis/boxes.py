@@ -56,7 +56,7 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.CopyOp) else buffer
     if shared is None:
         return None
-    if dim is None or root is None or dim != shared.dim or shared.span == 0:
+    if dim is None or root is None or dim != shared.dim or not _fits_box(shared):
         return None
     pitch = copy.strides[1 - dim]
     size = shared.size
@@ -82,6 +82,13 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     if not all(_known_to_host(e) for e in extents):
         return None
     return Box(root, pitch, extents, (found[dim][0], found[1 - dim][0]))
+
+
+def _fits_box(shared: SharedLayout) -> bool:
+    """Whether the hardware writes panels as they are in a buffer."""
+    if shared.pad or shared.width > _LARGEST_BOX or shared.pitch % _ALIGNMENT:
+        return False
+    return not shared.swizzled or shared.lines % 8 == 0
 
 
 def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial | None:
@@ -112,22 +119,27 @@ def _along(
         return None
     at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
     start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
-    found = _consumer(copy.buffer)
-    if found is None:
+    product = _product_of(copy.buffer)
+    if product is None:
         return None
-    consumer, k_dim = found
-    if dim == k_dim or not _dropped_beyond(consumer.results[0], 1 - k_dim, size - start, symbols):
+    result, k_dim = product
+    if dim == k_dim or not _dropped_beyond(result, 1 - k_dim, size - start, symbols):
         return None
     return start, size
 
 
-def _consumer(buffer: SSAValue) -> tuple[gpu.WgmmaOp, int] | None:
+def _product_of(buffer: SSAValue) -> tuple[SSAValue, int] | None:
     """The product that reads a buffer, as it is or turned, and which dimension of the tile is its k."""
     for use in buffer.uses:
-        if isinstance(use.operation, gpu.WgmmaOp):
-            return use.operation, 1 if use.operation.lhs is buffer else 0
-        if isinstance(use.operation, gpu.TurnOp) and use.index == 0:
-            return _consumer(use.operation.target)
+        op, value = use.operation, buffer
+        if isinstance(op, gpu.TurnOp) and use.index == 0:
+            return _product_of(op.target)
+        if isinstance(op, gpu.LocalLoadOp):
+            value = op.result
+            users = [u.operation for u in value.uses]
+            op = users[0] if len(users) == 1 else op
+        if isinstance(op, gpu.WgmmaOp | tile.DotOp):
+            return op.result, 1 if op.operands[0] is value else 0
     return None
 
 
@@ -171,6 +183,8 @@ def _follow(
     if isinstance(op, scf.ForOp):
         return [op.results[index - 3], op.body.block.args[index - 2]]
     if isinstance(op, gpu.WgmmaOp | gpu.WgmmaWaitOp | gpu.ConvertOp):
+        return list(op.results)
+    if isinstance(op, tile.DotOp) and op.acc is value and index == 2:
         return list(op.results)
     if is_lane_wise(op) and all(tile.shape_of(r) == tile.shape_of(value) for r in op.results):
         return list(op.results)

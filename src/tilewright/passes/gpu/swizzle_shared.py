@@ -1,0 +1,87 @@
+"""`swizzle-shared`: how tiles lie in shared memory, so that accesses meet all banks.
+
+Lines of a tile are a multiple of 128 bytes apart more often than not, so the lines of one column are in
+the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 8 turns. Two ways out:
+
+- `swizzle`: lines are cut into panels of 128, 64 or 32 bytes, in which 16-byte chunks are exchanged by
+  bits of the line's number. It costs no memory, and `wgmma` and the tensor memory accelerator do it too.
+- `pad`: each line is followed by 16 bytes of nothing (arXiv 2108.13191, section 3.3). Buffers that `wgmma`
+  reads cannot be padded and stay as they are.
+
+    Before:
+        func.func @k() {
+          %a = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+0", #builtin.int<1>>
+          %b = gpu.alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 lines+0", #builtin.int<1>>
+          func.return
+        }
+    After:
+        func.func @k() {
+          %a = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64", #builtin.int<1>>
+          %b = gpu.alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 span64", #builtin.int<1>>
+          func.return
+        }
+
+Relies on `promote-shared`. Switched off (or `none`), lines follow each other as they are, and what
+`wgmma` reads is in panels of 16 bytes, which its descriptors call no swizzle. Guarantees: only the
+layouts of buffers change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.errors import PassError
+from tilewright.layouts.fragments import arrange_groups
+from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, widest_span
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
+
+MODES = ("swizzle", "pad", "none")
+
+
+@dataclass(frozen=True)
+class SwizzleShared(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "swizzle-shared"
+    requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
+    mode: str = "swizzle"
+    """`swizzle`, `pad` or `none`."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        if self.mode not in MODES:
+            raise PassError(
+                f"swizzle-shared has no mode {self.mode!r}", help=f"there are {', '.join(MODES)}"
+            )
+        for op in module.walk():
+            if isinstance(op, gpu.AllocOp):
+                kind: Any = op.result.type
+                layout = self._arranged(gpu.shared_layout_of(op.result), _stretch(op.result))
+                op.result._type = gpu.SharedType(kind.tile, StringAttr(str(layout)), kind.stages)
+
+    def _arranged(self, layout: SharedLayout, stretch: int) -> SharedLayout:
+        if self.mode == "swizzle":
+            span = widest_span(stretch or layout.length, layout.size)
+            return replace(layout, span=span, pad=0) if span else layout
+        if self.mode == "pad" and layout.span == WHOLE:
+            return replace(layout, pad=line_padding(layout.length, layout.size))
+        return layout
+
+
+def _stretch(buffer: SSAValue) -> int:
+    """Elements of a line that one warp group reads of `wgmma`'s right operand, which panels should not
+    go beyond; 0 where there is no such bound."""
+    found: list[int] = []
+    for use in buffer.uses:
+        op = use.operation
+        if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
+            m, n = tile.shape_of(op.result)
+            groups = arrange_groups(m, n, warps_around(op))
+            if groups is not None and gpu.shared_layout_of(buffer).dim == 1:
+                found.append(n // groups.columns)
+    return min(found, default=0)

@@ -1,0 +1,103 @@
+"""`vectorize-copies`: how many neighbours each access to memory takes at once.
+
+A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
+address that is provably a multiple of so much, and where a mask does not tell them apart
+(arXiv 2108.13191, section 3.7). The number is written on the operation as `gpu.vector`.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
+          %one = arith.constant 1 : i64
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
+          %one = arith.constant 1 : i64
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> {gpu.vector = 4 : i32} : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+          func.return
+        }
+
+Relies on `assign-layouts`; what is proven comes from `raise-access`. Switched off, elements move one by
+one, and asynchronous copies, which have no narrower form, by 4 bytes. Boxes of the tensor memory
+accelerator and `ldmatrix` have widths of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout, parse_layout
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import (
+    VECTOR,
+    WIDEST,
+    accessed,
+    contiguous_dim,
+    run_length,
+)
+
+_EXCHANGES = (
+    gpu.ConvertOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.HistogramOp, tile.AtomicRMWOp,
+    tile.AtomicCASOp,
+)  # fmt: skip
+"""What moves whole tiles through scratch space, as wide as layouts and padding allow."""
+
+
+@dataclass(frozen=True)
+class VectorizeCopies(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "vectorize-copies"
+    requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    widest: int = WIDEST
+    """Bytes that one access may take (4, 8 or 16)."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                known = Divisibility()
+                for op in function.walk():
+                    width = self._width(op, known)
+                    if width > 1:
+                        op.attributes[VECTOR] = IntegerAttr(width, i32)
+
+    def _width(self, op: Operation, known: Divisibility) -> int:
+        """Elements that the instructions for `op` may take at once."""
+        match op:
+            case tile.LoadViewOp() | tile.StoreViewOp():
+                value = accessed(op)
+                layout, dim = gpu.layout_of(value), contiguous_dim(op)
+                if op.mask is not None or layout is None or dim is None:
+                    return 1
+                return self._run(layout, dim, run_length(op, known), _size(value))
+            case gpu.CopyOp():
+                shared = gpu.shared_layout_of(op.buffer)
+                if contiguous_dim(op) != shared.dim:
+                    return 1
+                length = run_length(op, known)
+                return self._run(parse_layout(op.layout.data), shared.dim, length, shared.size)
+            case gpu.LocalStoreOp() | gpu.LocalLoadOp():
+                shared = gpu.shared_layout_of(op.buffer)
+                layout = gpu.layout_of(op.source if isinstance(op, gpu.LocalStoreOp) else op.result)
+                if layout is None:
+                    return 1
+                return self._run(layout, shared.dim, WIDEST // shared.size, shared.size)
+            case _ if isinstance(op, _EXCHANGES):
+                sizes = [_size(v) for v in op.operands if tile.is_tile(v)]
+                return self.widest // min(sizes, default=self.widest)
+            case _:
+                return 1
+
+    def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
+        return layout.run(dim, max(1, min(length, self.widest // size)))
+
+
+def _size(value: Any) -> int:
+    return tile.element_bytes(tile.element_of(value))

@@ -1,0 +1,253 @@
+"""`promote-accumulator`: a tile that a loop loads and stores in every iteration stays in registers.
+
+`C = load; C = dot(a, b, C); store` at one address in every iteration (arXiv 2108.13191, listing 1 and
+section 3.4) becomes a value that the loop carries, one load before it and one store after it.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %n: i64, %x: tensor<64xf32>) {
+          %zero = arith.constant 0 : i64
+          %one = arith.constant 1 : i64
+          scf.for %i = %zero to %n step %one : i64 {
+            %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+            %d = arith.addf %c, %x : tensor<64xf32>
+            "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          }
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %n: i64, %x: tensor<64xf32>) {
+          %zero = arith.constant 0 : i64
+          %one = arith.constant 1 : i64
+          %0 = tile.cmpi "slt", %zero, %n : i64, i64 to i1
+          %1 = scf.if %0 -> (tensor<64xf32>) {
+            %2 = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+            scf.yield %2 : tensor<64xf32>
+          } else {
+            %3 = arith.constant 0.000000e+00 : f32
+            %4 = tile.splat %3 : f32 to tensor<64xf32>
+            scf.yield %4 : tensor<64xf32>
+          }
+          %5 = scf.for %i = %zero to %n step %one iter_args(%c = %1) -> (tensor<64xf32>) : i64 {
+            %d = arith.addf %c, %x : tensor<64xf32>
+            scf.yield %d : tensor<64xf32>
+          }
+          scf.if %0 {
+            "tile.store_view"(%p, %one, %5) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          } else {
+          }
+          func.return
+        }
+
+A loop that runs zero times touches no memory, hence the branches; they are left out where the number of
+iterations is known.
+
+Relies on `raise-access` (structured accesses can be compared) and on `licm` having moved addresses and
+limits in front of loops. Guarantees: nothing else in the loop may touch the tile's memory. Lanes that a
+mask or a limit turns off load the same value every time but would carry another; so where there are
+such lanes, the value must flow lane by lane, or as a dot's accumulator, to the store and nowhere else.
+Two arguments may overlap by the contract of execution; with `apart` they are taken not to, as all passes
+for GPUs do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, i1
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.traits import IsTerminator
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.addresses import root_of, same_addresses, same_scalar
+from tilewright.passes.analysis.edit import end_of, erase, insert_before
+from tilewright.passes.analysis.effects import defined_inside, is_lane_wise, is_pure
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.regions import post_order, rebuild_for, replace, terminator
+from tilewright.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class PromoteAccumulator(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "promote-accumulator"
+    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+    apart: bool = False
+    """Take different arguments, and different lanes of a store, to be different memory."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                for op in post_order(function):
+                    loop = op if isinstance(op, scf.ForOp) else None
+                    while loop is not None:
+                        loop = self._promote(loop)
+
+    def _promote(self, loop: scf.ForOp) -> scf.ForOp | None:
+        """The loop with one more tile in registers; None when there is none to promote."""
+        ops = list(loop.body.block.ops)
+        for store in ops:
+            if not isinstance(store, tile.StoreViewOp):
+                continue
+            for load in ops[: ops.index(store)]:
+                if isinstance(load, tile.LoadViewOp) and self._is_legal(loop, load, store):
+                    return _rewrite(loop, load, store)
+        return None
+
+    def _is_legal(self, loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
+        return (
+            _same_tile(load, store)
+            and all(not defined_inside(v, loop) for v in load.operands)
+            and all(not defined_inside(v, loop) for v in store.operands if v is not store.value)
+            and _own_lanes(store, self.apart)
+            and self._untouched(loop, load, store)
+            and (not _has_dead_lanes(load) or _flows_to(load.result, store))
+        )
+
+    def _untouched(self, loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
+        """Whether nothing else in the loop may touch the memory of the tile, or waits for others."""
+        root = root_of(store.base)
+        for op in loop.walk():
+            if op in (loop, load, store) or is_pure(op) or op.has_trait(IsTerminator):
+                continue
+            if isinstance(op, scf.ForOp | scf.IfOp | tile.AssumeOp):
+                continue
+            if not isinstance(op, tile.LoadOp | tile.LoadViewOp | tile.StoreOp | tile.StoreViewOp):
+                return False
+            views = isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
+            other = root_of(op.base if views else op.pointer)  # type: ignore[union-attr]
+            if not self.apart or root is None or other is None or other is root:
+                return False
+        return True
+
+
+def _same_tile(load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
+    """Whether both take the same lanes of the same addresses."""
+    return (
+        load.result.type == store.value.type
+        and isinstance(tile.element_of(load.result), AnyFloat | IntegerType)
+        and same_addresses(load, store)
+        and load.kinds == store.kinds
+        and load.limited == store.limited
+        and all(
+            len(a) == len(b) and all(same_scalar(x, y) for x, y in zip(a, b, strict=True))
+            for a, b in (
+                (load.starts, store.starts),
+                (load.sizes, store.sizes),
+                (load.limits, store.limits),
+            )
+        )
+        and load.mask is store.mask
+        and "indexed" not in tile.view_kinds(load)
+    )
+
+
+def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:
+    """Whether no two lanes are one address: strides grow beyond what smaller ones reach."""
+    if "wrapped" in tile.view_kinds(store) and not apart:
+        return False
+    reach = 0
+    steps = [
+        (constant_int(stride), extent)
+        for stride, extent in zip(store.strides, tile.shape_of(store.value), strict=True)
+        if extent > 1
+    ]
+    if any(stride is None for stride, _ in steps) and not apart:
+        return False
+    for stride, extent in sorted((abs(s), e) for s, e in steps if s is not None):
+        if stride <= reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
+
+
+def _has_dead_lanes(load: tile.LoadViewOp) -> bool:
+    return bool(load.limits) or load.mask is not None
+
+
+def _flows_to(value: SSAValue, store: tile.StoreViewOp) -> bool:
+    """Whether each lane of `value` is needed for the same lane of what is stored, and nothing else."""
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        for use in current.uses:
+            op = use.operation
+            if op is store:
+                continue
+            accumulates = isinstance(op, tile.DotOp) and use.index == 2
+            if op.parent is not store.parent or not (accumulates or is_lane_wise(op)):
+                return False
+            pending.extend(r for r in op.results if r not in seen)
+            seen.update(op.results)
+    return True
+
+
+# ---- rewriting --------------------------------------------------------------------------------------
+
+
+def _rewrite(loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> scf.ForOp:
+    """One load in front of the loop, one store behind it."""
+    runs = _runs(loop)
+    start = _loaded(load, runs, loop)
+    block, last = loop.body.block, terminator(loop.body)
+    carried = block.insert_arg(load.result.type, len(block.args))
+    carried.name_hint = load.result.name_hint
+    value = carried if store.value is load.result else store.value
+    load.result.replace_all_uses_with(carried)
+    last.operands = [*last.operands, value]
+    final = store.clone()
+    erase(store)
+    erase(load)
+    new = rebuild_for(loop, [*loop.iter_args, start])
+    replace(loop, new, list(new.results)[:-1])
+    final.operands[list(final.operands).index(value)] = new.results[-1]
+    following = new.next_op
+    if following is None:
+        raise ValueError("a loop without anything after it")
+    if runs is None:
+        insert_before(final, following)
+    else:
+        body, other = Block([final, scf.YieldOp()]), Block([scf.YieldOp()])
+        branch = scf.IfOp(runs, [], Region(body), Region(other))
+        branch.location = final.location
+        insert_before(branch, following)
+    return new
+
+
+def _runs(loop: scf.ForOp) -> SSAValue | None:
+    """i1 in front of the loop: it has an iteration; None when it always has."""
+    first, end = constant_int(loop.lb), constant_int(loop.ub)
+    if first is not None and end is not None and first < end:
+        return None
+    op = tile.CmpIOp.create(
+        operands=[loop.lb, loop.ub],
+        result_types=[i1],
+        properties={"predicate": StringAttr("slt")},
+    )
+    insert_before(op, loop)
+    return op.result
+
+
+def _loaded(load: tile.LoadViewOp, runs: SSAValue | None, loop: scf.ForOp) -> SSAValue:
+    """The tile before the first iteration; anything where there is none."""
+    first = load.clone()
+    if runs is None:
+        insert_before(first, loop)
+        return first.result
+    inside = Block([first, scf.YieldOp(first.result)])
+    other = Block([scf.YieldOp()])
+    emitter = Emitter(end_of(other), load.location)
+    element = tile.element_of(load.result)
+    zero = (
+        emitter.float_constant(0.0, element)
+        if isinstance(element, AnyFloat)
+        else emitter.constant(0, element)
+    )
+    end_of(other).operands = [emitter.splat(zero, tile.shape_of(load.result))]
+    branch = scf.IfOp(runs, [load.result.type], Region(inside), Region(other))
+    branch.location = load.location
+    insert_before(branch, loop)
+    return branch.results[0]

@@ -1,0 +1,123 @@
+// RUN: promote-accumulator{apart=true}
+// Listing 1 of arXiv 2108.13191: the sums are loaded and stored at every step of k. The rows beyond a limit
+// are carried too and never stored.
+// CHECK-LABEL: @product
+func.func @product(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %m: i64, %n: i64, %k: i64) {
+  // CHECK: [[RUNS:%.+]] = tile.cmpi "slt", %zero, %k
+  // CHECK: [[START:%.+]] = scf.if [[RUNS]]
+  // CHECK: "tile.load_view"(%c, %n, %one, %m)
+  // CHECK: [[SUM:%.+]] = scf.for {{.+}} iter_args([[ACC:%.+]] = [[START]])
+  // CHECK-NOT: tile.store_view
+  // CHECK: [[D:%.+]] = tile.dot {{%.+}}, {{%.+}}, [[ACC]]
+  // CHECK-NEXT: scf.yield [[D]]
+  // CHECK: scf.if [[RUNS]]
+  // CHECK-NEXT: "tile.store_view"(%c, %n, %one, %m, [[SUM]])
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %k step %one : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<16x16xf16>
+    %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<16x16xf16>
+    %z = "tile.load_view"(%c, %n, %one, %m) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x16xf32>
+    %d = tile.dot %x, %y, %z, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
+    "tile.store_view"(%c, %n, %one, %m, %d) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, i64, tensor<16x16xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// A number of iterations that is known needs no branches.
+// CHECK-LABEL: @counted
+func.func @counted(%p: !tile.ptr<f32>, %x: tensor<64xf32>) {
+  // CHECK-NOT: scf.if
+  // CHECK: tile.load_view
+  // CHECK: scf.for
+  // CHECK-NOT: tile.store_view
+  // CHECK: }
+  // CHECK-NEXT: tile.store_view
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %ten = arith.constant 10 : i64
+  scf.for %i = %zero to %ten step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %x : tensor<64xf32>
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// What else the loop reads may be the tile: the same argument, an unknown one; or it waits for others.
+// CHECK-LABEL: @touched
+func.func @touched(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %t: i1) {
+  // CHECK-COUNT-3: scf.for {{.+}} : i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %x : tensor<64xf32>
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  %either = arith.select %t, %p, %q : !tile.ptr<f32>
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = "tile.load_view"(%either, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %x : tensor<64xf32>
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %c : tensor<64xf32>
+    tile.barrier
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Other lanes, other addresses in each iteration, lanes that share an address, dead lanes that are needed.
+// CHECK-LABEL: @different
+func.func @different(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
+  // CHECK-COUNT-4: scf.for {{.+}} : i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %ten = arith.constant 10 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %c : tensor<64xf32>
+    "tile.store_view"(%p, %one, %ten, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  scf.for %i = %zero to %n step %one : i64 {
+    %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %c = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %c : tensor<64xf32>
+    "tile.store_view"(%r, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %zero) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %c : tensor<64xf32>
+    "tile.store_view"(%p, %zero, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one, %ten) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %c : tensor<64xf32>
+    "tile.store_view"(%p, %one, %ten, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    "tile.store_view"(%q, %one, %c) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// RUN: promote-accumulator
+// Without the assumption that arguments are apart.
+// CHECK-LABEL: @may_alias
+func.func @may_alias(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
+  // CHECK: scf.for {{.+}} : i64 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %x : tensor<64xf32>
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
