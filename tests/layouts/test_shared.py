@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import f16, f32, f64, i8
 
 from tilewright.backends.nvidia.lower.asynchronous import Place
 from tilewright.backends.nvidia.lower.exchange import (
-    SharedAccess,
     SharedTile,
     padding,
+    runs_of,
     same_threads,
 )
 from tilewright.backends.nvidia.threads import Threads
@@ -121,8 +121,8 @@ def test_widest_span():
 # ---- conversions ---------------------------------------------------------------------------------------
 
 
-def access(where, layout):
-    return SharedAccess(None, where, layout)
+def runs(where, layout):
+    return runs_of(where, layout, 16 // where.size)
 
 
 def convert(source, target, element):
@@ -137,7 +137,7 @@ def convert(source, target, element):
     where = SharedTile(None, element, source.shape, 0, padding(source, target, element))
     memory = {}
     for lane, warp in threads:
-        for run in access(where, source)._runs():
+        for run in runs(where, source):
             start = where.flat(source.coordinates(run[0], lane, warp)) * where.size
             assert start % (where.size * len(run)) == 0  # wide stores are aligned
             for i, register in enumerate(run):
@@ -145,9 +145,8 @@ def convert(source, target, element):
     assert max(memory) < where.bytes
     found = {}
     for lane, warp in threads:
-        reader = access(where, target)
         offsets = target.register_offsets
-        for run in reader._runs():
+        for run in runs(where, target):
             start = where.flat(target.coordinates(run[0], lane, warp)) * where.size
             assert start % (where.size * len(run)) == 0
             for i, register in enumerate(run):
@@ -243,14 +242,14 @@ def test_copies_to_swizzled_lines_have_no_conflicts(rows, columns):
 
 def exchange_conflicts(layout, element, padded=True, pad=None):
     where = SharedTile(None, element, layout.shape, 0, pad)
-    runs = access(where, layout)._runs()
+    pieces = runs(where, layout)
 
     def address(*place):
         if padded:
             return where.flat(place) * where.size
         return (place[0] * layout.shape[1] + place[1]) * where.size
 
-    return bank_conflicts(layout, address, where.size, runs)
+    return bank_conflicts(layout, address, where.size, pieces)
 
 
 def test_padding_takes_the_conflicts_out_of_exchanges():

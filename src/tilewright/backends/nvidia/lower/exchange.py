@@ -75,12 +75,32 @@ def bytes_for(element: Attribute, shape: Vector) -> int:
     return SharedTile(None, element, shape).bytes
 
 
+def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
+    """Registers that hold up to `most` neighbours of a row, for wide accesses; copies are left out."""
+
+    def aligned(length: int) -> bool:
+        return where.pitch % length == 0 and where.start % (length * where.size) == 0
+
+    last = layout.rank - 1
+    while most > 1 and not aligned(most):
+        most //= 2
+    length = layout.run(last, most)
+    runs: list[list[int]] = []
+    seen: set[Vector] = set()
+    for r, offset in enumerate(layout.register_offsets):
+        if offset in seen or offset[last] % length:
+            continue
+        members = [(*offset[:last], offset[last] + i) for i in range(length)]
+        seen.update(members)
+        runs.append([layout.register_of[m] for m in members] if length > 1 else [r])
+    return runs
+
+
 class SharedAccess:
     """Reads and writes of one thread's registers of a tile in shared memory."""
 
-    def __init__(self, gen: KernelCodegen | None, where: SharedTile, layout: Layout) -> None:
+    def __init__(self, gen: KernelCodegen, where: SharedTile, layout: Layout) -> None:
         self.gen, self.where, self.layout = gen, where, layout
-        self.widest = vector_of(gen.current) if gen is not None else _WIDEST // where.size
         self._base: Value | None = None
 
     def _address(self, offset: Vector) -> Value:
@@ -104,23 +124,7 @@ class SharedAccess:
         return element_pointer(self.gen, self.where, coordinates)
 
     def _runs(self) -> list[list[int]]:
-        """Registers that hold neighbours of a row, for wide accesses; copies are left out."""
-        layout, last = self.layout, self.layout.rank - 1
-        most = self.widest
-        while most > 1 and not self._aligned(most):
-            most //= 2
-        length = layout.run(last, most)
-        runs, seen = [], set()
-        for r, offset in enumerate(layout.register_offsets):
-            if offset in seen or offset[last] % length:
-                continue
-            members = [(*offset[:last], offset[last] + i) for i in range(length)]
-            seen.update(members)
-            runs.append([layout.register_of[m] for m in members] if length > 1 else [r])
-        return runs
-
-    def _aligned(self, length: int) -> bool:
-        return self.where.pitch % length == 0 and self.where.start % (length * self.where.size) == 0
+        return runs_of(self.where, self.layout, vector_of(self.gen.current))
 
     def write(self, parts: list[Value]) -> None:
         b = self.gen.builder
@@ -209,7 +213,7 @@ def padding(source: Layout, target: Layout, element: Attribute) -> int:
         where = SharedTile(None, element, source.shape, 0, pad)
         total = 0
         for layout in (source, target):
-            runs = SharedAccess(None, where, layout)._runs()
+            runs = runs_of(where, layout, _WIDEST // where.size)
             places = [where.flat(layout.thread_offset(lane, 0)) * where.size for lane in range(32)]
             total += len(runs) * passes(places, where.size * len(runs[0]))
         return total
