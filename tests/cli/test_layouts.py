@@ -43,7 +43,10 @@ def test_table_and_picture(command, tmp_path):
 def test_table_alone_and_other_targets(command):
     status, out, err = command("show", *PRODUCT, "--layouts", "-", "--target", "sm_80")
     assert (status, err) == (0, "")
-    assert "shared memory" not in out and " for sm_80\n" in out  # fragments of mma.sync
+    assert " for sm_80\n" in out
+    assert (
+        "64x32 of 2 bytes in shared memory, contiguous along dimension 1, swizzled over 64" in out
+    )
 
 
 def test_small_tiles_have_numbers(command, tmp_path):
@@ -72,7 +75,8 @@ def test_ir_and_ptx_for_another_target(command):
         "--pass", "pipeline-loads", "--pass", "select-mma", "--no-times",
     )  # fmt: skip
     assert status == 0
-    assert "left out: promote-shared, pipeline-loads\ninstead: select-mma{wgmma=false}\n" in out
+    assert "left out: promote-shared, swizzle-shared, pipeline-loads\n" in out
+    assert "instead: select-mma{wgmma=false}\n" in out
     assert '"m16n8k16.f16"' in out and "gpu.wgmma" not in out
     status, out, _ = command("show", *PRODUCT, "--target", "sm_90a", "--asm", "asm")
     assert status == 0 and ".target sm_90a" in out and "wgmma.mma_async" in out
