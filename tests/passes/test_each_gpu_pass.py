@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -268,3 +269,23 @@ def test_without_insert_barriers_code_generation_adds_them():
     _, fewer = emit_module(ordered, target_info("sm_90a"))
     assert str(llvm).count('call void @"llvm.nvvm.barrier') == 3
     assert 'call void @"llvm.nvvm.barrier' not in str(fewer)
+
+
+def test_without_unroll_loops_stay_loops():
+    for disabled, count in (((), 0), (("unroll",), 1)):
+        module = module_with(text_of("product", 0), 4, 3)
+        run_pipeline(module, nvidia_passes(), target_info("sm_90a"), disabled=disabled)
+        _, llvm = emit_module(module, target_info("sm_90a"))
+        assert str(llvm).count('"llvm.loop.unroll.disable"') == count
+
+
+def test_without_vectorize_copies_elements_move_one_by_one():
+    threads = ("store-boxes", "pipeline-loads{boxes=false}")
+    for disabled, copied, stored in (((), 16, ".v4.b32"), (("vectorize-copies",), 4, ".b16")):
+        module = module_with(text_of("product", 0), 4, 3)
+        off = (*threads, *disabled)
+        run_pipeline(module, nvidia_passes(), target_info("sm_90a"), disabled=off)
+        _, llvm = emit_module(module, target_info("sm_90a"))
+        found = str(llvm)
+        assert set(re.findall(r"cp\.async\.c\w\S* \[\$0\], \[\$1\], (\d+)", found)) == {str(copied)}
+        assert set(re.findall(r"st\.global(\S*) ", found)) == {stored}

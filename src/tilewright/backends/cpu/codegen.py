@@ -31,6 +31,7 @@ from tilewright.backends.llvm.types import (
 )
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
+from tilewright.passes.analysis.regions import AS_WRITTEN
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR = ir.PointerType()
@@ -103,6 +104,9 @@ class KernelCodegen:
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         self.bind(value, parts)
+
+    def as_written(self, op: scf.ForOp) -> bool:
+        return AS_WRITTEN in op.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         return parts

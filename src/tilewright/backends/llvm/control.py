@@ -16,7 +16,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.regions import AS_WRITTEN
 
 _LOOP_ID = re.compile(r'^(!\d+) = !\{ (!\d+), !"loop \d+" \}$', re.MULTILINE)
 
@@ -39,6 +38,10 @@ class Codegen(Protocol):
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         """Bind a block argument or result of a loop to what `carried` gave for it."""
+        ...
+
+    def as_written(self, op: scf.ForOp) -> bool:
+        """Whether LLVM is not to unroll a loop."""
         ...
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
@@ -100,7 +103,7 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
         phi.add_incoming(value, latch)
     left = done if always else gen.function.append_basic_block("left")
     again = b.cbranch(_continues(b, following, end, step), body, left)
-    if AS_WRITTEN in op.attributes:
+    if gen.as_written(op):
         again.set_metadata("llvm.loop", _not_unrolled(gen.function.module))
     b.position_at_end(left)
     results = [part for parts in gen.leave_loop(op, last) for part in parts]

@@ -41,11 +41,13 @@ from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.regions import AS_WRITTEN
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
+from tilewright.passes.gpu.unroll import UNROLL
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED, CLUSTER_SHARED = (ir.PointerType(None, space) for space in (0, 3, 7))
@@ -145,6 +147,10 @@ class KernelCodegen:
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         (self.pairs if value in self._paired else self.values)[value] = parts
+
+    def as_written(self, op: scf.ForOp) -> bool:
+        """Whether LLVM is not to unroll a loop."""
+        return AS_WRITTEN in op.attributes or UNROLL not in self.source.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         """Products under way end here: where the loop did not run there are none to wait for."""

@@ -20,6 +20,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.gpu.store_boxes import StoreBoxes
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
+    from tilewright.passes.gpu.unroll import Unroll
     from tilewright.passes.gpu.vectorize_copies import VectorizeCopies
     from tilewright.passes.licm import Licm
     from tilewright.passes.promote_accumulator import PromoteAccumulator
@@ -42,4 +43,5 @@ def nvidia_passes() -> tuple[Pass, ...]:
         BatchLoads(),  # after insert-barriers: what it moves is known to be apart
         Cse(),
         VectorizeCopies(),
+        Unroll(),
     )

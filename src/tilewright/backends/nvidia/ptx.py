@@ -18,9 +18,6 @@ from tilewright.backends.llvm.control import loop_ids
 from tilewright.backends.nvidia.target import TRIPLE
 from tilewright.errors import PassError
 
-UNROLL = True
-"""Let LLVM unroll loops without instructions that threads do together: loads of several iterations are then
-under way at once."""
 _lock = threading.Lock()
 _MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
 """A parameter that is a tensor map: llvmlite cannot write that it is passed by value."""
@@ -57,7 +54,7 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks
         except RuntimeError as error:
             raise PassError(f"LLVM rejects the kernel: {error}") from None
         tuning = binding.create_pipeline_tuning_options(speed_level=3)
-        tuning.loop_unrolling = UNROLL
+        tuning.loop_unrolling = True
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         builder = binding.create_pass_builder(machine, tuning)

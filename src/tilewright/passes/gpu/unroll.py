@@ -1,0 +1,41 @@
+"""`unroll`: let LLVM write out several iterations of a loop, so that their loads are under way together.
+
+    Before:
+        func.func @k() {
+          func.return
+        }
+    After:
+        func.func @k() attributes {gpu.unroll} {
+          func.return
+        }
+
+What threads do together (barriers, products on tensor cores) keeps a loop as it is; the instructions of one
+tile product are always written out (arXiv 2108.13191, section 3.4, unrolls them). Relies on nothing.
+Guarantees: the function's attribute `gpu.unroll`, which code generation hands to LLVM. Switched off, loops
+stay loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp
+
+from tilewright.passes.base import Pass
+
+UNROLL = "gpu.unroll"
+"""On a function: LLVM may unroll its loops."""
+
+
+@dataclass(frozen=True)
+class Unroll(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "unroll"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp):
+                function.attributes[UNROLL] = UnitAttr()
