@@ -42,8 +42,8 @@ test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kerne
 	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_90a
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
-	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q \
-		-- env TILEWRIGHT_TEST_DEVICE=cuda $(GPU_PYTHON) -m pytest tests/cpu -q
+	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q -n 8 \
+		-- env TILEWRIGHT_TEST_DEVICE=cuda $(GPU_PYTHON) -m pytest tests/cpu -q -n 8
 
 sanitize-gpu: $(GPU_READY)  ## kernels of every form under compute-sanitizer, the log into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-sanitize -- $(GPU_PYTHON) tests/gpu/sanitize.py
