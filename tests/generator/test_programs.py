@@ -181,26 +181,37 @@ def test_boxes_and_tensor_cores(target):
         assert "m16n8k16" in text
 
 
-def test_code_for_hopper_fits_in_registers():
-    """ptxas reports no spills for the tile that large products use."""
+def compiled_for_hopper(contraction, config):
+    """The one kernel of a contraction, compiled for packed arrays of 512 x 512 x 512."""
     from tilewright.backends.base import Options
     from tilewright.runtime.compiler import compile_kernel
     from tilewright.runtime.generated import kernels
     from tilewright.runtime.specialize import ArgumentType, slot_kind
 
-    config = MatmulConfig(128, 256, 64, 8, 8, 3)
-    (kernel,) = kernels(PLAIN, config)
-    case = Case(PLAIN, config, 512, 512, 512)
-    signature, divisibility, _ = case.signature(kernel.program)
+    (kernel,) = kernels(contraction, config)
+    signature, divisibility, _ = Case(contraction, config, 512, 512, 512).signature(kernel.program)
     types = {
         name: ArgumentType(
             kind, "" if isinstance(kind, t.constexpr) else slot_kind(kind), name in divisibility
         )
         for name, kind in signature.items()
     }
-    compiled = compile_kernel(kernel, types, Options(**kernel.launch_options()), "sm_90a")
+    return compile_kernel(kernel, types, Options(**kernel.launch_options()), "sm_90a")
+
+
+LARGE = MatmulConfig(128, 256, 64, 8, 8, 3)
+
+
+def test_code_for_hopper_fits_in_registers():
+    """ptxas reports no spills for the tile that large products use."""
+    compiled = compiled_for_hopper(PLAIN, LARGE)
     assert "wgmma.mma_async.sync.aligned.m64n256k16" in compiled.asm["ptx"]
     assert "cp.async.bulk.tensor" in compiled.asm["ptx"]
     if compiled.plan.registers:  # an assembler is installed
         assert compiled.n_spills == 0
         assert compiled.n_regs <= 232
+
+
+def test_a_residual_changes_its_layout_where_the_pipeline_was():
+    contraction = replace(PLAIN, epilogue=(Step("add", (Extra(t.float16),)),))
+    assert compiled_for_hopper(contraction, LARGE).plan.shared_bytes <= 227 << 10

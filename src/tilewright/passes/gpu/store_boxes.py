@@ -47,7 +47,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
@@ -132,6 +132,24 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
     return True
 
 
+def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
+    """Where buffers can be given back: behind their last use and the wait for products that read them,
+    so that what is between there and `op` (tiles of an epilogue that change their layout) has room.
+    """
+    block = function.body.block
+    users = {outermost_in(block, use.operation) for buffer in buffers for use in buffer.uses}
+    end = outermost_in(block, op)
+    place = end
+    current = end.prev_op
+    while current is not None and current not in users:
+        if not isinstance(current, gpu.WgmmaWaitOp):
+            place = current
+            current = current.prev_op
+            continue
+        break
+    return place
+
+
 def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     dead = dead_buffers(function, op)
     held = plan.convert.source.type
@@ -140,8 +158,8 @@ def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     )
     buffer = allocate(held, plan.dim, span, function)
     if dead:
-        first = outermost_in(function.body.block, op)
-        insert_before(gpu.ReleaseOp.create(operands=dead), first)
+        behind = _first_after(dead, op, function)
+        insert_before(gpu.ReleaseOp.create(operands=dead), behind)
     if repeats(op, function):  # of the iteration before
         written = gpu.TmaStoreWaitOp.create(
             operands=[buffer], properties={"written": UnitAttr()}, location=op.location
