@@ -85,7 +85,8 @@ class KernelCodegen:
         self.threads = Threads(entry, module, self.blocks, 32 * self.warps // self.blocks)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
         self.reads_asynchronously = any(
-            isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA
+            isinstance(op, gpu.TmaStoreOp)
+            or (isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA)
             for op in function.walk()
         )
         self._shared: Value | None = None
