@@ -14,6 +14,8 @@ from tilewright.errors import LaunchError
 #: options that change code on some target of ours; those of the first group only on a GPU
 _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
 _CODE_OPTIONS = frozenset(("debug", "enable_fp_fusion"))
+#: option on every target that is no plain value: names of passes to leave out
+_DISABLE = "disable"
 #: other people's options, accepted everywhere
 VENDOR_OPTIONS = frozenset((
     "waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint",
@@ -35,9 +37,9 @@ _RANGES = {"num_warps": (1, 32), "num_stages": (0, 64), "num_ctas": (1, 16), "ma
 def check_known(options: Mapping[str, Any], kernel: Any) -> None:
     """Raise LaunchError for keywords that neither the kernel nor any target has."""
     for name in options:
-        if name in _GPU_OPTIONS or name in _CODE_OPTIONS or name in VENDOR_OPTIONS:
+        if name in _COUNTED or name in VENDOR_OPTIONS or name == _DISABLE:
             continue
-        names = [*kernel.arg_names, *sorted(_GPU_OPTIONS | _CODE_OPTIONS | VENDOR_OPTIONS)]
+        names = [*kernel.arg_names, *sorted({*_COUNTED, *VENDOR_OPTIONS, _DISABLE})]
         import difflib
 
         close = difflib.get_close_matches(name, names, 1)
@@ -68,9 +70,21 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool =
     chosen = Options(
         debug=bool(settings.debug if debug is None else debug or settings.debug),
         enable_fp_fusion=bool(options.get("enable_fp_fusion", True)),
-        disable=(),
+        disable=disabled_passes(options.get(_DISABLE)),
     )
     return replace(chosen, **_gpu_options(options)) if gpu else chosen
+
+
+def disabled_passes(given: Any) -> tuple[str, ...]:
+    """`disable=`: names of passes with commas, or a sequence of them. Raises LaunchError for others."""
+    names = given.split(",") if isinstance(given, str) else () if given is None else given
+    try:
+        names = tuple(name.strip() for name in names)
+    except (TypeError, AttributeError):
+        raise LaunchError(
+            f"disable={given!r}", help='give names of passes: disable=("licm", "cse")'
+        ) from None
+    return tuple(name for name in names if name)
 
 
 def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
@@ -117,7 +131,9 @@ def fast_key_of(gpu: bool) -> Callable[[Mapping[str, Any]], Hashable]:
 def _key(options: Mapping[str, Any], counted: frozenset[str]) -> Hashable:
     key: list[Any] = []
     for name, value in options.items():
-        if name in counted:
+        if name == _DISABLE:
+            key.append((name, disabled_passes(value)))
+        elif name in counted:
             key.append((name, value))
         elif name not in _GPU_OPTIONS and name not in VENDOR_OPTIONS:
             key.append((name, None))  # unknown: never stored, so the slow way reports it

@@ -10,6 +10,7 @@ from tilewright.runtime.devices import device_of
 #: options of `Config` that are not meta-parameters, with their defaults
 _OPTIONS: dict[str, Any] = {
     "num_warps": 4, "num_ctas": 1, "num_stages": 3, "maxnreg": None, "ir_override": None,
+    "disable": None,
 }  # fmt: skip
 #: options that a target family ignores besides keywords that no parameter takes
 _IGNORED_BY = {"cpu": frozenset(("num_warps", "num_ctas", "num_stages", "maxnreg"))}
@@ -24,6 +25,7 @@ class Config:
         num_warps, num_stages, num_ctas, maxnreg: launch options of GPUs.
         pre_hook: called with a dict of all arguments before a launch with this configuration.
         ir_override: path of an IR file to compile instead of the kernel's source.
+        disable: names of passes to leave out, on every target.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Config:
         maxnreg: int | None = None,
         pre_hook: Callable[[dict[str, Any]], Any] | None = None,
         ir_override: str | None = None,
+        disable: Sequence[str] | str | None = None,
     ) -> None:
         self.kwargs = dict(kwargs)
         self.num_warps = num_warps
@@ -43,6 +46,7 @@ class Config:
         self.maxnreg = maxnreg
         self.pre_hook = pre_hook
         self.ir_override = ir_override
+        self.disable = disable
 
     def all_kwargs(self) -> dict[str, Any]:
         """Meta-parameters and the options that are set, as launch keywords."""
@@ -65,6 +69,8 @@ class Config:
             shown[name] = getattr(self, name)
         if self.ir_override is not None:
             shown["ir_override"] = self.ir_override
+        if self.disable is not None:
+            shown["disable"] = self.disable
         return ", ".join(f"{name}: {value}" for name, value in shown.items())
 
     def __repr__(self) -> str:
