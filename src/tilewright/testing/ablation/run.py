@@ -28,6 +28,7 @@ from tilewright.testing.ablation.switches import (
 
 #: largest error allowed, against the sum of the products' magnitudes (fp32 sums of exact products)
 TOLERANCE = 1e-5
+_GAP_SECONDS = 0.02
 
 
 @dataclass
@@ -275,6 +276,7 @@ def _run(
     for turn in range(rounds):
         order = list(enumerate((*calls, peer)))
         for index, call in order if turn % 2 == 0 else order[::-1]:
+            time.sleep(_GAP_SECONDS)  # a GPU that has just worked hard runs slower
             found: Any = do_bench(call, warmup=5, rep=milliseconds, return_mode="median")
             times[index].append(found)
     for row, found in zip(rows, times, strict=False):
