@@ -74,7 +74,7 @@ def matmul(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr):
     tl.store(c + rows[:, None] * N + columns[None, :], total)
 
 
-def pipelined(target, boxes, kernel=None):
+def pipelined(target, boxes, kernel=None, roles=False):
     half = dtypes.pointer_type(dtypes.float16)
     signature = {"a": half, "b": half, "c": dtypes.pointer_type(dtypes.float32),
                  "k": dtypes.int32, "K": constexpr(16), "N": constexpr(64), "M": constexpr(64)}  # fmt: skip
@@ -83,7 +83,9 @@ def pipelined(target, boxes, kernel=None):
     function = module.body.block.first_op
     function.attributes["gpu.stages"] = IntegerAttr(3, i32)
     passes = [type(p)(boxes=boxes) if p.name == "pipeline-loads" else p for p in nvidia_passes()]
-    run_pipeline(module, passes, target_info(target))
+    run_pipeline(
+        module, passes, target_info(target), disabled=() if roles else ("specialize-warps",)
+    )
     return module
 
 
@@ -93,13 +95,16 @@ def arrays():
     return a, b, np.zeros((64, 64), np.float32)
 
 
-@pytest.mark.parametrize("boxes", [True, False])
-def test_pipelines_need_each_of_their_waits_and_barriers(boxes):
+@pytest.mark.parametrize(
+    ("boxes", "roles"), [(True, False), (False, False), (True, True)], ids=["boxes", "threads", "roles"]
+)  # fmt: skip
+def test_pipelines_need_each_of_their_waits_and_barriers(boxes, roles):
     a, b, c = arrays()
-    module = pipelined("sm_90a", boxes)
+    module = pipelined("sm_90a", boxes, roles=roles)
+    assert ("gpu.produce" in str(module)) == roles
     run_module(module, [a, b, c, 128], (1,))
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
-    kinds = ("gpu.barrier", "gpu.wait", "gpu.tma_wait", "gpu.wgmma_wait")
+    kinds = ("gpu.barrier", "gpu.wait", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.arrive")
     count = sum(op.name in kinds for op in module.walk())
     assert count >= 3
     for number in range(count):

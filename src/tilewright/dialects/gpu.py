@@ -30,11 +30,12 @@ from xdsl.irdl import (
     operand_def,
     opt_prop_def,
     prop_def,
+    region_def,
     result_def,
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
+from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile.base import require, same_shape
@@ -209,11 +210,40 @@ class BarriersType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_op_definition
 class BarriersOp(IRDLOperation):
-    """Memory barriers, ready for their first phase (0)."""
+    """Memory barriers, ready for their first phase (0).
+
+    A phase ends with one arrival (that of `gpu.expect`) and the bytes, or with those of as many warps as
+    `warps` says (`gpu.arrive`).
+    """
 
     name = "gpu.barriers"
+    warps = opt_prop_def(IntegerAttr)
     result = result_def(BarriersType)
-    assembly_format = "attr-dict `:` type($result)"
+    assembly_format = "(`of` $warps^)? attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class ArriveOp(IRDLOperation):
+    """Each warp of the program says, if `active`, that it is done with a stage."""
+
+    name = "gpu.arrive"
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+    active = operand_def(i1)
+    assembly_format = "$barriers `[` $slot `]` `,` $active attr-dict `:` type($barriers)"
+
+
+@irdl_op_definition
+class ProduceOp(IRDLOperation):
+    """A warp beside those of the program does the region, from here on, and nothing else.
+
+    It computes, waits for memory barriers, and starts copies of boxes.
+    """
+
+    name = "gpu.produce"
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+    assembly_format = "$body attr-dict"
 
 
 @irdl_op_definition
@@ -340,7 +370,8 @@ Gpu = Dialect(
     [
         ConvertOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
         WaitOp, WgmmaOp, WgmmaWaitOp,
-        BarriersOp, ElectOp, ExpectOp, TmaCopyOp, TmaWaitOp, TmaStoreOp, TmaStoreWaitOp,
+        BarriersOp, ElectOp, ExpectOp, ArriveOp, ProduceOp, TmaCopyOp, TmaWaitOp,
+        TmaStoreOp, TmaStoreWaitOp,
     ],
     [SharedType, BarriersType],
 )  # fmt: skip

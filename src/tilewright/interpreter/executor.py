@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.errors import DeviceAssertError, SourceLocation
-from tilewright.interpreter import box_stores, registry, scratch
+from tilewright.interpreter import box_stores, registry, roles, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
@@ -128,6 +128,10 @@ class Executor:
         """The running operation."""
         return self._current
 
+    def at(self, op: Operation | None) -> None:
+        """Go on where another part of the program has interrupted this one."""
+        self._current = op
+
     @property
     def location(self) -> SourceLocation | None:
         """Where in the kernel's source the running operation stands."""
@@ -151,7 +155,11 @@ class Executor:
             if self._undefined is not None:
                 self._undefined.new_program()
             self.values = dict(zip(block.args, arguments, strict=True))
-            self.block(block)
+            try:
+                self.block(block)
+                roles.finish(self)
+            finally:
+                roles.give_up(self)
             self.shared.end(self)
             box_stores.finish(self)
 
@@ -386,6 +394,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     **scratch.HANDLERS,
     **SHARED_HANDLERS,
     **box_stores.HANDLERS,
+    **roles.HANDLERS,
 }
 
 

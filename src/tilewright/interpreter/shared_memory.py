@@ -89,6 +89,10 @@ class _Phases:
     ended: int = 0
     expected: int | None = None
     copies: list[_Copy] = field(default_factory=list)
+    of_warps: bool = False
+    """Whether warps end its phases, saying that they are done (`gpu.arrive`)."""
+    done: list[Stage] = field(default_factory=list)
+    """Stages that they had read when they said so."""
 
 
 class UnderWay:
@@ -121,6 +125,8 @@ class ProgramMemory:
         self.products: list[UnderWay] = []
         self.released = False
         """Whether buffers have been given back since the last barrier."""
+        self.role: Any = None
+        """The warp beside those of the program, if there is one (`roles.Role`)."""
         self.stores: list[Any] = []
         """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
 
@@ -295,7 +301,8 @@ def _wait(run: Executor, op: gpu.WaitOp) -> list[Any]:
 
 def _barriers(run: Executor, op: gpu.BarriersOp) -> list[Any]:
     kind: Any = op.result.type
-    phases = [_Phases() for _ in range(kind.stages.data)]
+    of_warps = op.warps is not None
+    phases = [_Phases(of_warps=of_warps) for _ in range(kind.stages.data)]
     run.shared.phases.extend(phases)
     return [phases]
 
@@ -340,10 +347,37 @@ def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
     return []
 
 
+def _arrive(run: Executor, op: gpu.ArriveOp) -> list[Any]:
+    if run.decides(run.value(op.active)):
+        phase: _Phases = _at(run, op.barriers, op.slot)
+        phase.done = [s for s in run.shared.stages if s.read and not s.readers]
+        phase.ended += 1
+    return []
+
+
+def _over(phase: _Phases) -> list[Any]:
+    """A phase is seen to have ended: what was given back before it is free."""
+    for stage in phase.done:
+        if not stage.readers:
+            stage.read = False
+    phase.done = []
+    return []
+
+
 def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
     phase: _Phases = _at(run, op.barriers, op.slot)
     if phase.ended % 2 != int(run.value(op.phase)):
-        return []  # that phase is over
+        return _over(phase)
+    role = run.shared.role
+    if phase.of_warps:
+        if role is None or not role.inside:
+            raise fault(
+                run, "waits for ever: only the warp that copies waits for stages given back"
+            )
+        role.wait_until(lambda: phase.ended % 2 != int(run.value(op.phase)))
+        return _over(phase)
+    if role is not None:
+        role.catch_up(lambda: phase.expected is not None)
     copied = sum(copy.nbytes for copy in phase.copies)
     if phase.expected != copied:
         expected = "nothing" if phase.expected is None else f"{phase.expected} bytes"
@@ -401,6 +435,7 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.ElectOp: _elect,
     gpu.ExpectOp: _expect,
     gpu.TmaCopyOp: _tma_copy,
+    gpu.ArriveOp: _arrive,
     gpu.TmaWaitOp: _tma_wait,
     gpu.WgmmaOp: _wgmma,
     gpu.WgmmaWaitOp: _wgmma_wait,

@@ -67,7 +67,7 @@ class NvidiaBackend(LoweringBackend):
     ) -> Artifact:
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
-        threads = 32 * gen.warps // gen.blocks
+        threads = 32 * (gen.warps // gen.blocks + gen.roles)
         ptx = to_ptx(text, target, options, threads, gen.blocks)
         assembled = assembler.assemble(ptx)
         plan = LaunchPlan(

@@ -93,6 +93,10 @@ class KernelCodegen:
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
+        self.roles = any(isinstance(op, gpu.ProduceOp) for op in function.walk())
+        """Whether there is one more warp than the program has, which copies."""
+        self.role = ""
+        """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
         self._exchange: tuple[Any, int | None] | None = None
         """Block of the last exchange through shared memory, and whose turn it was (None: neither's)."""
@@ -224,6 +228,11 @@ class KernelCodegen:
                 kind = ir.FunctionType(ir.VoidType(), [])
                 fn = self.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind)
                 self.builder.call(fn, [])
+            return
+        if self.role:
+            kind = ir.FunctionType(ir.VoidType(), [I32, I32])
+            fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.count", kind)
+            self.builder.call(fn, [ir.Constant(I32, 1), ir.Constant(I32, 32 * self.warps)])
             return
         kind = ir.FunctionType(ir.VoidType(), [I32])
         fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
@@ -373,6 +382,8 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.BarriersOp: boxes.lower_barriers,
     gpu.ElectOp: boxes.lower_elect,
     gpu.ExpectOp: boxes.lower_expect,
+    gpu.ArriveOp: boxes.lower_arrive,
+    gpu.ProduceOp: boxes.lower_produce,
     gpu.TmaCopyOp: boxes.lower_tma_copy,
     gpu.TmaWaitOp: boxes.lower_tma_wait,
     gpu.TmaStoreOp: boxes.lower_tma_store,

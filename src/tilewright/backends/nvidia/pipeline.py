@@ -17,6 +17,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
+    from tilewright.passes.gpu.specialize_warps import SpecializeWarps
     from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.gpu.store_boxes import StoreBoxes
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
@@ -35,6 +36,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         AssignLayouts(),
         PromoteShared(),
         SwizzleShared(),
+        SpecializeWarps(),
         PipelineLoads(),
         StoreBoxes(),
         Cse(),

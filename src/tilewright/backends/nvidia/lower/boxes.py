@@ -24,13 +24,15 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
     b = gen.builder
     kind: Any = op.result.type
     base = gen.buffer_address(op.result)
+    arrivals = op.warps.value.data if op.warps is not None else 1  # type: ignore[attr-defined]
     with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
         for stage in range(kind.stages.data):
             address = b.add(base, ir.Constant(I32, BARRIER * stage))
-            text = "mbarrier.init.shared::cta.b64 [$0], 1;"
+            text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
             gen.together(text, "r,~{memory}", VOID, [address])
         gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
-    gen.barrier()
+    if not isinstance(op.next_op, gpu.BarriersOp):
+        gen.barrier()
 
 
 def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
@@ -44,8 +46,36 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
     b = gen.builder
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
     lane = gen.together(text, "=r", I32, [])
+    if gen.role == "copies":
+        gen.bind(op.result, [b.icmp_unsigned("!=", lane, ir.Constant(I32, 0))])
+        return
     first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
     gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
+
+
+def lower_produce(gen: KernelCodegen, op: gpu.ProduceOp) -> None:
+    """The further warp does the region and ends; the others go on behind it."""
+    b = gen.builder
+    mine = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, gen.warps))
+    copies, rest = (gen.function.append_basic_block(n) for n in ("copies", "rest"))
+    b.cbranch(mine, copies, rest)
+    b.position_at_end(copies)
+    gen.role = "copies"
+    for inner in op.body.block.ops:
+        gen.op(inner)
+    b.ret_void()
+    b.position_at_end(rest)
+    gen.role = "rest"
+    gen.current = op
+
+
+def lower_arrive(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
+    """One lane of each warp; its products are over, which the barrier tells the warp that copies."""
+    b = gen.builder
+    first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
+    text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
+    address = _barrier(gen, op.barriers, op.slot)
+    gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.active))])
 
 
 def lower_expect(gen: KernelCodegen, op: gpu.ExpectOp) -> None:

@@ -79,14 +79,20 @@ class BoxCopies:
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
         barriers = gpu.BarriersOp.create(result_types=[gpu.BarriersType(IntAttr(stages))])
         insert_before(barriers, self._entry)
-        self._barriers = barriers.result
+        self.barriers = barriers.result
+
+    def give_up(self) -> None:
+        """Take back what was made for copies that are not to be."""
+        barriers = self.barriers.owner
+        barriers.detach()  # type: ignore[union-attr]
+        barriers.erase()  # type: ignore[union-attr]
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         elect = gpu.ElectOp.create(result_types=[i1])
         both = arith.AndIOp(elect.result, active)
         inside = Block()
         expect = gpu.ExpectOp.create(
-            operands=[self._barriers, slot],
+            operands=[self.barriers, slot],
             properties={"bytes": IntegerAttr(self._bytes, i32)},
         )
         inside.add_op(expect)
@@ -96,7 +102,7 @@ class BoxCopies:
             corner = [mapping.get(v, v) for v in place]
             new = gpu.TmaCopyOp.create(
                 operands=[
-                    box.root, *shape, box.pitch, *corner, copy.buffer, self._barriers, slot,
+                    box.root, *shape, box.pitch, *corner, copy.buffer, self.barriers, slot,
                 ],
                 location=copy.location,
             )  # fmt: skip
@@ -109,7 +115,7 @@ class BoxCopies:
             insert_before(op, before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
-        wait = gpu.TmaWaitOp.create(operands=[self._barriers, slot, phase])  # type: ignore[list-item]
+        wait = gpu.TmaWaitOp.create(operands=[self.barriers, slot, phase])  # type: ignore[list-item]
         insert_before(wait, before)
 
 
