@@ -255,7 +255,9 @@ def test_the_next_form_takes_over():
     assert "gpu.wgmma " in text and "gpu.barriers" not in text and "gpu.copy" in text
     text, result = lowered(1, ("promote-shared",))
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
-    assert result.dropped == ("promote-shared", "swizzle-shared", "pipeline-loads")
+    assert result.dropped == (
+        "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+    )  # fmt: skip
     text, result = lowered(1, ("select-mma",))
     assert "gpu.mma" not in text and "gpu.wgmma" not in text
 
