@@ -12,9 +12,12 @@ of memory barriers, one of each a stage, take the place of the barrier that all 
                                           copies of iteration i       give the stage of i-1 back
                                                                     wait 0
 
-Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops inside others, loops whose
-copies are no boxes, programs that do anything but computing before the loop (the further warp computes
-that as well), and sums so large that the registers of one more warp are missing.
+In a loop over tiles the further warp goes through the tiles as well, so that the copies of the next tile
+are under way while this one is stored.
+
+Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops whose copies are no boxes,
+programs that do anything but computing before the loop (the further warp computes that as well), and sums so
+large that the registers of one more warp are missing.
 """
 
 from __future__ import annotations
@@ -67,26 +70,38 @@ class SpecializeWarps(Pass):
 
 
 def _specialize(function: FuncOp, target: Any) -> None:
-    """The first loop that suits; before it the program must only compute."""
-    warps, stages = warps_of(function), stages_of(function)
-    if warps % 4 or warps > _MOST_WARPS or stages < 2:
+    """The first loop, or the first in a loop over tiles, if it suits; before it the program must only
+    compute."""
+    if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
-    for op in function.body.block.ops:
+    loop = _first_loop(function.body.block)
+    around = None
+    if loop is not None and find_pattern(loop) is None and not loop.iter_args:
+        loop, around = _first_loop(loop.body.block), loop
+    pattern = find_pattern(loop) if loop is not None else None
+    if loop is None or pattern is None or pattern.turns:
+        return
+    sums = prod(tile.shape_of(pattern.multiply.result)) // (32 * warps_of(function))
+    if sums <= _MOST_SUMS:
+        stages = stages_of(function)
+        _Specializer(loop, pattern, function, stages, PipelineLoads(), target).divide(around)
+
+
+def _first_loop(block: Block) -> scf.ForOp | None:
+    """The first loop of a block, if nothing but computing is before it."""
+    for op in block.ops:
         if isinstance(op, scf.ForOp):
-            pattern = find_pattern(op)
-            if pattern is not None and not pattern.turns:
-                sums = prod(tile.shape_of(pattern.multiply.result)) // (32 * warps)
-                if sums <= _MOST_SUMS:
-                    _Specializer(op, pattern, function, stages, PipelineLoads(), target).run()
-            return
+            return op
         if not is_pure(op) and not isinstance(op, gpu.AllocOp | tile.AssumeOp):
-            return
+            return None
+    return None
 
 
 class _Specializer(Pipeliner):
     """Two loops in the place of one: of the warp that copies, and of the others."""
 
-    def run(self) -> None:
+    def divide(self, around: scf.ForOp | None) -> None:
+        """Rewrite the loop, which may be in a loop over tiles (`around`)."""
         step = constant_int(self.loop.step)
         if self.at_once or self.stages < 2 or step is None or step < 1:
             return
@@ -108,40 +123,81 @@ class _Specializer(Pipeliner):
             properties={"warps": IntegerAttr(warps_of(self.function), i32)},
         )
         insert_before(free, transport.barriers.owner)  # type: ignore[arg-type]
-        self.state = Carried([], [constant(0, self.loop), constant(0, self.loop)])
-        self._produce(free.result)
-        self._consume(free.result)
+        self.free, self.around = free.result, around
+        place = around or self.loop
+        self._produce(place)
+        zeros = [constant(0, place), constant(0, place)]
+        self.state = Carried([around] if around is not None else [], zeros)
+        self._consume()
 
-    def _produce(self, free: SSAValue) -> None:
-        """The loop of the warp that copies."""
-        loop = self.loop
-        inits = [loop.iter_args[arg.index - 1] for arg in self.carried]
-        first = [constant(0, loop), constant(1, loop)]  # the stages are free to begin with
+    # ---- the warp that copies --------------------------------------------------------------------
+
+    def _produce(self, place: Operation) -> None:
+        first = [constant(0, place), constant(1, place)]  # the stages are free to begin with
         yes = arith.ConstantOp(IntegerAttr(1, i1))
-        insert_before(yes, loop)
-        inside = Block(
-            arg_types=[loop.body.block.args[0].type, *(v.type for v in (*inits, *first))]
+        insert_before(yes, place)
+        if self.around is None:
+            role = self._copies({}, first, yes.result)
+        else:
+            role = self._copies_of_tiles(self.around, first, yes.result)
+        produce = gpu.ProduceOp.create(regions=[Region(Block([role]))], location=role.location)
+        insert_before(produce, place)
+
+    def _copies_of_tiles(
+        self, around: scf.ForOp, first: list[SSAValue], yes: SSAValue
+    ) -> scf.ForOp:
+        """What the loop over tiles computes before the other, and the copies of a tile."""
+        body = around.body.block
+        inside = Block(arg_types=[body.args[0].type, *(v.type for v in first)])
+        counter, slot, phase = inside.args
+        mapping: dict[SSAValue, SSAValue] = {body.args[0]: counter}
+        for op in body.ops:
+            if op is self.loop:
+                break
+            copy = op.clone(mapping)
+            inside.add_op(copy)
+            mapping.update(zip(op.results, copy.results, strict=True))
+        copies = self._copies(mapping, [slot, phase], yes)
+        inside.add_op(copies)
+        inside.add_op(scf.YieldOp.create(operands=list(copies.results[-2:])))
+        return scf.ForOp.create(
+            operands=[around.lb, around.ub, around.step, *first],
+            result_types=[v.type for v in first],
+            regions=[Region(inside)],
+            location=around.location,
         )
+
+    def _copies(
+        self, outside: dict[SSAValue, SSAValue], first: list[SSAValue], yes: SSAValue
+    ) -> scf.ForOp:
+        """The copies of all iterations; `outside`: what stands for values of the loop over tiles."""
+        loop = self.loop
+
+        def there(value: SSAValue) -> SSAValue:
+            return outside.get(value, value)
+
+        inits = [there(loop.iter_args[arg.index - 1]) for arg in self.carried]
+        kinds = [self.body.args[0].type, *(v.type for v in (*inits, *first))]
+        inside = Block(arg_types=kinds)
         counter, *scalars, slot, phase = inside.args
         end = scf.YieldOp.create()
         inside.add_op(end)
-        insert_before(gpu.TmaWaitOp.create(operands=[free, slot, phase]), end)
-        state = {self.body.args[0]: counter, **dict(zip(self.carried, scalars, strict=True))}
-        mapping = self._advance(state, end)  # type: ignore[arg-type]
-        self.transport.start(mapping, slot, yes.result, end)
-        following = self._next(mapping, end)
-        yields = [following[arg] for arg in self.carried]
+        insert_before(gpu.TmaWaitOp.create(operands=[self.free, slot, phase]), end)
+        state: dict[SSAValue, SSAValue] = {**outside, self.body.args[0]: counter}
+        state.update(zip(self.carried, scalars, strict=True))
+        mapping = self._advance(state, end)
+        self.transport.start(mapping, slot, yes, end)
+        carried = [end_of(self.body).operands[arg.index - 1] for arg in self.carried]
+        yields = [mapping.get(value, value) for value in carried]
         yields += self._stage_after(slot, phase, end)
         inside.add_op(scf.YieldOp.create(operands=yields))
         erase(end)
-        copies = scf.ForOp.create(
-            operands=[loop.lb, loop.ub, loop.step, *inits, *first],
+        return scf.ForOp.create(
+            operands=[there(loop.lb), there(loop.ub), there(loop.step), *inits, *first],
             result_types=[v.type for v in (*inits, *first)],
             regions=[Region(inside)],
             location=loop.location,
         )
-        role = Block([copies])
-        insert_before(gpu.ProduceOp.create(regions=[Region(role)], location=loop.location), loop)
 
     def _stage_after(self, slot: SSAValue, phase: SSAValue, before: Operation) -> list[SSAValue]:
         """The next stage, and its phase, which changes when the stages start again."""
@@ -154,8 +210,9 @@ class _Specializer(Pipeliner):
             insert_before(op, before)
         return [stage.result, turned.result]
 
-    def _consume(self, free: SSAValue) -> None:
-        """The loop of the others."""
+    # ---- the others ------------------------------------------------------------------------------
+
+    def _consume(self) -> None:
         loop, body, pattern = self.loop, self.body, self.pattern
         inits = [constant(0, loop), *self.state.values]
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
@@ -168,7 +225,7 @@ class _Specializer(Pipeliner):
         pattern.multiply.operands[1] = pattern.multiply.operands[3] = slot
         pattern.done.properties["pending"] = IntegerAttr(1, i32)
         later = _compare("ne", body.args[0], loop.lb)
-        arrive = gpu.ArriveOp.create(operands=[free, before, later.result])
+        arrive = gpu.ArriveOp.create(operands=[self.free, before, later.result])
         for op in (later, arrive):
             insert_before(op, pattern.last_barrier)
         erase(pattern.last_barrier)
@@ -177,6 +234,17 @@ class _Specializer(Pipeliner):
         body.insert_op_before(scf.YieldOp.create(operands=yields), end)
         erase(end)
         self._replace_loop(inits)
+
+    def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
+        """As for one role; in a loop over tiles the last stage is given back as well."""
+        last = new.results[len(self.loop.results)]
+        found = super()._waited(new, results)
+        if self.around is not None:
+            end = end_of(new.parent)  # type: ignore[arg-type]
+            yes = arith.ConstantOp(IntegerAttr(1, i1))
+            insert_before(yes, end)
+            insert_before(gpu.ArriveOp.create(operands=[self.free, last, yes.result]), end)
+        return found
 
 
 def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
