@@ -79,9 +79,9 @@ def _specialize(function: FuncOp, target: Any) -> None:
     if loop is not None and find_pattern(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
     pattern = find_pattern(loop) if loop is not None else None
-    if loop is None or pattern is None or pattern.turns:
+    if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
-    sums = prod(tile.shape_of(pattern.multiply.result)) // (32 * warps_of(function))
+    sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps_of(function))
     if sums <= _MOST_SUMS:
         stages = stages_of(function)
         _Specializer(loop, pattern, function, stages, PipelineLoads(), target).divide(around)
@@ -216,14 +216,15 @@ class _Specializer(Pipeliner):
         loop, body, pattern = self.loop, self.body, self.pattern
         inits = [constant(0, loop), *self.state.values]
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
-        barrier = pattern.multiply.prev_op
+        multiply, done = pattern.readers[0], pattern.done
+        barrier = multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
         self.transport.wait(slot, phase, self.ahead, start_of(body))
         for op in (barrier, *pattern.copies, pattern.commit, pattern.wait):
             erase(op)
-        pattern.multiply.operands[1] = pattern.multiply.operands[3] = slot
-        pattern.done.properties["pending"] = IntegerAttr(1, i32)
+        multiply.operands[1] = multiply.operands[3] = slot
+        done.properties["pending"] = IntegerAttr(1, i32)  # type: ignore[union-attr]
         later = _compare("ne", body.args[0], loop.lb)
         arrive = gpu.ArriveOp.create(operands=[self.free, before, later.result])
         for op in (later, arrive):
