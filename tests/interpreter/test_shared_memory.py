@@ -82,10 +82,9 @@ def pipelined(target, boxes, kernel=None, roles=False):
     module = build(KernelFunction(kernel or matmul), signature, divisible).module
     function = module.body.block.first_op
     function.attributes["gpu.stages"] = IntegerAttr(3, i32)
-    passes = [type(p)(boxes=boxes) if p.name == "pipeline-loads" else p for p in nvidia_passes()]
-    run_pipeline(
-        module, passes, target_info(target), disabled=() if roles else ("specialize-warps",)
-    )
+    options = {"pipeline-loads": {"boxes": boxes}, "specialize-warps": {"everywhere": roles}}
+    passes = [type(p)(**options[p.name]) if p.name in options else p for p in nvidia_passes()]
+    run_pipeline(module, passes, target_info(target))
     return module
 
 

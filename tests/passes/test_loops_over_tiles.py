@@ -73,13 +73,18 @@ def lowered(kernel, stages, disabled):
     return module
 
 
-@pytest.mark.parametrize("disabled", [(), ("store-boxes",), ("pipeline-loads",)], ids=str)
+@pytest.mark.parametrize(
+    "disabled", [(), ("store-boxes",), ("specialize-warps",), ("pipeline-loads",)], ids=str
+)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("kernel", [tiles, rows_and_columns, some_tiles])
 def test_iterations_of_any_number(kernel, stages, disabled):
     module = lowered(kernel, stages, disabled)
     boxed = kernel is not some_tiles and "pipeline-loads" not in disabled
     assert ('"gpu.tma_copy"' in str(module)) == boxed
+    assert ("gpu.produce" in str(module)) == (
+        kernel is tiles and boxed and "specialize-warps" not in disabled
+    )
     rng = np.random.default_rng(stages)
     for k in (0, 32, 64, 160, 224):
         a, b = (rng.standard_normal(s).astype(np.float16) for s in ((M, k), (k, N)))

@@ -13,7 +13,8 @@ of memory barriers, one of each a stage, take the place of the barrier that all 
                                                                     wait 0
 
 In a loop over tiles the further warp goes through the tiles as well, so that the copies of the next tile
-are under way while this one is stored.
+are under way while this one is stored. That is what it is for: with one tile a program it gains nothing
+(ADR 7), and is left out unless asked for.
 
 Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops whose copies are no boxes,
 programs that do anything but computing before the loop (the further warp computes that as well), and sums so
@@ -61,23 +62,27 @@ class SpecializeWarps(Pass):
 
     name: ClassVar[str] = "specialize-warps"
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
+    everywhere: bool = False
+    """Also where there is no loop over tiles."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
-                _specialize(function, target)
+                _specialize(function, target, self.everywhere)
                 erase_dead(function.body.block)
 
 
-def _specialize(function: FuncOp, target: Any) -> None:
-    """The first loop, or the first in a loop over tiles, if it suits; before it the program must only
-    compute."""
+def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
+    """The first loop in a loop over tiles, or the first (`everywhere`), if it suits; before it the
+    program must only compute."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
     loop = _first_loop(function.body.block)
     around = None
     if loop is not None and find_pattern(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
+    if around is None and not everywhere:
+        return
     pattern = find_pattern(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
