@@ -82,3 +82,22 @@ func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
   func.return
 }
+// -----
+// Bytes are copied as they are and become fp16 in the registers of the instruction.
+// CHECK-LABEL: @extended
+func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.warps = 2 : i32} {
+  // CHECK-COUNT-2: "gpu.copy"(
+  // CHECK: [[A:%.+]] = gpu.local_load
+  // CHECK-NEXT: [[X:%.+]] = arith.extf [[A]]
+  // CHECK-NEXT: [[B:%.+]] = gpu.local_load
+  // CHECK-NEXT: [[Y:%.+]] = arith.extf [[B]]
+  // CHECK-NEXT: tile.dot [[X]], [[Y]], 
+  %one = arith.constant 1 : i64
+  %f = arith.constant 0.0 : f16
+  %start = tile.splat %f : f16 to tensor<64x64xf16>
+  %x = "tile.load_view"(%a, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f8E4M3FN>, i64, i64) -> tensor<64x32xf8E4M3FN>
+  %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f8E4M3FN>, i64, i64) -> tensor<32x64xf8E4M3FN>
+  %d = tile.dot %x, %y, %start, "ieee" : tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>, tensor<64x64xf16> to tensor<64x64xf16>
+  "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x64xf16>) -> ()
+  func.return
+}

@@ -267,26 +267,30 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Divisibility, li
     if len(tile.shape_of(op.lhs)) != 2:
         return
     room = limit - allocated(function)
-    reads: list[gpu.LocalLoadOp] = []
+    reads: list[Operation] = []
     for index, value in enumerate((op.lhs, op.rhs)):
         convert = value.owner
         if not isinstance(convert, gpu.ConvertOp) or len(list(value.uses)) != 1:
             continue
-        load = _copyable(convert.source, op, None, known)
-        size = _bytes_of(value)
+        casts = _casts(convert.source, op)
+        source = casts[-1].operands[0] if casts else convert.source
+        load = _copyable(source, op, None, known)
+        size = _bytes_of(source)
         if load is None or size > room:
             continue
         room -= size
-        buffer, slot = _operand(convert.source, load, None, op, function, {}, WHOLE)
+        buffer, slot = _operand(source, load, None, op, function, {}, WHOLE)
+        layout = gpu.layout_of(value)
+        kind = value.type if layout is None else gpu.laid_out(tile.element_of(source), layout)
         read = gpu.LocalLoadOp.create(
-            operands=[buffer, slot], result_types=[value.type], location=load.location
+            operands=[buffer, slot], result_types=[kind], location=load.location
         )
         read.result.name_hint = load.result.name_hint
-        op.operands[index] = read.result
-        for old in (convert, load):
+        reads += [read, *_again(casts, read.result, value)]
+        op.operands[index] = reads[-1].results[0]
+        for old in (convert, *casts, load):
             old.detach()
             old.erase()
-        reads.append(read)
     if not reads:
         return
     before: list[Operation] = [
@@ -297,6 +301,36 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Divisibility, li
     following = op.next_op
     if following is not None:
         insert_before(gpu.BarrierOp.create(location=op.location), following)
+
+
+def _casts(value: SSAValue, op: tile.DotOp) -> list[Operation]:
+    """Conversions to wider elements that make an operand of what is loaded, the last first."""
+    found: list[Operation] = []
+    while isinstance(value.owner, arith.ExtFOp) and value.owner.parent is op.parent:
+        if len(list(value.uses)) != 1:
+            break
+        found.append(value.owner)
+        value = value.owner.operands[0]
+    return found
+
+
+def _again(casts: list[Operation], value: SSAValue, like: SSAValue) -> list[Operation]:
+    """The same conversions of `value`, in the layout of `like`."""
+    layout = gpu.layout_of(like)
+    made: list[Operation] = []
+    for cast in reversed(casts):
+        element = tile.element_of(cast.results[0])
+        kind = like.type if layout is None else gpu.laid_out(element, layout)
+        made.append(
+            type(cast).create(
+                operands=[value],
+                result_types=[kind],
+                properties=cast.properties,
+                location=cast.location,
+            )
+        )
+        value = made[-1].results[0]
+    return made
 
 
 def allocated(function: FuncOp) -> int:
