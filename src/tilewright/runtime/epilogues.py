@@ -12,7 +12,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.runtime.specialize import element_type, is_array
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Part:
     """One step of an epilogue with its arrays.
 
@@ -121,15 +121,21 @@ def parts_of(given: Any) -> tuple[Part, ...]:
 def _part(item: Any) -> Part:
     if isinstance(item, Part):
         return item
+    named = _NAMED.get(item) if isinstance(item, str) else None
+    if named is not None:
+        return named
     if isinstance(item, KernelFunction):
         return Part("function", function=item)
-    if item == "leaky_relu":
-        return epilogue.leaky_relu()
-    plain = sorted(k for k, n in STEPS.items() if n == 0 and k not in (*WITH_NUMBER, "cast"))
-    if isinstance(item, str) and item in plain:
-        return Part(item)
     raise LaunchError(
         f"epilogue: {item!r} is no step",
-        help=f"use {', '.join(map(repr, [*plain, 'leaky_relu']))}, a jit function, or "
+        help=f"use {', '.join(map(repr, sorted(_NAMED)))}, a jit function, or "
         "tilewright.epilogue.bias(x) and its like",
     )
+
+
+#: steps that need nothing but their name
+_NAMED = {
+    name: Part(name)
+    for name, count in STEPS.items()
+    if count == 0 and name not in (*WITH_NUMBER, "cast")
+} | {"leaky_relu": epilogue.leaky_relu()}

@@ -117,6 +117,8 @@ def _facts(array: Any) -> Any:
 
 
 def _key(part: Part) -> Any:
+    if not part.arrays and part.function is None and part.dtype is None:
+        return part.kind
     arrays = tuple([_facts(x) for x in part.arrays])
     return part.kind, arrays, part.dtype, part.function, part.axis
 
