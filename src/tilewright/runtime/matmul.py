@@ -17,12 +17,12 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
-from tilewright.generator.program import INTEGER
+from tilewright.generator.program import INTEGER, PARTIAL
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
-from tilewright.runtime.specialize import element_type, is_array
+from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 
 _plans: dict[Any, _Plan] = {}
@@ -111,9 +111,10 @@ def _facts(array: Any) -> Any:
     stride = getattr(array, "stride", None)
     if stride is not None:
         return type(array), array.shape, stride(), array.dtype, array.device
-    if not is_array(array):
-        raise LaunchError(f"matmul: a {type(array).__name__} is no array")
-    return type(array), array.shape, getattr(array, "strides", None), array.dtype
+    try:
+        return type(array), array.shape, array.strides, array.dtype
+    except AttributeError:
+        raise LaunchError(f"matmul: a {type(array).__name__} is no array with strides") from None
 
 
 def _key(part: Part) -> Any:
@@ -125,13 +126,14 @@ def _key(part: Part) -> Any:
 
 @dataclass(frozen=True)
 class _Launch:
-    """One kernel of a plan with its integers."""
+    """One kernel of a plan with its integers. `pointers` are positions in a plan's list of arrays."""
 
     kernel: GeneratedKernel
     grid: tuple[int, ...]
     integers: tuple[int, ...]
     options: dict[str, int]
-    pointers: tuple[str, ...]
+    pointers: tuple[int, ...]
+    numbers: bool
 
 
 class _Plan:
@@ -172,17 +174,17 @@ class _Plan:
             numbers = () if alpha is None else (alpha,)
             launch.kernel[launch.grid](a, b, out, *launch.integers, *numbers, **launch.options)
         elif self.launches:
-            arrays: dict[str, Any] = {"a": a, "b": b, "out": out, "c": out if self.adds else c}
-            extras = [x for part in parts for x in part.arrays]
-            arrays |= {f"x{i}": x for i, x in enumerate(extras)}
-            if self.work is not None:
-                arrays["work"] = self.work(a)
+            work = None if self.work is None else self.work(a)
+            arrays = [a, b, out, out if self.adds else c, work]
+            for part in parts:
+                if part.arrays:
+                    arrays += part.arrays
             numbers = self.numbers(alpha, beta, parts)
             for launch in self.launches:
                 launch.kernel[launch.grid](
-                    *[arrays[name] for name in launch.pointers],
+                    *[arrays[i] for i in launch.pointers],
                     *launch.integers,
-                    *(() if launch.kernel.program.part == "partial" else numbers),
+                    *(numbers if launch.numbers else ()),
                     **launch.options,
                 )
         return target if self.result is None else self.result(target)
@@ -254,6 +256,12 @@ def _target(call: Call) -> Any:
     return registry.get("cpu").target() if place is None else place.target()
 
 
+def _position(name: str) -> int:
+    """Where a plan has the array of a pointer argument."""
+    fixed = ("a", "b", "out", "c", "work")
+    return fixed.index(name) if name in fixed else len(fixed) + int(name[1:])
+
+
 def _launches(found: Prepared) -> tuple[_Launch, ...]:
     problem = found.problem
     launches = []
@@ -262,7 +270,9 @@ def _launches(found: Prepared) -> tuple[_Launch, ...]:
         grid = program.grid(problem.m, problem.n, problem.batches, found.target.cores)
         names = [p.name for p in program.parameters if p.kind == INTEGER]
         integers, options = tuple(problem.integers(names)), kernel.launch_options()
-        launches.append(_Launch(kernel, grid, integers, options, tuple(pointer_names(kernel))))
+        pointers = tuple(_position(name) for name in pointer_names(kernel))
+        numbers = program.part != PARTIAL
+        launches.append(_Launch(kernel, grid, integers, options, pointers, numbers))
     return tuple(launches)
 
 
