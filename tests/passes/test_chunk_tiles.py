@@ -91,6 +91,20 @@ def test_reductions_and_a_store_share_a_loop():
     assert text.count("scf.for") == 1 and "tensor<128" not in text
 
 
+def normalised(x, out, mean, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    middle = tl.sum(v, 0) / n
+    tl.store(mean, middle)
+    tl.store(out + at, v - middle, mask=at < n)
+
+
+def test_a_number_stored_on_the_way():
+    arguments = {"x": numbers(128), "out": numbers(128), "mean": numbers(1), "n": 100}
+    text = chunked(normalised, arguments, {"BLOCK": 128})
+    assert text.count("scf.for") == 2 and "tensor<128" not in text
+
+
 def shifted(x, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(x + at + 1, tl.load(x + at))

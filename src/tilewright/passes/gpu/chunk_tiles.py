@@ -199,8 +199,7 @@ class _Group:
             if not place[load] < at < end or op in own:
                 continue
             if isinstance(op, _STORES):
-                same = root_of(_pointer(op)) is root_of(_pointer(load)) is not None
-                if not (same and apart(load, op)):
+                if not _apart(load, op):
                     return False
             elif not isinstance(op, (*_LOADS, tile.AssumeOp)) and has_effect(op):
                 return False
@@ -345,6 +344,16 @@ def _combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue], chunk: int)
         e.insert_op(copy)
         mapping.update(zip(inner.results, copy.results, strict=True))
     return []
+
+
+def _apart(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
+    """Whether a store of anything leaves alone what `load` reads."""
+    roots = root_of(_pointer(load)), root_of(_pointer(store))
+    if None in roots:
+        return False
+    if roots[0] is roots[1]:
+        return apart(load, store)
+    return not tile.is_tile(store.value)  # tiles of two arguments may be lane by lane the same
 
 
 def _in_step(first: Operation, second: Operation) -> bool:
