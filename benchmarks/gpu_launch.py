@@ -235,9 +235,11 @@ def cold(package: str, folder: str) -> dict[str, float]:
     paths = [folder, str(Path(__file__).resolve().parents[1] / "src")]
     with tempfile.TemporaryDirectory() as cache:
         names = ("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH")
+        environment = {**os.environ, **dict.fromkeys(names, cache)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their bytecode
         done = subprocess.run(
             [sys.executable, "-c", COLD.format(paths=paths, package=package)],
-            capture_output=True, text=True, env={**os.environ, **dict.fromkeys(names, cache)},
+            capture_output=True, text=True, env=environment,
         )  # fmt: skip
     if done.returncode:
         print(done.stderr)

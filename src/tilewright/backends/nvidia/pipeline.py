@@ -18,6 +18,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
+    from tilewright.passes.gpu.split_bounds import SplitBounds
     from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.gpu.store_boxes import StoreBoxes
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
@@ -42,6 +43,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
         InsertBarriers(),
+        SplitBounds(),
         BatchLoads(),  # after insert-barriers: what it moves is known to be apart
         Cse(),
         VectorizeCopies(),

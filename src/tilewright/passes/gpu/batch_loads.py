@@ -71,7 +71,7 @@ class BatchLoads(Pass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 words = min(self.words, self.all_words // (32 * warps_of(function)))
                 for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and _is_simple(op):
+                    if isinstance(op, scf.ForOp) and is_simple(op):
                         self._batch(op, words)
                 erase_dead(function.body.block)
 
@@ -94,9 +94,9 @@ class BatchLoads(Pass):
             _Batcher(loop, early, count).run()
 
 
-def _is_simple(loop: scf.ForOp) -> bool:
+def is_simple(loop: scf.ForOp) -> bool:
     """Whether a loop counts from 0 in ones, and has nothing in it that is done together or outside."""
-    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
+    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or AS_WRITTEN in loop.attributes:
         return False
     return all(
         isinstance(op, (*_LOADS, *_STORES, scf.IfOp, scf.YieldOp, tile.AssumeOp))

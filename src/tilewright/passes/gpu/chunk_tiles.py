@@ -62,6 +62,8 @@ class ChunkTiles(Pass):
     name: ClassVar[str] = "chunk-tiles"
     registers: int = 64
     """Elements of a tile that a thread may hold."""
+    all_registers: int = 32768
+    """Elements of a tile that all threads may hold: half of a multiprocessor's registers."""
     share: int = 8
     """Elements of a chunk that each thread gets."""
 
@@ -69,7 +71,8 @@ class ChunkTiles(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 threads = _LANES * warps_of(function)
-                groups = _Plan(function, self.registers * threads, self.share * threads).groups()
+                limit = min(self.registers * threads, self.all_registers)
+                groups = _Plan(function, limit, self.share * threads).groups()
                 for number, group in enumerate(groups):
                     group.write(number % 2 == 1)
                 for group in reversed(groups):

@@ -1,0 +1,213 @@
+"""`split-bounds`: iterations whose tiles lie within their bounds do not test them.
+
+A loop over blocks of a row tests every access against the row's length, though only the last block can
+reach beyond it. The test, and the value that lanes beyond it get, cost a tenth of the instructions. This
+pass makes two loops of such a loop: one of the iterations in which nothing is out of bounds, whose
+accesses have no limits, and one of the rest::
+
+    for i in 0 … n:                          for i in 0 … k:
+      x = load i  if within size - i * b  ->   x = load i
+                                             for i in k … n:
+                                               x = load i  if within size - i * b
+
+with `k` from the limits: all that change with the loop's counter do so by a constant step, either all
+downwards (the last iterations are cut) or all upwards (the first are; a loop that goes backwards).
+Limits that stay the same in all iterations are left. Loops with loops, products, barriers or output in
+them stay as they are. After `insert-barriers`, which sees the loop as one, and before `batch-loads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.effects import defined_inside, is_pure
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.regions import AS_WRITTEN, replace
+from tilewright.passes.analysis.symbolic import Symbolic
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.batch_loads import is_simple
+
+_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+
+Mapping = dict[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class SplitBounds(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "split-bounds"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                for op in list(function.walk()):
+                    if isinstance(op, scf.ForOp) and is_simple(op):
+                        limits = _limits(op)
+                        if limits:
+                            _Splitter(op, limits).run()
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A limit that changes by `step` in each iteration, and the extent of the tile it cuts."""
+
+    value: SSAValue
+    step: int
+    extent: int
+
+
+def _limits(loop: scf.ForOp) -> list[_Limit]:
+    """The limits that change with the counter, all in one direction; none if one cannot be foretold."""
+    symbols, found = Symbolic(), dict[tuple[SSAValue, int], _Limit]()
+    counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
+    for view in loop.body.walk():
+        if not isinstance(view, _VIEWS):
+            continue
+        accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
+        for dim, limit in tile.view_limits(view).items():
+            step = 0
+            for monomial, coefficient in symbols.of(limit).terms:
+                if monomial == (counter,):
+                    step = coefficient
+                elif any(defined_inside(leaf.value, loop) for leaf in monomial):
+                    return []
+            extent = tile.shape_of(accessed)[dim]
+            if step:
+                found[limit, extent] = _Limit(limit, step, extent)
+    if len({limit.step > 0 for limit in found.values()}) != 1:
+        return []
+    return list(found.values())
+
+
+class _Splitter:
+    def __init__(self, loop: scf.ForOp, limits: list[_Limit]) -> None:
+        self.loop, self.limits = loop, limits
+        self.body = loop.body.block
+        self.gone = {limit.value for limit in limits}
+
+    def run(self) -> None:
+        loop, e = self.loop, Emitter(self.loop)
+        up = self.limits[0].step > 0
+        counts = [self._count(e, limit) for limit in self.limits]
+        if None in counts:
+            return
+        kind: Callable[..., Any] = arith.MaxSIOp if up else arith.MinSIOp
+        first: Any = counts[0]
+        for count in counts[1:]:
+            first = e.insert(kind(first, count))
+        trips = e.insert(arith.MaxSIOp(e.resize(loop.ub, i64), e.constant(0)))
+        first = e.insert(arith.MinSIOp(first, trips))
+        rest = e.sub(trips, first)
+        before, after = (e.resize(v, loop.lb.type) for v in (first, rest))  # type: ignore[arg-type]
+        values = self._copy(e, before, None, list(loop.iter_args), not up)
+        values = self._copy(e, after, before, values, up)
+        for old, new in zip(loop.results, values, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        erase(loop)
+
+    def _count(self, e: Emitter, limit: _Limit) -> SSAValue | None:
+        """i64: iterations before those that the limit cuts, or (a limit that grows) that it cuts."""
+        start = self._at_start(e, limit.value)
+        if start is None:
+            return None
+        if limit.step < 0:  # limit - i * step >= extent
+            room, step = e.sub(start, e.constant(limit.extent + limit.step)), -limit.step
+        else:
+            missing = e.sub(e.constant(limit.extent + limit.step - 1), start)
+            room, step = missing, limit.step
+        room = e.insert(arith.MaxSIOp(room, e.constant(0)))
+        return e.insert(arith.DivUIOp(room, e.constant(step)))
+
+    def _at_start(self, e: Emitter, value: SSAValue) -> SSAValue | None:
+        """A scalar as it is in the first iteration, before the loop; None: it needs carried values."""
+        mapping: Mapping = {self.body.args[0]: self.loop.lb}
+
+        def visit(wanted: SSAValue) -> bool:
+            op = wanted.owner
+            if wanted in mapping or not defined_inside(wanted, self.loop):
+                return True
+            if not isinstance(op, Operation) or not is_pure(op) or op.regions:
+                return False
+            if not all(visit(v) for v in op.operands):
+                return False
+            copy = op.clone(mapping)
+            e.insert_op(copy)
+            mapping.update(zip(op.results, copy.results, strict=True))
+            return True
+
+        return mapping.get(value, value) if visit(value) else None
+
+    def _copy(
+        self,
+        e: Emitter,
+        trips: SSAValue,
+        start: SSAValue | None,
+        carried: list[SSAValue],
+        inside: bool,
+    ) -> list[SSAValue]:
+        """A loop of `trips` iterations from `start` on; `inside`: nothing is out of bounds in them."""
+        loop, body = self.loop, self.body
+        block = Block(arg_types=[a.type for a in body.args])
+        for old, new in zip(body.args, block.args, strict=True):
+            new.name_hint = old.name_hint
+        block.add_op(end := scf.YieldOp())
+        attributes = dict(loop.attributes)
+        if not inside:
+            attributes[AS_WRITTEN] = UnitAttr()  # it seldom has more than one iteration
+        made = scf.ForOp.create(
+            operands=[loop.lb, trips, loop.step, *carried],
+            result_types=[r.type for r in loop.results],
+            regions=[Region(block)],
+            attributes=attributes,
+        )
+        e.insert_op(made)
+        inner = Emitter(end, loop.location)
+        mapping: Mapping = dict(zip(body.args, block.args, strict=True))
+        if start is not None:
+            mapping[body.args[0]] = inner.add(start, block.args[0])
+        for op in body.ops:
+            if op is not end_of(body):
+                copy = op.clone(mapping)
+                inner.insert_op(copy)
+                copy.location = op.location
+                mapping.update(zip(op.results, copy.results, strict=True))
+        yielded = [mapping.get(v, v) for v in end_of(body).operands]
+        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=loop.location), end)
+        erase(end)
+        if inside:
+            self._unlimit(made, {mapping.get(v, v) for v in self.gone})
+        return list(made.results)
+
+    @staticmethod
+    def _unlimit(loop: scf.ForOp, gone: set[SSAValue]) -> None:
+        """Take these limits away from the accesses of a loop."""
+        for view in list(loop.body.walk()):
+            if not isinstance(view, _VIEWS):
+                continue
+            kept = {d: v for d, v in tile.view_limits(view).items() if v not in gone}
+            optional = [[] if view.mask is None else [view.mask]]
+            if isinstance(view, tile.LoadViewOp):
+                optional.append([] if view.other is None else [view.other])
+            else:
+                optional.append([view.value])
+            properties = {k: v for k, v in view.properties.items() if k != "operandSegmentSizes"}
+            properties["limited"] = DenseArrayBase.from_list(i64, list(kept))
+            places = [view.base, view.strides, view.starts, view.sizes, view.indices]
+            new = type(view)(
+                operands=[*places, list(kept.values()), *optional],
+                result_types=[r.type for r in view.results],
+                properties=properties,
+                attributes=dict(view.attributes),
+            )
+            replace(view, new, list(new.results))

@@ -1,0 +1,66 @@
+// RUN: split-bounds
+// Down: the last iterations are cut.
+// CHECK-LABEL: @down
+func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
+  // CHECK: [[ROOM:%.+]] = arith.subi {{.+}} : i64
+  // CHECK: arith.divui
+  // CHECK: [[FULL:%.+]] = arith.minsi {{.+}} : i64
+  // CHECK: [[REST:%.+]] = arith.subi {{.+}}, [[FULL]] : i64
+  // CHECK: scf.for %i = %zero to [[FULL]] step %one
+  // CHECK: "tile.load_view"({{.+}}, %one) {{.+}}limited = array<i64>,
+  // CHECK: "tile.store_view"({{.+}}, %one, %x) {{.+}}limited = array<i64>,
+  // CHECK: scf.for %i_1 = %zero to [[REST]] step %one
+  // CHECK-NEXT: arith.addi [[FULL]], %i_1
+  // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
+  // CHECK: tile.store_view{{.+}}limited = array<i64: 0>
+  // CHECK: } {tile.as_written}
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %left = arith.subi %size, %o : i64
+    %a = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%a, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%b, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Up: the first iterations are cut.
+// CHECK-LABEL: @up
+func.func @up(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %start: i64, %n: i64) {
+  // CHECK: scf.for
+  // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
+  // CHECK: } {tile.as_written}
+  // CHECK: scf.for
+  // CHECK: tile.load_view{{.+}}limited = array<i64>,
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %width = arith.constant 64 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %o = arith.muli %i, %width : i64
+    %left = arith.addi %start, %o : i64
+    %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%p, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%b, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// The same limit in all iterations, or one from memory.
+// CHECK-LABEL: @others
+func.func @others(%p: !tile.ptr<f32>, %q: !tile.ptr<i64>, %size: i64, %n: i64) {
+  // CHECK-COUNT-1: scf.for
+  // CHECK-NOT: scf.for
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %r = tile.addptr %q, %i : !tile.ptr<i64>, i64 to !tile.ptr<i64>
+    %left = tile.load %r : !tile.ptr<i64> to i64
+    %x = "tile.load_view"(%p, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%p, %one, %size, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
