@@ -18,7 +18,6 @@ them stay as they are. After `insert-barriers`, which sees the loop as one, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -98,13 +97,12 @@ class _Splitter:
     def run(self) -> None:
         loop, e = self.loop, Emitter(self.loop)
         up = self.limits[0].step > 0
-        counts = [self._count(e, limit) for limit in self.limits]
-        if None in counts:
+        counts = [count for limit in self.limits if (count := self._count(e, limit)) is not None]
+        if len(counts) < len(self.limits):
             return
-        kind: Callable[..., Any] = arith.MaxSIOp if up else arith.MinSIOp
-        first: Any = counts[0]
+        first = counts[0]
         for count in counts[1:]:
-            first = e.insert(kind(first, count))
+            first = e.insert((arith.MaxSIOp if up else arith.MinSIOp)(first, count))
         trips = e.insert(arith.MaxSIOp(e.resize(loop.ub, i64), e.constant(0)))
         first = e.insert(arith.MinSIOp(first, trips))
         rest = e.sub(trips, first)
