@@ -163,7 +163,8 @@ def test_options():
         out.zero_()
         compiled = add[(2,)](x, y, out, 1000, BLOCK=512, **options)
         torch.testing.assert_close(out, x + y)
-        assert compiled.plan.threads == 32 * options.get("num_warps", 4)
+        warps = min(options.get("num_warps", 4), 4)  # more would have less than 4 elements a thread
+        assert compiled.plan.threads == 32 * warps
         assert compiled.n_regs <= options.get("maxnreg", 255)
     if driver().device(0).capability >= (9, 0):
         out.zero_()
