@@ -85,10 +85,11 @@ class KernelCodegen:
         self.threads = Threads(entry, module, self.blocks, 32 * self.warps // self.blocks)
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
         self.reads_asynchronously = any(
-            isinstance(op, gpu.TmaStoreOp)
+            isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp)
             or (isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA)
             for op in function.walk()
         )
+        """Whether shared memory is read or written by other than threads: `wgmma`, copies of boxes."""
         self._shared: Value | None = None
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED

@@ -8,9 +8,10 @@ from llvmlite import ir
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.asynchronous import stage_address
+from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.dialects import gpu
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -109,6 +110,21 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
         "@!p bra WAIT_${:uid}; }"
     )
     gen.together(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
+    if _read_by_threads(op.barriers):
+        # What threads have read before must have arrived before the next copies may overwrite it: those
+        # start after the barrier that follows, but do not queue behind the threads' own accesses.
+        proxy_fence(gen)
+
+
+def _read_by_threads(barriers: SSAValue) -> bool:
+    """Whether any thread reads the stages itself (`wgmma` does not, and turning ends in a fence)."""
+    copies = [use.operation for use in barriers.uses if isinstance(use.operation, gpu.TmaCopyOp)]
+    readers = [use.operation for copy in copies for use in copy.buffer.uses]
+    return any(
+        isinstance(op, gpu.LocalLoadOp)
+        or (isinstance(op, gpu.WgmmaOp) and op.instruction.data == SHARED_FMA)
+        for op in readers
+    )
 
 
 def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
