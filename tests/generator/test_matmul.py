@@ -246,6 +246,15 @@ def test_rows_of_batches_are_joined():
     assert plan.launches[0].kernel.program.contraction.batch_rank == 0
 
 
+def test_rows_of_batches_are_joined_with_what_the_epilogue_reads():
+    rng = np.random.default_rng(11)
+    a, b = rng.standard_normal((3, 1, 30)), rng.standard_normal((30, 20))
+    each, row, column = (rng.standard_normal(s) for s in ((3, 1, 20), (20,), (3, 1, 1)))
+    steps = [E.residual(each), E.bias(row), E.scale(column)]
+    result = tw.matmul(a, b, c=each, epilogue=steps)
+    np.testing.assert_allclose(result, (a @ b + 2 * each + row) * column)
+
+
 MISTAKES = {
     "inner": (lambda a, b: tw.matmul(a, b.T), "the inner extents are 30 and 40"),
     "dtypes": (lambda a, b: tw.matmul(a, b.astype(np.float16)), "the element types differ"),

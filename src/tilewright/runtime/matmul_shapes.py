@@ -169,10 +169,10 @@ class Problem:
                 return
             if not all(_joins(x, self.m) for x in by_rows):
                 return
-            self.m *= size
-            for x in by_rows:
-                if x.strides[0] == 0 or x.view.shape[-2] == 1:  # M was 1: rows are the batches
+            if self.m == 1:  # rows are the batches
+                for x in by_rows:
                     x.strides = (x.batch[-1], x.strides[1])
+            self.m *= size
             self._take(range(len(self.batch) - 1))
 
     def integers(self, names: Sequence[str]) -> list[int]:
@@ -267,8 +267,8 @@ def broadcast_batches(a: Sequence[int], b: Sequence[int], what: str) -> tuple[in
 
 def axes_of(x: Matrix, m: int, n: int) -> str:
     """Along which axes an epilogue's tensor has elements: "mn", "m", "n" or ""."""
-    down = m > 1 and x.strides[0] != 0 and x.view.shape[-2] != 1
-    across = n > 1 and x.strides[1] != 0 and x.view.shape[-1] != 1
+    down = m > 1 and x.strides[0] != 0
+    across = n > 1 and x.strides[1] != 0
     return ("m" if down else "") + ("n" if across else "")
 
 
