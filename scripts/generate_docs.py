@@ -229,6 +229,14 @@ Squares of fp16 there, and products that do not fill the chip (before tables are
 """
 
 
+def walkthrough_page() -> str:
+    """A product through both pipelines, with the IR after each pass."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import walkthrough
+
+    return f"{_NOTE}\n{walkthrough.page()}"
+
+
 def choices_page() -> str:
     """What the model chooses for products of several sizes."""
     from tilewright.backends import registry
@@ -256,6 +264,7 @@ def choices_page() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/choices.md": choices_page,
+    "docs/walkthrough.md": walkthrough_page,
     "docs/passes.md": passes_page,
     "docs/commands.md": commands_page,
     "docs/operations.md": operations_page,

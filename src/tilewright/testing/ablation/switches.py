@@ -48,7 +48,6 @@ GPU_SWITCHES = (
     Switch("boxes", "tensor memory accelerator", "", ("pipeline-loads{boxes=false}",)),
     Switch("stages", "four stages", "", upon="latency"),
     Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
-    Switch("roles", "warp roles", "", ("specialize-warps",), ("specialize-warps",)),
     Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),
 )  # fmt: skip
 CPU_SWITCHES = (
@@ -80,8 +79,8 @@ class Build:
     def config(self) -> MatmulConfig:
         """For the generator: the paper's listing 1 in these tiles, or with sums in registers."""
         return MatmulConfig(
-            *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form=self.form
-        )
+            *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form=self.form,
+        )  # fmt: skip
 
 
 def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
@@ -111,12 +110,17 @@ def build_for(on: Collection[str], target: TargetInfo) -> Build:
     base = Build((16, 16, 16), off=tuple(off))
     build = _cpu(on, base) if target.name == "cpu" else _gpu(on, base)
     form = "tiled" if "fresh" in on else "listing1"
-    return replace(build, group=8 if "order" in on else 1, form=form)
+    order = 8 if "order" in on else 1
+    return replace(build, group=order, form=form)
 
 
 def without(key: str, target: TargetInfo) -> list[str]:
     """The full set less one optimisation and those that mean nothing without it."""
-    return [s.key for s in switches_of(target) if key not in (s.key, s.upon)]
+    gone = {key}
+    for s in switches_of(target):  # what depends stands behind what it depends upon
+        if s.upon in gone:
+            gone.add(s.key)
+    return [s.key for s in switches_of(target) if s.key not in gone]
 
 
 def papers_end(target: TargetInfo) -> Build:
