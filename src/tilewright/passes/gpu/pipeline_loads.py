@@ -86,11 +86,12 @@ def stages_of(function: FuncOp) -> int:
     return given.value.data if isinstance(given, IntegerAttr) else 3
 
 
-def _exchanged(loop: scf.ForOp, function: FuncOp) -> int:
-    """Bytes of the largest tile that changes its layout while the loop's buffers are in use: what a loop
-    around it does with its sums. (Beyond outer loops, the buffers' own place is free for that.)"""
-    around = outermost_in(function.body.block, loop)
-    tiles = [op.result for op in around.walk() if isinstance(op, gpu.ConvertOp)]
+def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
+    """Bytes of the largest tile that changes its layout (except by `but`) in the outermost loop that
+    holds `op`, while the buffers of that loop are in use."""
+    around = outermost_in(function.body.block, op)
+    changes = [op for op in around.walk() if isinstance(op, gpu.ConvertOp) and op is not but]
+    tiles = [change.result for change in changes]
     sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
     return max(
         (
@@ -179,7 +180,7 @@ class Pipeliner:
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
         limit = options.limit or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
         others = allocated(function) - bytes_ - turned
-        limit -= _exchanged(loop, function) + (1 + lag) * turned + others
+        limit -= exchanged(loop, function) + (1 + lag) * turned + others
         fits = max(1, limit // bytes_)
         first = pattern.readers[0]
         self.at_once = not isinstance(first, gpu.WgmmaOp) or first.instruction.data == SHARED_FMA

@@ -60,6 +60,7 @@ from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
 from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
+from tilewright.passes.gpu.pipeline_loads import exchanged
 from tilewright.passes.gpu.promote_shared import allocate
 
 _SIZES = (2, 4)
@@ -116,6 +117,8 @@ def _plan(op: tile.StoreViewOp, function: FuncOp, known: Divisibility, target: A
         return None
     limit = getattr(target, "shared_bytes", 0) or 48 << 10
     room = live_bytes(function, op) + -(-shared.bytes // ALIGNMENT) * ALIGNMENT + _RESERVE
+    if repeats(op, function):  # the buffer stays in use while other tiles change their layouts
+        room += exchanged(op, function, convert)
     return _Plan(convert, dim, box) if room <= limit else None
 
 
