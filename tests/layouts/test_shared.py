@@ -20,7 +20,7 @@ from tilewright.backends.nvidia.lower.exchange import (
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.layouts import Layout, bank_conflicts
 from tilewright.layouts.banks import fewest_passes, passes
-from tilewright.layouts.blocked import blocked, transposing
+from tilewright.layouts.blocked import blocked, outer, transposing
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
 from tilewright.layouts.shared import (
     WHOLE,
@@ -31,6 +31,7 @@ from tilewright.layouts.shared import (
     mn_offset,
     parse_shared,
     swizzle,
+    turns,
     widest_span,
 )
 
@@ -334,3 +335,35 @@ def test_code_finds_every_register_in_a_buffer(shared, lane, warp, data):
     for register, offset in enumerate(layout.register_offsets):
         row, column = layout.coordinates(register, lane, warp)
         assert place.address(offset) == (1 << 20) + shared.offset(row, column)
+
+
+@pytest.mark.parametrize("runs", list(product((False, True), repeat=2)))
+@pytest.mark.parametrize(("shape", "warps"), [((128, 128), 8), ((128, 64), 4), ((64, 128), 8), ((32, 32), 4), ((16, 16), 1), ((192, 64), 4), ((192, 128), 12)])  # fmt: skip
+def test_blocks_of_sums_are_square_and_read_without_conflicts(shape, warps, runs):
+    """Every sum has one holder, a thread about as many rows as columns; 16 bytes of k, or of lines where
+    a thread holds neighbours, are read by a warp in as few passes as there are quarters."""
+    layout = outer(shape, warps, runs)
+    assert layout.covers
+    rows, columns = (len({offset[d] for offset in layout.register_offsets}) for d in (0, 1))
+    if shape[0] * shape[1] >= 4 * 4 * 32 * warps and 192 not in shape:
+        assert max(rows, columns) <= 2 * min(rows, columns)
+    for d, extent in enumerate(shape):
+        dim, kinds = (d, (extent, 32)) if runs[d] else (1 - d, (extent, 32))
+        buffer = SharedLayout(*(kinds if d == 0 else kinds[::-1]), 4, dim, 128)
+        if buffer.length * 4 % 128:
+            continue
+        for register, offset in enumerate(layout.register_offsets):
+            if runs[d] and offset[d] % 4:
+                continue
+            lines = [layout.coordinates(register, lane, 0)[d] for lane in range(32)]
+            for k in range(0, 32, 4):
+                places = [buffer.offset(*((line, k) if d == 0 else (k, line))) for line in lines]
+                assert passes(places, 16) <= fewest_passes(16)
+
+
+@pytest.mark.parametrize(
+    ("lines", "length", "size", "able"),
+    [(32, 16, 1, True), (16, 16, 1, False), (64, 40, 1, False), (4, 32, 4, True), (8, 16, 4, False), (32, 32, 2, False)],
+)  # fmt: skip
+def test_what_can_be_turned(lines, length, size, able):
+    assert turns(lines, length, size) == able
