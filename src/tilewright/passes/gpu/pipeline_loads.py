@@ -112,7 +112,8 @@ class Pattern:
     wait: gpu.WaitOp
     readers: list[gpu.WgmmaOp | gpu.LocalLoadOp]
     """What reads the stages, in order."""
-    last_barrier: gpu.BarrierOp
+    last_barrier: gpu.BarrierOp | None
+    """The barrier after the readers, where it is for them alone."""
     done: gpu.WgmmaWaitOp | None = None
     """The wait for the product, if it runs on its own."""
 
@@ -134,6 +135,8 @@ def find_pattern(loop: scf.ForOp) -> Pattern | None:
     if not products:
         barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
         return Pattern(copies, turns, commit, wait, reads, barrier) if barrier is not None else None
+    if reads and len(reads) == len(copies) and not turns:
+        return Pattern(copies, turns, commit, wait, reads, None)  # what they feed stays as it is
     if len(products) != 1 or len(copies) != 2 or reads:
         return None
     done = found[gpu.WgmmaWaitOp][0]
@@ -335,7 +338,7 @@ class Pipeliner:
         mapping = self._advance(state, after)
         active = self._runs(counter, after)
         self.transport.start(mapping, put_arg, active, after)
-        left = [] if self.late else [pattern.last_barrier]
+        left = [] if self.late or pattern.last_barrier is None else [pattern.last_barrier]
         for op in (*pattern.copies, pattern.commit, pattern.wait, *left):
             op.detach()
             op.erase()
@@ -383,7 +386,7 @@ class Pipeliner:
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)
         barrier.detach()
-        if self.late:  # the barrier behind the product stays
+        if self.late and pattern.last_barrier is not None:  # which stays
             barrier.erase()
             return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)

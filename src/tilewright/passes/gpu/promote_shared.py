@@ -4,7 +4,9 @@ A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands 
 operand that is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at
 least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
-`gpu.turn` to a second buffer; tiles too small for it by the threads that copy them.
+`gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
+operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
+read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
 and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
@@ -55,6 +57,7 @@ from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
@@ -77,6 +80,9 @@ class PromoteShared(Pass):
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
                 known = Divisibility()
                 stored: Stored = {}
+                for op in list(function.walk()):
+                    if isinstance(op, tile.DotOp) and reads_shared(op):
+                        _stage(op, function, known)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored)
@@ -131,6 +137,29 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stor
             load.erase()
 
 
+def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
+    """Loads whose elements are converted for `op`: copies to buffers, and reads of those."""
+    loads = staged_loads(op)
+    first = first_user(loads) if loads else None
+    if first is None or not all(_straight(load, first, known) for load in loads):
+        return
+    reads: list[Operation] = []
+    for load in loads:
+        buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
+        read = gpu.LocalLoadOp.create(
+            operands=[buffer, slot], result_types=[load.result.type], location=load.location
+        )
+        read.result.name_hint = load.result.name_hint
+        reads.append(read)
+    barrier = gpu.BarrierOp.create(location=op.location)
+    for new in (gpu.CommitOp.create(), _wait(0), barrier, *reads):
+        insert_before(new, first)
+    for load, read in zip(loads, reads, strict=True):
+        load.result.replace_all_uses_with(read.results[0])
+        load.detach()
+        load.erase()
+
+
 def _wait(pending: int) -> Operation:
     return gpu.WaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
 
@@ -145,19 +174,27 @@ def _copyable(
     load = value.owner
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
-    alone = len(list(value.uses)) == 1
+    dim = contiguous_dim(load)
+    if len(list(value.uses)) != 1 or dim is None:
+        return None
+    straight = required in (None, dim) or _turns(value, dim)
+    return load if _straight(load, op, known, straight) else None
+
+
+def _straight(load: tile.LoadViewOp, op: Operation, known: Divisibility, wide: bool = True) -> bool:
+    """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
+    or of one."""
     zero = load.other is None or uniform_constant(load.other) == 0
     dim = contiguous_dim(load)
-    if not (alone and zero) or load.mask is not None or load.indices or dim is None:
-        return None
-    if _writes_between(load, op):
-        return None
-    size = tile.element_bytes(tile.element_of(value))
-    straight = required in (None, dim) or _turns(value, dim)
-    layout = gpu.layout_of(value)
-    run = run_length(load, known) if straight else 1
+    if not zero or load.mask is not None or load.indices or dim is None:
+        return False
+    if _writes_between(load, op) or len(tile.shape_of(load.result)) != 2:
+        return False
+    size = tile.element_bytes(tile.element_of(load.result))
+    layout = gpu.layout_of(load.result)
+    run = run_length(load, known) if wide else 1
     run = layout.run(dim, run) if layout is not None else run
-    return load if run * size >= SMALLEST_COPY else None
+    return run * size >= SMALLEST_COPY
 
 
 def _turns(value: SSAValue, dim: int) -> bool:

@@ -119,28 +119,38 @@ def _along(
         return None
     at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
     start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
-    product = _product_of(copy.buffer)
-    if product is None:
-        return None
-    result, k_dim = product
-    if dim == k_dim or not _dropped_beyond(result, 1 - k_dim, size - start, symbols):
+    products = _products_of(copy.buffer)
+    if not products or not all(
+        dim != k_dim and _dropped_beyond(result, 1 - k_dim, size - start, symbols)
+        for result, k_dim in products
+    ):
         return None
     return start, size
 
 
-def _product_of(buffer: SSAValue) -> tuple[SSAValue, int] | None:
-    """The product that reads a buffer, as it is or turned, and which dimension of the tile is its k."""
-    for use in buffer.uses:
-        op, value = use.operation, buffer
-        if isinstance(op, gpu.TurnOp) and use.index == 0:
-            return _product_of(op.target)
-        if isinstance(op, gpu.LocalLoadOp):
-            value = op.result
-            users = [u.operation for u in value.uses]
-            op = users[0] if len(users) == 1 else op
-        if isinstance(op, gpu.WgmmaOp | tile.DotOp):
-            return op.result, 1 if op.operands[0] is value else 0
-    return None
+def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
+    """The products that read a buffer, as it is, turned or by way of element-wise operations, and which
+    dimension of the tile is their k. Empty where anything else reads it."""
+    found: list[tuple[SSAValue, int]] = []
+    pending, seen = [buffer], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, gpu.WgmmaOp | tile.DotOp):
+                found.append((op.result, 1 if op.operands[0] is value else 0))
+            elif isinstance(op, gpu.TurnOp):
+                pending += [op.target] if use.index == 0 else []
+            elif isinstance(op, gpu.LocalStoreOp):
+                pending += [op.buffer] if use.index == 0 else []
+            elif isinstance(op, gpu.LocalLoadOp) or is_lane_wise(op):
+                pending += op.results
+            elif not isinstance(op, gpu.CopyOp | gpu.TmaCopyOp):
+                return []
+    return found
 
 
 def _known_to_host(extent: Polynomial) -> bool:

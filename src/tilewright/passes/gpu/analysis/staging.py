@@ -1,0 +1,52 @@
+"""Loads that feed a product by way of element-wise operations, read from shared memory instead.
+
+Operands that are converted on their way (8-bit weights to fp16, the parts of a split product) cannot be
+copied to where the product reads them. Their loads can still be copies, which later passes start
+iterations ahead: to a buffer, from which the registers are read that the operations take.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_lane_wise
+
+
+def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
+    """The loads, in a loop's body, of which element-wise operations alone make the operands of `op`;
+    in order. Empty where an operand is made of anything else that is not a scalar or a constant."""
+    block = op.parent
+    if block is None or not isinstance(op.parent_op(), scf.ForOp):
+        return []
+    found: dict[tile.LoadViewOp, None] = {}
+    pending, seen = [op.lhs, op.rhs], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen or not tile.is_tile(value):
+            continue
+        seen.add(value)
+        made = value.owner
+        if isinstance(made, tile.LoadViewOp) and made.parent is block:
+            found[made] = None
+        elif isinstance(made, Block) or not (is_lane_wise(made) or isinstance(made, tile.SplatOp)):
+            return []
+        else:
+            pending.extend(made.operands)
+    order = {o: i for i, o in enumerate(block.ops)}
+    return sorted(found, key=lambda load: order[load])
+
+
+def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
+    """The first operation that uses any of the loads, if it comes after all of them and all users are
+    element-wise and in their block."""
+    block = loads[0].parent
+    if block is None:
+        return None
+    users = {use.operation for load in loads for use in load.result.uses}
+    if not users or not all(user.parent is block and is_lane_wise(user) for user in users):
+        return None
+    order = {o: i for i, o in enumerate(block.ops)}
+    first = min(users, key=lambda user: order[user])
+    return first if order[first] > order[loads[-1]] else None
