@@ -118,7 +118,7 @@ def outer(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
         return extents[dim] // start[dim] * wide[dim]
 
     registers = [take(d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]
-    lanes = tuple(take(d) for d in (1, 1, 1, 0, 0))
+    lanes = tuple(take(d) for d in (0, 1, 1, 1, 0))
     bits = (warps & -warps).bit_length() - 1
     bases = tuple(take(0 if left(0) >= left(1) else 1) for _ in range(bits))
     while start[0] < extents[0] or start[1] < extents[1]:

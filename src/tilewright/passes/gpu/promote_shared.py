@@ -6,7 +6,8 @@ least 4 bytes can be; any other is written there from registers. 16-bit operands
 dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
 `gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
 operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
-read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead.
+read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
+each other share waits and barriers.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
 and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
@@ -57,6 +58,7 @@ from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.chains import chain_products
 from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
@@ -86,10 +88,17 @@ class PromoteShared(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored)
+                for block in {op.parent: None for op in function.walk() if _is_product(op)}:
+                    if block is not None:
+                        chain_products(block)
                 limit = (getattr(target, "shared_bytes", 0) or 48 << 10) // 2
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
                         _promote_fragments(op, function, known, limit)
+
+
+def _is_product(op: Operation) -> bool:
+    return isinstance(op, gpu.WgmmaOp)
 
 
 def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored) -> None:

@@ -27,7 +27,9 @@ I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _WIDE = 4
 """Elements of one read."""
 _STEP = 8
-"""Elements of k that are written out; what lines are exchanged by repeats after as many."""
+"""Elements of k after which what lines are exchanged by repeats; twice as many are written out where that
+makes no more than `_MOST` multiply-adds."""
+_MOST = 1024
 
 
 def is_shared_fma(value: SSAValue) -> bool:
@@ -37,11 +39,12 @@ def is_shared_fma(value: SSAValue) -> bool:
 
 
 def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
-    """All multiply-adds of the tile: a loop over k, `_STEP` at a time."""
+    """All multiply-adds of the tile: a loop over k, some at a time."""
     layout, b = gen.layout(op.result), gen.builder
     left = _Operand(gen, op.lhs, op.lhs_slot, layout, 0)
     right = _Operand(gen, op.rhs, op.rhs_slot, layout, 1)
     sums, extent = list(gen.parts(op.acc)), left.shared.columns
+    step = 2 * _STEP if 2 * _STEP * len(sums) <= _MOST and extent % (2 * _STEP) == 0 else _STEP
     before, body = b.block, gen.function.append_basic_block("k")
     b.branch(body)
     b.position_at_end(body)
@@ -54,8 +57,8 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         phis.append(phi)
     left.go_to(k)
     right.go_to(k)
-    made = _steps(gen, layout, left, right, min(_STEP, extent), list(phis))
-    following = b.add(k, ir.Constant(I32, _STEP))
+    made = _steps(gen, layout, left, right, min(step, extent), list(phis))
+    following = b.add(k, ir.Constant(I32, step))
     k.add_incoming(following, body)
     for phi, value in zip(phis, made, strict=True):
         phi.add_incoming(value, body)
