@@ -101,3 +101,65 @@ func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: 
   "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x64xf16>) -> ()
   func.return
 }
+// -----
+// What is converted on its way is copied to buffers of its own, and read from them.
+// CHECK-LABEL: @converted
+func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i8> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) {
+  // CHECK: scf.for
+  // CHECK-NOT: tile.load_view
+  // CHECK: "gpu.copy"
+  // CHECK: "gpu.copy"
+  // CHECK-NEXT: gpu.commit
+  // CHECK-NEXT: gpu.wait 0
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: %x = gpu.local_load
+  // CHECK-NEXT: %y = gpu.local_load
+  // CHECK: gpu.local_store
+  // CHECK: gpu.local_store
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: gpu.wgmma
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %step = arith.constant 32 : i64
+  %f = arith.constant 0.0 : f32
+  %start = tile.splat %f : f32 to tensor<64x64xf32>
+  %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
+    %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %b, %o : !tile.ptr<i8>, i64 to !tile.ptr<i8>
+    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i8>, i64, i64) -> tensor<32x64xi8>
+    %v = arith.mulf %x, %x : tensor<64x32xf16>
+    %w = arith.sitofp %y : tensor<32x64xi8> to tensor<32x64xf16>
+    %d = tile.dot %v, %w, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+    scf.yield %d : tensor<64x64xf32>
+  }
+  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}
+// -----
+// RUN: select-mma,assign-layouts,promote-shared
+// The second product adds on to the first before that is over; between others there is one barrier.
+// CHECK-LABEL: @chain
+func.func @chain(%u: tensor<64x32xf16>, %v: tensor<32x64xf16>, %s: tensor<64x64xf32>, %p: !tile.ptr<f32>, %n: i64) {
+  // CHECK-COUNT-4: gpu.local_store
+  // CHECK: gpu.barrier
+  // CHECK-NEXT: [[X:%.+]] = gpu.wgmma
+  // CHECK-NEXT: [[Y:%.+]] = gpu.wgmma {{.+}}, [[X]] :
+  // CHECK-NEXT: [[Z:%.+]] = gpu.wgmma_wait [[Y]], 0
+  // CHECK-NOT: gpu.barrier
+  // CHECK: gpu.wgmma
+  // CHECK-NEXT: gpu.wgmma_wait
+  // CHECK-NEXT: gpu.barrier
+  %a = arith.mulf %u, %u : tensor<64x32xf16>
+  %b = arith.mulf %v, %v : tensor<32x64xf16>
+  %c = arith.addf %a, %u : tensor<64x32xf16>
+  %d = arith.addf %b, %v : tensor<32x64xf16>
+  %1 = tile.dot %a, %b, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %2 = tile.dot %c, %d, %1, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %3 = arith.mulf %2, %2 : tensor<64x64xf32>
+  %4 = tile.dot %a, %d, %3, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %one = arith.constant 1 : i64
+  "tile.store_view"(%p, %n, %one, %4) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  func.return
+}

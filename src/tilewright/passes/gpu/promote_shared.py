@@ -240,7 +240,7 @@ def _operand(
     value: SSAValue,
     load: tile.LoadViewOp | None,
     required: int | None,
-    op: tile.DotOp,
+    op: Operation,
     function: FuncOp,
     stored: Stored,
     span: int = 0,
