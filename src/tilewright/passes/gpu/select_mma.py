@@ -59,7 +59,7 @@ class SelectMma(Pass):
     name: ClassVar[str] = "select-mma"
     without: ClassVar[Mapping[str, Mapping[str, Any]]] = {"promote-shared": {"wgmma": False}}
     wgmma: bool = True
-    """Let warp groups multiply from shared memory where the target can."""
+    """Choose products that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
