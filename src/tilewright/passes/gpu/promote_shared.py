@@ -84,7 +84,7 @@ class PromoteShared(Pass):
                 stored: Stored = {}
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _stage(op, function, known)
+                        _stage(op, function, known, getattr(target, "shared_bytes", 0) or 48 << 10)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored)
@@ -146,11 +146,18 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stor
             load.erase()
 
 
-def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility) -> None:
-    """Loads whose elements are converted for `op`: copies to buffers, and reads of those."""
+def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) -> None:
+    """Loads whose elements are converted for `op`: copies to buffers, and reads of those.
+
+    `limit`: bytes of all buffers, those of the operands in the block among them.
+    """
     loads = staged_loads(op)
     first = first_user(loads) if loads else None
-    if first is None or not all(_straight(load, first, known) for load in loads):
+    dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
+    tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
+    if first is None or allocated(function) + sum(map(_bytes_of, tiles)) > limit:
+        return
+    if not all(_straight(load, first, known) for load in loads):
         return
     reads: list[Operation] = []
     for load in loads:
