@@ -222,6 +222,7 @@ class _Specializer(Pipeliner):
         inits = [constant(0, loop), *self.state.values]
         before, slot, phase = (body.insert_arg(v.type, len(body.args)) for v in inits)
         multiply, done = pattern.readers[0], pattern.done
+        last: Any = pattern.last_barrier  # a product that runs on its own has one
         barrier = multiply.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
@@ -233,8 +234,8 @@ class _Specializer(Pipeliner):
         later = _compare("ne", body.args[0], loop.lb)
         arrive = gpu.ArriveOp.create(operands=[self.free, before, later.result])
         for op in (later, arrive):
-            insert_before(op, pattern.last_barrier)
-        erase(pattern.last_barrier)
+            insert_before(op, last)
+        erase(last)
         end = end_of(body)
         yields = [*end.operands, slot, *self._stage_after(slot, phase, end)]
         body.insert_op_before(scf.YieldOp.create(operands=yields), end)
