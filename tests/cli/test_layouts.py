@@ -75,7 +75,7 @@ def test_ir_and_ptx_for_another_target(command):
         "--pass", "pipeline-loads", "--pass", "select-mma", "--no-times",
     )  # fmt: skip
     assert status == 0
-    assert "left out: promote-shared, swizzle-shared, pipeline-loads\n" in out
+    assert "left out: promote-shared, swizzle-shared, specialize-warps, pipeline-loads\n" in out
     assert "instead: select-mma{wgmma=false}\n" in out
     assert '"m16n8k16.f16"' in out and "gpu.wgmma" not in out
     status, out, _ = command("show", *PRODUCT, "--target", "sm_90a", "--asm", "asm")

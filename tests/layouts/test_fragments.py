@@ -12,6 +12,7 @@ from tilewright.layouts.fragments import (
     arrange_groups,
     batched,
     matrix_lanes,
+    matrix_layout,
     paired_lines,
     parse_group,
 )
@@ -197,3 +198,16 @@ def test_ldmatrix_brings_the_fragments(name, along_k):
             for j, element in enumerate(elements):
                 offset = tuple(p + j * s for p, s in zip(place, step, strict=True))
                 assert layout.coordinates(layout.register_of[offset], lane, 0) == element
+
+
+@pytest.mark.parametrize("shape", [(96, 96), (192, 96), (96, 192), (64, 64)])
+@pytest.mark.parametrize("warps", [4, 12])
+def test_every_warp_names_lines_of_its_own_part(shape, warps):
+    i = INSTRUCTIONS["m16n8k16.f16"]
+    m, n = shape
+    where = arrange(i, m, n, warps)
+    for rows, layout in ((True, where.left(m, 32)), (False, where.right(32, n))):
+        pair = 0 if rows else paired_lines(layout)
+        found = matrix_layout(layout, matrix_lanes(2, rows, True, pair))
+        for warp in range(warps):
+            assert found.thread_offset(0, warp) == layout.thread_offset(0, warp)

@@ -123,6 +123,11 @@ def matrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vecto
     return (*lanes, half_of_k, _scaled(line, pair))
 
 
+def matrix_layout(operand: Layout, lanes: tuple[Vector, ...]) -> Layout:
+    """Where the lines lie that a warp's lanes name: its part of `operand`, lanes as `matrix_lanes` has it."""
+    return replace(operand, registers=(), lanes=lanes)
+
+
 def paired_lines(right: Layout) -> int:
     """How far apart a warp's first two blocks of columns are in operand B; 0 when it has one."""
     steps = [v[1] for v in right.registers if v[0] == 0 and v[1]]

@@ -63,3 +63,18 @@ func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) att
   "tile.store_view"(%q, %one, %m, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 1>}> : (!tile.ptr<f32>, i64, tensor<64xi1>, tensor<64xf32>) -> ()
   func.return
 }
+// -----
+// RUN: assign-layouts
+// A histogram counts lane by lane: its mask stands as the values do, however its bytes were loaded.
+// CHECK-LABEL: @masked
+func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i1> {tile.divisibility = 16 : i32}, %c: !tile.ptr<i32>) attributes {gpu.warps = 1 : i32} {
+  // CHECK: %x = "tile.load_view"{{.+}} -> tensor<128xi64, "128 r[1 64] l[2 4 8 16 32] w[]">
+  // CHECK: [[K:%.+]] = gpu.convert %keep
+  // CHECK: tile.histogram %x mask [[K]] : tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
+  %one = arith.constant 1 : i64
+  %x = "tile.load_view"(%a, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i64>, i64) -> tensor<128xi64>
+  %keep = "tile.load_view"(%b, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i1>, i64) -> tensor<128xi1>
+  %h = tile.histogram %x mask %keep : tensor<128xi1> : tensor<128xi64> to tensor<4xi32>
+  "tile.store_view"(%c, %one, %h) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<i32>, i64, tensor<4xi32>) -> ()
+  func.return
+}

@@ -121,7 +121,9 @@ class _Assigner:
             case tile.GatherOp():  # the source passes through shared memory
                 self._operand(op, 0, self.homes.default(op.source))
                 self._operand(op, 1, self.homes.default(op.result))
-            case tile.CatOp() | tile.HistogramOp():
+            case tile.HistogramOp():  # lane by lane with its mask
+                self._all_operands(op, self.homes.default(op.source))
+            case tile.CatOp():
                 for i, value in enumerate(op.operands):
                     self._operand(op, i, self.homes.default(value))
             case _:

@@ -59,9 +59,11 @@ class Place:
         Thread and register have no coordinate bit in common, so what they contribute adds up, but for
         the chunk inside a line that is swizzled: there it is the exclusive or.
         """
-        if not self.layout.adds_up:
+        shared, layout = self.shared, self.layout
+        if not layout.adds_up or (
+            layout.groups > 1 and layout.along == shared.dim and layout.own_repeats[shared.dim] > 1
+        ):  # where a group starts and where its copy does may add up to the next panel
             return self._whole(offset), 0
-        shared = self.shared
         panel, inside = divmod(offset[shared.dim], shared.width)
         flat = swizzle(offset[1 - shared.dim] * shared.pitch + inside * shared.size, shared.span)
         exchanged = flat % shared.span if shared.swizzled else 0
@@ -73,7 +75,8 @@ class Place:
         """What this thread contributes, with an exclusive or: the same in the whole kernel."""
         gen, shared, layout = self.gen, self.shared, self.layout
         along, line = (gen.threads.coordinate(layout, d) for d in (shared.dim, 1 - shared.dim))
-        key = ("place", layout.lanes, layout.warps, str(shared), exchanged)
+        steps = tuple(layout.group_step(d) for d in range(layout.rank))
+        key = ("place", layout.lanes, layout.warps, steps, str(shared), exchanged)
         return gen.threads.at_start(key, lambda b: self._byte(b, along, line, exchanged))
 
     def _whole(self, offset: Vector) -> Value:

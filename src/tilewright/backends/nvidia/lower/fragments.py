@@ -18,8 +18,13 @@ from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.backends.nvidia.lower.memory import runs
 from tilewright.backends.nvidia.lower.words import joined, register, storage
 from tilewright.dialects import gpu, tile
-from tilewright.layouts import Layout
-from tilewright.layouts.fragments import INSTRUCTIONS, Instruction, matrix_lanes, paired_lines
+from tilewright.layouts.fragments import (
+    INSTRUCTIONS,
+    Instruction,
+    matrix_lanes,
+    matrix_layout,
+    paired_lines,
+)
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import vector_of
@@ -196,7 +201,7 @@ class MatrixFragments(SharedFragments):
         super().__init__(gen, op, instruction, rows)
         self.pair = 0 if rows else paired_lines(self.layout)
         lanes = matrix_lanes(self.shared.size, rows, self.dense, self.pair)
-        layout = Layout(self.layout.shape, (), lanes, self.layout.warps)
+        layout = matrix_layout(self.layout, lanes)
         self.place = Place(gen, self.start, layout, self.shared)
 
     def at(self, batch: list[int], line: int, k: int) -> list[Value]:
