@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -228,6 +229,17 @@ def test_torch_tensors_are_put_back():
         weight += 1
     kept.restore()
     assert torch.equal(base, expected)
+
+
+def test_what_is_kept_stays_alive():
+    from tilewright.runtime.snapshot import Snapshot
+
+    array = np.ones(3)
+    alive = weakref.ref(array)
+    kept = Snapshot([(array,)])
+    del array
+    assert alive() is not None
+    kept.restore()
 
 
 def test_read_only_and_unwritten_arrays_are_not_copied():

@@ -115,11 +115,12 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 class Snapshot:
     """A copy of the memory behind some arguments; `restore()` writes it back, any number of times.
 
-    Memory of GPUs is kept on the GPU (`gpu_snapshot`).
+    Memory of GPUs is kept on the GPU (`gpu_snapshot`). The arguments live at least as long as the
+    snapshot: memory that had gone back to the allocator meanwhile would be overwritten.
     """
 
     def __init__(self, values: Iterable[Any]) -> None:
-        values = list(_flat(values))
+        self._values = values = list(_flat(values))
         found = [memory_range(value) for value in values]
         self._host = [
             (part, ctypes.string_at(part.start, part.size))

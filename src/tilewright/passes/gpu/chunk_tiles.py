@@ -62,8 +62,8 @@ class ChunkTiles(Pass):
     name: ClassVar[str] = "chunk-tiles"
     registers: int = 64
     """Elements of a tile that a thread may hold."""
-    all_registers: int = 32768
-    """Elements of a tile that all threads may hold: half of a multiprocessor's registers."""
+    all_registers: int = 65536
+    """Elements of a tile that all threads may hold: as many as a multiprocessor has registers."""
     share: int = 8
     """Elements of a chunk that each thread gets."""
 
