@@ -335,11 +335,12 @@ class TmaStoreWaitOp(IRDLOperation):
 class WgmmaOp(IRDLOperation):
     """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
 
-    `imprecise` is that of `tile.dot`.
+    `a` may be a tile in registers instead, in the layout that sums of the same rows have (its stage then
+    means nothing). `imprecise` is that of `tile.dot`.
     """
 
     name = "gpu.wgmma"
-    lhs = operand_def(SharedType)
+    lhs = operand_def(SharedType | TensorType)
     lhs_slot = operand_def(i32)
     rhs = operand_def(SharedType)
     rhs_slot = operand_def(i32)

@@ -395,10 +395,12 @@ def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     stages = tuple(
         read_stage(run, buffer, slot)
         for buffer, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot))
+        if not tile.is_tile(buffer)
     )
     acc = run.value(op.acc)
     before = acc._value if isinstance(acc, UnderWay) else np.asarray(acc)
-    a, b = (np.asarray(stage.value) for stage in stages)
+    a = run.value(op.lhs) if tile.is_tile(op.lhs) else stages[0].value
+    a, b = np.asarray(a), np.asarray(stages[-1].value)
     made = dot(a, b, before).astype(before.dtype)
     for stage in stages:
         stage.readers += 1

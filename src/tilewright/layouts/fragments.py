@@ -249,6 +249,15 @@ def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
     return GroupArrangement(rows, columns * odd, odd, along)
 
 
+def row_operand(layout: Layout, m: int, n: int, warps: int) -> bool:
+    """Whether registers in `layout` can be operand A (16-bit elements, m rows) of `wgmma` with an m×n
+    result: every warp group has its own rows whole, as sums lie (PTX ISA, fragment A of m64k16)."""
+    groups = arrange_groups(m, n, warps)
+    if groups is None or groups.columns > 1 or layout.shape[1] % 16:
+        return False
+    return layout == groups.accumulator(m, layout.shape[1])
+
+
 def batched(layout: Layout, batch: int) -> Layout:
     """The layout with a leading dimension of `batch` matrices, one after another in registers."""
     deep = layout.insert(0)

@@ -18,7 +18,16 @@ copies follow it, and a multiplication under way costs a stage (D = S - 2), sinc
 read; it is given one where it fits into shared memory.
 
 Operands of `mma.sync` are read into registers (`gpu.local_load`) before the next barrier, so there no
-product is under way and D = S - 1.
+product is under way and D = S - 1. The same holds where a loop has several products (attention), each
+of which is waited for in its own iteration: all copies of an iteration are waited for at its start, and
+barriers that keep nothing apart any more are taken away (`analysis/barriers.py`):
+
+    for i:                                 copies of iterations 0 … S-2
+      copy -> k; commit, wait, barrier     for i:
+      multiply, wait, barrier       ->       wait for stage i % S; start the first product
+      softmax                                barrier; copies of iteration i+S-1 -> stage (i-1) % S
+      copy -> v; commit, wait, barrier       wait for the product; softmax
+      multiply, wait, barrier                multiply, wait
 
 Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
 have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
@@ -38,13 +47,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
+from tilewright.passes.gpu.analysis.barriers import drop_barriers
+from tilewright.passes.gpu.analysis.loop_products import Pattern, find_pattern
 from tilewright.passes.gpu.analysis.transports import choose
-from tilewright.passes.gpu.analysis.writes import may_write
 from tilewright.passes.gpu.promote_shared import allocated
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -102,68 +112,6 @@ def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> 
     )
 
 
-@dataclass
-class Pattern:
-    """What `promote-shared` left in a loop's body."""
-
-    copies: list[gpu.CopyOp]
-    turns: list[gpu.TurnOp]
-    commit: gpu.CommitOp
-    wait: gpu.WaitOp
-    readers: list[gpu.WgmmaOp | gpu.LocalLoadOp]
-    """What reads the stages, in order."""
-    last_barrier: gpu.BarrierOp | None
-    """The barrier after the readers, where it is for them alone."""
-    done: gpu.WgmmaWaitOp | None = None
-    """The wait for the product, if it runs on its own."""
-
-
-_KINDS = (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp, gpu.LocalLoadOp)
-
-
-def find_pattern(loop: scf.ForOp) -> Pattern | None:
-    """The one multiplication of a loop whose operands are copied for it."""
-    ops = list(loop.body.block.ops)
-    found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
-    turns = [op for op in ops if isinstance(op, gpu.TurnOp)]
-    copies, products, reads = found[gpu.CopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
-    if len(found[gpu.CommitOp]) != 1 or len(found[gpu.WaitOp]) != 1:
-        return None
-    if may_write(loop, [copy.base for copy in copies]):
-        return None
-    commit, wait = found[gpu.CommitOp][0], found[gpu.WaitOp][0]
-    if not products:
-        barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
-        return Pattern(copies, turns, commit, wait, reads, barrier) if barrier is not None else None
-    if reads and len(reads) == len(copies) and not turns:
-        return Pattern(copies, turns, commit, wait, reads, None)  # what they feed stays as it is
-    if len(products) != 1 or len(copies) != 2 or reads:
-        return None
-    done = found[gpu.WgmmaWaitOp][0]
-    barrier = done.next_op
-    if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
-        return None
-    return Pattern(copies, turns, commit, wait, products, barrier, done)
-
-
-def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
-    """The barrier after the product that a read is for."""
-    current = read.next_op
-    while current is not None and not isinstance(current, gpu.BarrierOp):
-        current = current.next_op
-    return current
-
-
-def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
-    """Whether the sums are used by nothing but the next iteration's multiplication."""
-    end = end_of(loop.body.block)
-    if [use.operation for use in value.uses] != [end]:
-        return False
-    position = list(end.operands).index(value)
-    arg = loop.body.block.args[position + 1]
-    return all(isinstance(use.operation, gpu.WgmmaOp) for use in arg.uses)
-
-
 class Pipeliner:
     """Rewrites one loop."""
 
@@ -186,7 +134,11 @@ class Pipeliner:
         limit -= exchanged(loop, function) + (1 + lag) * turned + others
         fits = max(1, limit // bytes_)
         first = pattern.readers[0]
-        self.at_once = not isinstance(first, gpu.WgmmaOp) or first.instruction.data == SHARED_FMA
+        self.at_once = (
+            pattern.done is None
+            or not isinstance(first, gpu.WgmmaOp)
+            or first.instruction.data == SHARED_FMA
+        )
         """Whether a product is over when it has been made: there is nothing to wait for."""
         self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, limit) else 0
         self.stages = min(stages + self.lag, fits)
@@ -230,8 +182,7 @@ class Pipeliner:
         """Stage and phase that come next: of boxes they go on where the loop stopped the last time."""
         if repeats(self.loop, self.function):  # everybody is done with the products of last time
             insert_before(gpu.BarrierOp.create(), self.loop)
-        first = self._prologue()
-        self._rebuild(first)
+        self._rebuild(self._prologue())
 
     # ---- what the copies need --------------------------------------------------------------------
 
@@ -339,9 +290,8 @@ class Pipeliner:
         active = self._runs(counter, after)
         self.transport.start(mapping, put_arg, active, after)
         left = [] if self.late or pattern.last_barrier is None else [pattern.last_barrier]
-        for op in (*pattern.copies, pattern.commit, pattern.wait, *left):
-            op.detach()
-            op.erase()
+        for op in (*pattern.copies, *pattern.commits, *pattern.waits, *left):
+            erase(op)
         self._stages_of_operands(take_arg, turned)
         if pattern.done is not None:
             pattern.done.properties["pending"] = IntegerAttr(self.lag, i32)
@@ -357,15 +307,17 @@ class Pipeliner:
         end.detach()
         end.erase()
         self._replace_loop(inits)
+        if pattern.several:
+            drop_barriers(body, self.barrier)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
-        """What the product reads, and what is turned for it before."""
-        targets = [turn.target for turn in self.pattern.turns]
+        """What the products read, and what is turned for them before."""
+        slots = {copy.buffer: stage for copy in self.pattern.copies}
+        slots |= {turn.target: turned for turn in self.pattern.turns}
         for reader in self.pattern.readers:
-            for buffer in (0, 2) if isinstance(reader, gpu.WgmmaOp) else (0,):
-                reader.operands[buffer + 1] = (
-                    turned if reader.operands[buffer] in targets else stage
-                )
+            for index, buffer in enumerate(list(reader.operands)):
+                if buffer in slots:  # others are written by threads
+                    reader.operands[index + 1] = slots[buffer]
         for turn in self.pattern.turns:
             turn.operands[1], turn.operands[3] = stage, turned
 
@@ -379,6 +331,8 @@ class Pipeliner:
 
     def _order(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Put the wait and the barrier in their places; what the copies are to stand before."""
+        if pattern.several:
+            return self._order_of_several(pattern, stage, phase)
         reader = (*pattern.turns, *pattern.readers)[0]
         barrier = reader.prev_op
         while not isinstance(barrier, gpu.BarrierOp):
@@ -391,6 +345,17 @@ class Pipeliner:
             return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)
         return reader
+
+    def _order_of_several(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
+        """Boxes are copied behind the start of the first product, where tensor cores are busy."""
+        first = start_of(self.body)
+        self.transport.wait(stage, phase, self.ahead, first)
+        reader = pattern.readers[0]
+        if self.transport.phases and isinstance(reader, gpu.WgmmaOp) and reader.next_op is not None:
+            first = reader.next_op
+        self.barrier = gpu.BarrierOp.create()
+        insert_before(self.barrier, first)
+        return first
 
     def _next_stages(
         self, put: SSAValue, take: SSAValue, phase: SSAValue, before: Operation

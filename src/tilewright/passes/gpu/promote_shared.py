@@ -42,7 +42,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -50,13 +50,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
-from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
+from tilewright.layouts.fragments import INSTRUCTIONS, parse_group, row_operand
 from tilewright.layouts.shared import WHOLE, SharedLayout, turns
 from tilewright.passes.analysis.divisibility import Divisibility
-from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.chains import chain_products
 from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
@@ -64,6 +66,7 @@ from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
     reads_shared,
+    warps_around,
 )
 
 Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
@@ -106,8 +109,11 @@ def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stor
     required = (1, 0) if by_k else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
+    in_registers = loads[0] is None and _feeds_from_registers(op)
     places = [
-        _operand(value, load, dim, op, function, stored)
+        (value, _first_stage(op))
+        if in_registers and value is op.lhs
+        else _operand(value, load, dim, op, function, stored)
         for (value, dim), load in zip(operands, loads, strict=True)
     ]
     if any(load is not None for load in loads):
@@ -261,24 +267,90 @@ def _operand(
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
-    key = (value, dim, op.parent)
+    place = _outside_loops(value, op) if load is None else op
+    key = (value, dim, place.parent)
     if load is None and key in stored:
         return stored[key]
     buffer = allocate(value.type, dim, span, function)
-    slot = arith.ConstantOp(IntegerAttr(0, i32))
-    insert_before(slot, op)
     if load is None:
-        store = gpu.LocalStoreOp.create(operands=[value, buffer, slot.result], location=op.location)
-        insert_before(store, op)
-        stored[key] = buffer, slot.result
+        stored[key] = buffer, _store(value, buffer, place, function)
         return stored[key]
+    slot = _first_stage(op)
     active = arith.ConstantOp(IntegerAttr(1, i1))
     insert_before(active, op)
     layout = gpu.layout_of(value)
     if contiguous_dim(load) != dim and layout is not None:
         layout = transposing(layout.shape, layout.warp_count, dim)
-    insert_before(copy_of(load, layout, buffer, slot.result, active.result), op)
-    return buffer, slot.result
+    insert_before(copy_of(load, layout, buffer, slot, active.result), op)
+    return buffer, slot
+
+
+def _first_stage(before: Operation) -> SSAValue:
+    slot = arith.ConstantOp(IntegerAttr(0, i32))
+    insert_before(slot, before)
+    return slot.result
+
+
+def _outside_loops(value: SSAValue, op: Operation) -> Operation:
+    """Where a tile can be written once for all times that `op` reads it: before the loops around `op`
+    that do not change it."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return op if block is None or block is op.parent else outermost_in(block, op)
+
+
+def _store(value: SSAValue, buffer: SSAValue, place: Operation, function: FuncOp) -> SSAValue:
+    """Write a tile to the stage of a buffer, which is returned; outside of the loops that read it, barriers
+    stand around that."""
+    slot = _first_stage(place)
+    store = gpu.LocalStoreOp.create(operands=[value, buffer, slot], location=place.location)
+    outside = bool(place.regions)
+    if outside and repeats(place, function):
+        insert_before(gpu.BarrierOp.create(), place)
+    insert_before(store, place)
+    if outside:
+        insert_before(gpu.BarrierOp.create(), place)
+    return slot
+
+
+def _feeds_from_registers(op: tile.DotOp) -> bool:
+    """Whether the left operand stays in registers, where its product reads it: `wgmma` of 16-bit elements
+    that lie as the sums do, and that every iteration makes anew.
+
+    What does not change in a loop goes to shared memory: it would take registers all the time, and
+    assemblers before CUDA 13.4 give those to other operands as well.
+    """
+    layout = gpu.layout_of(op.lhs)
+    if layout is None or not is_wgmma(op) or not parse_group(instruction_of(op)).any_major:
+        return False
+    (m, n), made = tile.shape_of(op.result), op.lhs.owner
+    if isinstance(made, Block) or made.parent is not op.parent or not _changes(op.lhs, op.parent):
+        return False
+    return row_operand(layout, m, n, warps_around(op))
+
+
+def _changes(value: SSAValue, block: Block) -> bool:
+    """Whether a tile made in a block depends on what the block begins with, or on anything but
+    computing: loops around it cannot leave it as it is."""
+    if not isinstance(block.parent_op(), scf.ForOp | scf.WhileOp):
+        return True
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if current.owner is block:
+            return True
+        if isinstance(current.owner, Block) or current.owner.parent is not block:
+            continue
+        if isinstance(current.owner, gpu.WgmmaWaitOp | gpu.WgmmaOp):
+            pending += current.owner.operands
+        elif not is_pure(current.owner):
+            return True
+        else:
+            pending += current.owner.operands
+    return False
 
 
 def allocate(held: Any, dim: int, span: int, function: FuncOp) -> SSAValue:

@@ -39,13 +39,13 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried
 from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.loop_products import find_one_product
 from tilewright.passes.gpu.analysis.transports import BoxCopies, choose
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,
     Pipeliner,
     constant,
-    find_pattern,
     select,
     stages_of,
     widen,
@@ -79,11 +79,11 @@ def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
         return
     loop = _first_loop(function.body.block)
     around = None
-    if loop is not None and find_pattern(loop) is None and not loop.iter_args:
+    if loop is not None and find_one_product(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
     if around is None and not everywhere:
         return
-    pattern = find_pattern(loop) if loop is not None else None
+    pattern = find_one_product(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
     sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps_of(function))
@@ -227,7 +227,7 @@ class _Specializer(Pipeliner):
         while not isinstance(barrier, gpu.BarrierOp):
             barrier = barrier.prev_op if barrier is not None else None
         self.transport.wait(slot, phase, self.ahead, start_of(body))
-        for op in (barrier, *pattern.copies, pattern.commit, pattern.wait):
+        for op in (barrier, *pattern.copies, *pattern.commits, *pattern.waits):
             erase(op)
         multiply.operands[1] = multiply.operands[3] = slot
         done.properties["pending"] = IntegerAttr(1, i32)  # type: ignore[union-attr]

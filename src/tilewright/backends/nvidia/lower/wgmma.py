@@ -1,6 +1,6 @@
 """Products of warp groups (`wgmma`): operands in shared memory, sums in registers.
 
-Both operands are read through descriptors. The sums are tied from asm to asm, so that LLVM keeps them in
+Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so that LLVM keeps them in
 place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix multiply").
 """
 
@@ -23,8 +23,13 @@ from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
-from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group
-from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
+from tilewright.layouts.fragments import (
+    GroupInstruction,
+    arrange_groups,
+    parse_group,
+    row_operand,
+)
+from tilewright.layouts.shared import SharedLayout, descriptor_bits, k_offset, mn_offset
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -90,7 +95,9 @@ class _Product:
     def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         self.gen, self.op = gen, op
         self.instruction: GroupInstruction = parse_group(op.instruction.data)
-        self.a, self.b = gpu.shared_layout_of(op.lhs), gpu.shared_layout_of(op.rhs)
+        self.in_registers = tile.is_tile(op.lhs)
+        self.a = None if self.in_registers else gpu.shared_layout_of(op.lhs)
+        self.b = gpu.shared_layout_of(op.rhs)
         m, n = tile.shape_of(op.result)
         groups = arrange_groups(m, n, gen.warps)
         if groups is None:
@@ -105,25 +112,36 @@ class _Product:
         self._check_majors()
 
     def _check_majors(self) -> None:
-        if not self.instruction.any_major and (self.a.dim, self.b.dim) != (1, 0):
-            raise PassError(
-                f"{self.instruction} takes operands that are contiguous along k, not {self.a} and"
-                f" {self.b}",
-                help="let promote-shared make the buffers",
-                location=location_of(self.op),
-            )
+        if self.a is None:
+            m, n = tile.shape_of(self.op.result)
+            if self.instruction.any_major and row_operand(
+                self.gen.layout(self.op.lhs), m, n, self.gen.warps
+            ):
+                return
+        elif self.instruction.any_major or (self.a.dim, self.b.dim) == (1, 0):
+            return
+        raise PassError(
+            f"{self.instruction} takes operands that are contiguous along k, not {self.op.lhs.type} and"
+            f" {self.b}",
+            help="let promote-shared make the buffers",
+            location=location_of(self.op),
+        )
 
     def emit(self) -> None:
         gen, op = self.gen, self.op
         parts = list(sums_of(gen, op.acc))
         self.first = self._descriptors()
-        steps = range(0, self.a.columns, self.instruction.k)
+        words = self._words() if self.in_registers else []
+        self.words: dict[tuple[int, int], list[Value]] = {}
+        steps = range(0, self.b.rows, self.instruction.k)
         if op.imprecise is not None and self.sums == "f32":
             at_once = max(1, -(-op.imprecise.value.data // self.instruction.k))
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
         else:
-            parts = _fence(gen, op.acc, parts)
+            parts, words = _fence(gen, op.acc, parts, words)
+            for i, place in enumerate(self._places()):
+                self.words[place] = words[4 * i : 4 * i + 4]
             self._blocks(parts, list(steps), fresh=False)
             _commit(gen)
         _bind(gen, op.result, parts)
@@ -132,7 +150,7 @@ class _Product:
         """Sums of some steps on their own, added to the others at full precision."""
         gen = self.gen
         made = list(parts)
-        made = _fence(gen, self.op.acc, made)
+        made, _ = _fence(gen, self.op.acc, made, [])
         self._blocks(made, steps, fresh=True)
         _commit(gen)
         made = _passed(gen, made, 0)
@@ -155,32 +173,56 @@ class _Product:
         """One `wgmma.mma_async` of 64 rows."""
         gen, i = self.gen, self.instruction
         count = len(sums)
-        offsets = (
-            mn_offset(self.a, 1, row) + k_offset(self.a, 1, k, i.k),
-            mn_offset(self.b, 0, column) + k_offset(self.b, 0, k, i.k),
-        )
-        operands = [
-            gen.builder.add(start, ir.Constant(I64, offset >> 4)) if offset else start
-            for start, offset in zip(self.first, offsets, strict=True)
-        ]
+        left = self.words[row, k] if self.a is None else [self._at(0, self.a, 1, row, k)]
+        operands = [*left, self._at(1, self.b, 0, column, k)]
         signs = "" if i.left == "s8" else ", 1, 1"
-        majors = f", {int(self.a.dim == 0)}, {int(self.b.dim == 1)}" if i.any_major else ""
+        turned = ["" if self.a is None else f", {int(self.a.dim == 0)}", f", {int(self.b.dim == 1)}"]
+        majors = "".join(turned) if i.any_major else ""
         names = ", ".join(f"${j}" for j in range(count))
+        a = ", ".join(f"${count + j}" for j in range(len(left)))
+        a = f"{{{a}}}" if self.a is None else a
         text = (
             f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.sums}.{i.left}.{i.right}"
-            f" {{{names}}}, ${count}, ${count + 1}, {int(not fresh)}{signs}{majors};"
+            f" {{{names}}}, {a}, ${count + len(left)}, {int(not fresh)}{signs}{majors};"
         )
         ties = [str(j) for j in range(count)]
-        constraints = ",".join([*_outputs(sums), "l", "l", *ties])
+        kinds = ["l" if v.type == I64 else "r" for v in operands]
+        constraints = ",".join([*_outputs(sums), *kinds, *ties])
         kind = ir.LiteralStructType([v.type for v in sums])
         made = gen.together(text, constraints, kind, [*operands, *sums])
         return [gen.builder.extract_value(made, j) for j in range(count)]
 
-    def _descriptors(self) -> tuple[Value, Value]:
-        """Descriptors of both operands at the first block of this warp group."""
+    def _at(self, operand: int, layout: SharedLayout, k_dim: int, start: int, k: int) -> Value:
+        """Descriptor of an operand's block at row (of A) or column (of B) `start`, and `k`."""
+        offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k, self.instruction.k)
+        first = self.first[operand]
+        return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Rows and k of the blocks of operand A that one instruction takes."""
+        return [(m, k) for m in self.rows for k in range(0, self.b.rows, self.instruction.k)]
+
+    def _words(self) -> list[Value]:
+        """Operand A from registers: four words for each block of 64 rows and 16 elements of k."""
+        gen, value = self.gen, self.op.lhs
+        layout, parts, element = gen.layout(value), gen.parts(value), tile.element_of(value)
+        registers = [
+            [layout.register_of[m + high, k + further + i] for i in (0, 1)]
+            for m, k in self._places()
+            for further in (0, 8)
+            for high in (0, 8)
+        ]
+        return [joined([storage(gen, parts[r], element) for r in pair], gen.builder)
+                for pair in registers]  # fmt: skip
+
+    def _descriptors(self) -> list[Value]:
+        """Descriptors of the operands in shared memory at the first block of this warp group."""
         gen, op, b = self.gen, self.op, self.gen.builder
-        result = []
+        result: list[Value] = []
         for buffer, slot, k_dim in ((op.lhs, op.lhs_slot, 1), (op.rhs, op.rhs_slot, 0)):
+            if tile.is_tile(buffer):
+                result.append(ir.Constant(I64, 0))
+                continue
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
             for index, extent in _group_place(gen, self.layout, 1 - k_dim):
@@ -190,7 +232,7 @@ class _Product:
             bits = descriptor_bits(layout, k_dim)
             signed = bits - (1 << 64) if bits >> 63 else bits
             result.append(b.or_(b.zext(field, I64), ir.Constant(I64, signed)))
-        return result[0], result[1]
+        return result
 
 
 def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
@@ -219,14 +261,20 @@ def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value
     return found
 
 
-def _fence(gen: KernelCodegen, acc: SSAValue, sums: list[Value]) -> list[Value]:
-    """Registers written before are seen by the products after; sums that ordinary instructions made
-    pass through, so that LLVM does not make them later."""
+def _fence(
+    gen: KernelCodegen, acc: SSAValue, sums: list[Value], words: list[Value]
+) -> tuple[list[Value], list[Value]]:
+    """Registers written before are seen by the products after; sums that ordinary instructions made,
+    and operands (`words`), pass through, so that LLVM does not make them later."""
     text = "wgmma.fence.sync.aligned;"
-    if isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp):
+    in_place = isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp)
+    values = [*([] if in_place else sums), *words]
+    if not values:
         gen.together(text, "~{memory}", ir.VoidType(), [])
-        return sums
-    return _through(gen, text, sums)
+        return sums, words
+    values = _through(gen, text, values)
+    through = len(values) - len(words)
+    return (sums if in_place else values[:through]), values[through:]
 
 
 def _commit(gen: KernelCodegen) -> None:

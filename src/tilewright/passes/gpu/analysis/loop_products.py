@@ -1,0 +1,123 @@
+"""What `promote-shared` leaves in the body of a loop: copies, waits for them, and what reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.gpu.analysis.writes import may_write
+from tilewright.passes.gpu.select_mma import SHARED_FMA
+
+Reader = gpu.WgmmaOp | gpu.LocalLoadOp
+
+
+@dataclass
+class Pattern:
+    """The copies of a loop that can be started iterations ahead, and their readers."""
+
+    copies: list[gpu.CopyOp]
+    turns: list[gpu.TurnOp]
+    commits: list[gpu.CommitOp]
+    waits: list[gpu.WaitOp]
+    readers: list[Reader]
+    """What reads the stages, in order."""
+    last_barrier: gpu.BarrierOp | None
+    """The barrier after the readers, where it is for them alone."""
+    done: gpu.WgmmaWaitOp | None = None
+    """The wait for the product, if it runs on its own."""
+    several: bool = False
+    """Whether more than one product reads the stages; each is over at the end of its iteration."""
+
+
+_KINDS = (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp, gpu.LocalLoadOp)
+
+
+def find_pattern(loop: scf.ForOp) -> Pattern | None:
+    """The multiplication of a loop whose operands are copied for it, or several."""
+    return find_one_product(loop) or _several(loop)
+
+
+def find_one_product(loop: scf.ForOp) -> Pattern | None:
+    """The one multiplication of a loop whose operands are copied for it."""
+    ops = list(loop.body.block.ops)
+    found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
+    turns = [op for op in ops if isinstance(op, gpu.TurnOp)]
+    copies, products, reads = found[gpu.CopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
+    commits, waits = found[gpu.CommitOp], found[gpu.WaitOp]
+    if len(commits) != 1 or len(waits) != 1:
+        return None
+    if may_write(loop, [copy.base for copy in copies]):
+        return None
+    if not products:
+        barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
+        return Pattern(copies, turns, commits, waits, reads, barrier) if barrier else None
+    if reads and len(reads) == len(copies) and not turns:
+        return Pattern(copies, turns, commits, waits, reads, None)  # what they feed stays as it is
+    if len(products) != 1 or len(copies) != 2 or reads:
+        return None
+    done = found[gpu.WgmmaWaitOp][0]
+    barrier = done.next_op
+    if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
+        return None
+    return Pattern(copies, turns, commits, waits, products, barrier, done)
+
+
+def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
+    """The barrier after the product that a read is for."""
+    current = read.next_op
+    while current is not None and not isinstance(current, gpu.BarrierOp):
+        current = current.next_op
+    return current
+
+
+def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether the sums are used by nothing but the next iteration's multiplication."""
+    end = end_of(loop.body.block)
+    if [use.operation for use in value.uses] != [end]:
+        return False
+    position = list(end.operands).index(value)
+    arg = loop.body.block.args[position + 1]
+    return all(isinstance(use.operation, gpu.WgmmaOp) for use in arg.uses)
+
+
+def _several(loop: scf.ForOp) -> Pattern | None:
+    """Products one after another, each complete at the end of the iteration, whatever is between them."""
+    body = loop.body.block
+    ops = list(body.ops)
+    copies = [op for op in ops if isinstance(op, gpu.CopyOp)]
+    waits = [op for op in ops if isinstance(op, gpu.WaitOp)]
+    commits = [op for op in ops if isinstance(op, gpu.CommitOp)]
+    if not copies or may_write(loop, [copy.base for copy in copies]):
+        return None
+    inside = [o for op in ops for region in op.regions for o in region.walk()]
+    if any(isinstance(op, (*_KINDS, gpu.TurnOp)) for op in inside):
+        return None
+    if any(wait.pending.value.data for wait in waits):
+        return None
+    buffers = {copy.buffer for copy in copies}
+    users = [use.operation for buffer in buffers for use in buffer.uses]
+    readers = [op for op in ops if op in users and isinstance(op, Reader)]
+    turns = [op for op in ops if isinstance(op, gpu.TurnOp) and op in users]
+    known = {*copies, *readers, *turns}
+    if len(buffers) != len(copies) or not readers or any(user not in known for user in users):
+        return None
+    if not all(_waited_for(op) for op in ops if isinstance(op, gpu.WgmmaOp)):
+        return None
+    return Pattern(copies, turns, commits, waits, readers, None, several=True)
+
+
+def _waited_for(product: gpu.WgmmaOp) -> bool:
+    """Whether a product is over in the iteration that starts it."""
+    if product.instruction.data == SHARED_FMA:
+        return True
+    current: Operation | None = product
+    while current is not None:
+        if isinstance(current, gpu.WgmmaWaitOp):
+            return current.pending.value.data == 0
+        current = current.next_op
+    return False
