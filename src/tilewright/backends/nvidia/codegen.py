@@ -371,7 +371,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.JoinOp: shapes.lower_join,
     tile.SplitOp: shapes.lower_split,
     gpu.AllocOp: _nothing,
-    gpu.ReleaseOp: _nothing,
+    gpu.ReleaseOp: asynchronous.lower_release,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
     gpu.TurnOp: turn.lower_turn,
     gpu.LocalLoadOp: fragments.lower_local_load,

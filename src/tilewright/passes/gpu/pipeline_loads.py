@@ -54,8 +54,8 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.barriers import drop_barriers
 from tilewright.passes.gpu.analysis.loop_products import Pattern, find_pattern
+from tilewright.passes.gpu.analysis.shared_plan import bytes_beside
 from tilewright.passes.gpu.analysis.transports import choose
-from tilewright.passes.gpu.promote_shared import allocated
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 STAGES = "gpu.stages"
@@ -130,7 +130,8 @@ class Pipeliner:
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
         limit = options.limit or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
-        others = allocated(function) - bytes_ - turned
+        mine = [c.buffer for c in pattern.copies] + [t.target for t in pattern.turns]
+        others = bytes_beside(function, mine)
         limit -= exchanged(loop, function) + (1 + lag) * turned + others
         fits = max(1, limit // bytes_)
         first = pattern.readers[0]

@@ -61,6 +61,7 @@ from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_di
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.chains import chain_products
+from tilewright.passes.gpu.analysis.shared_plan import release_between_loops
 from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
@@ -98,6 +99,7 @@ class PromoteShared(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
                         _promote_fragments(op, function, known, limit)
+                release_between_loops(function)
 
 
 def _is_product(op: Operation) -> bool:

@@ -174,6 +174,14 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
         gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands)
 
 
+def lower_release(gen: KernelCodegen, op: gpu.ReleaseOp) -> None:
+    """What threads have done in a buffer comes before boxes that are copied to its place."""
+    by_threads = (gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.TurnOp)
+    touched = any(isinstance(use.operation, by_threads) for b in op.buffers for use in b.uses)
+    if touched and any(isinstance(other, gpu.TmaCopyOp) for other in gen.source.walk()):
+        proxy_fence(gen)
+
+
 def proxy_fence(gen: KernelCodegen) -> None:
     """Writes to shared memory before are seen by asynchronous readers after, where there are any."""
     if not gen.reads_asynchronously:

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.layouts.shared import ALIGNMENT
+from tilewright.passes.analysis.edit import insert_before, outermost_in
 
 BARRIER = 8
 """Bytes of one memory barrier."""
@@ -34,6 +35,33 @@ def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
     ]
 
 
+def bytes_beside(function: FuncOp, buffers: list[SSAValue]) -> int:
+    """Bytes of all other buffers that cannot have the place of `buffers`."""
+    plan = SharedPlan(function)
+    others = [a.result for a in function.walk() if isinstance(a, gpu.AllocOp)]
+    return sum(
+        buffer_bytes(other)
+        for other in others
+        if other not in buffers and not all(plan.apart_in_time(other, b) for b in buffers)
+    )
+
+
+def release_between_loops(function: FuncOp) -> None:
+    """Give back, behind each operation of the function's block, the buffers that it alone uses, where
+    later ones could have their place."""
+    block = function.body.block
+    buffers = [a.result for a in function.walk() if isinstance(a, gpu.AllocOp)]
+    users = {b: {outermost_in(block, use.operation) for use in b.uses} for b in buffers}
+    order = {op: i for i, op in enumerate(block.ops)}
+    last = max((order[op] for ops in users.values() for op in ops), default=-1)
+    for op in list(block.ops):
+        mine = [b for b in buffers if users[b] == {op}]
+        follows = any(order[op] < min(map(order.__getitem__, u)) for u in users.values() if u)
+        if op.regions and mine and order[op] < last and follows and op.next_op is not None:
+            insert_before(gpu.ReleaseOp.create(operands=mine), op.next_op)
+            insert_before(gpu.BarrierOp.create(), op.next_op.next_op)
+
+
 class SharedPlan:
     """Each buffer where no other is that is used at the same time, or has not been released; scratch
     space begins after those in use."""
@@ -47,7 +75,7 @@ class SharedPlan:
         for op in function.walk():
             if isinstance(op, gpu.AllocOp):
                 self._put(op.result, buffer_bytes(op.result))
-        end = max((end for _, end in self._places.values()), default=0)
+        end = self.end
         for op in function.walk():
             if isinstance(op, gpu.BarriersOp):
                 kind: Any = op.result.type
@@ -66,7 +94,7 @@ class SharedPlan:
         taken = sorted(
             place
             for other, place in self._places.items()
-            if not (self._gone(other, value) or self._gone(value, other))
+            if not self.apart_in_time(other, value)
         )
         start = 0
         for low, high in taken:
@@ -74,6 +102,15 @@ class SharedPlan:
                 break
             start = max(start, -(-high // ALIGNMENT) * ALIGNMENT)
         self._places[value] = (start, start + size)
+
+    @property
+    def end(self) -> int:
+        """The byte after the last buffer."""
+        return max((end for _, end in self._places.values()), default=0)
+
+    def apart_in_time(self, one: SSAValue, other: SSAValue) -> bool:
+        """Whether one of two buffers is released before the other is used."""
+        return self._gone(one, other) or self._gone(other, one)
 
     def _gone(self, one: SSAValue, other: SSAValue) -> bool:
         """Whether `one` is released before `other` is used."""
