@@ -138,8 +138,11 @@ def _scaled(vector: Vector, factor: int) -> Vector:
     return tuple(factor * c for c in vector)
 
 
-def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement:
-    """Warps along the rows and columns of an m×n result, so that each has a squarish part.
+def arrange(
+    instruction: Instruction, m: int, n: int, warps: int, by_rows: bool = False
+) -> Arrangement:
+    """Warps along the rows and columns of an m×n result, so that each has a squarish part, or `by_rows`
+    as many whole rows as there are.
 
     Warps that find no part of their own repeat the work of others (their bits are zero vectors).
     """
@@ -151,7 +154,7 @@ def arrange(instruction: Instruction, m: int, n: int, warps: int) -> Arrangement
     while rows * columns < even:
         more_rows = m_block // (instruction.m * rows) > 1
         more_columns = n_block // (instruction.n * columns) > 1
-        tall = m // rows >= n // columns
+        tall = by_rows or m // rows >= n // columns
         if more_rows and (tall or not more_columns):
             rows *= 2
         elif more_columns:

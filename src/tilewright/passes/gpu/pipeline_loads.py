@@ -53,7 +53,11 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.barriers import drop_barriers
-from tilewright.passes.gpu.analysis.loop_products import Pattern, find_pattern
+from tilewright.passes.gpu.analysis.loop_products import (
+    Pattern,
+    find_one_product,
+    find_pattern,
+)
 from tilewright.passes.gpu.analysis.shared_plan import bytes_beside
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -75,6 +79,8 @@ class PipelineLoads(Pass):
     """Multiplications that an iteration leaves under way (0 or 1)."""
     boxes: bool = True
     """Copy whole tiles by the tensor memory accelerator where an access is a box."""
+    several: bool = True
+    """Also fetch ahead in loops with several products."""
     limit: int = 0
     """Bytes of shared memory that all buffers may take (0: what the target has)."""
 
@@ -84,7 +90,7 @@ class PipelineLoads(Pass):
                 stages = stages_of(function)
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and stages > 1:
-                        found = find_pattern(op)
+                        found = find_pattern(op) if self.several else find_one_product(op)
                         if found is not None:
                             Pipeliner(op, found, function, stages, self, target).run()
                 erase_dead(function.body.block)

@@ -7,7 +7,9 @@ dimension that they are in memory. Others become contiguous along k, as the inst
 `gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
 operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
 read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
-each other share waits and barriers.
+each other share waits and barriers. A left operand of 16 bits that was computed from sums (the probabilities
+of attention) stays in registers, which are as `wgmma` takes them; one that a loop does not change is written
+before the loop. Buffers that one loop alone uses are given back behind it.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
 and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
@@ -80,6 +82,8 @@ class PromoteShared(Pass):
 
     name: ClassVar[str] = "promote-shared"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
+    registers: bool = True
+    """Leave the left operand of `wgmma` in registers where they are as the product takes them."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -91,7 +95,7 @@ class PromoteShared(Pass):
                         _stage(op, function, known, getattr(target, "shared_bytes", 0) or 48 << 10)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _promote(op, function, known, stored)
+                        _promote(op, function, known, stored, self.registers)
                 for block in {op.parent: None for op in function.walk() if _is_product(op)}:
                     if block is not None:
                         chain_products(block)
@@ -106,12 +110,14 @@ def _is_product(op: Operation) -> bool:
     return isinstance(op, gpu.WgmmaOp)
 
 
-def _promote(op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored) -> None:
+def _promote(
+    op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored, registers: bool
+) -> None:
     by_k = is_wgmma(op) and not parse_group(instruction_of(op)).any_major
     required = (1, 0) if by_k else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
-    in_registers = loads[0] is None and _feeds_from_registers(op)
+    in_registers = registers and loads[0] is None and _feeds_from_registers(op)
     places = [
         (value, _first_stage(op))
         if in_registers and value is op.lhs

@@ -176,7 +176,10 @@ class _Product:
         left = self.words[row, k] if self.a is None else [self._at(0, self.a, 1, row, k)]
         operands = [*left, self._at(1, self.b, 0, column, k)]
         signs = "" if i.left == "s8" else ", 1, 1"
-        turned = ["" if self.a is None else f", {int(self.a.dim == 0)}", f", {int(self.b.dim == 1)}"]
+        turned = [
+            "" if self.a is None else f", {int(self.a.dim == 0)}",
+            f", {int(self.b.dim == 1)}",
+        ]
         majors = "".join(turned) if i.any_major else ""
         names = ", ".join(f"${j}" for j in range(count))
         a = ", ".join(f"${count + j}" for j in range(len(left)))

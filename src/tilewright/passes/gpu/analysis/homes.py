@@ -7,6 +7,7 @@ no home, nor do changes of shape: they take the layout their user asks for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import scf
@@ -171,11 +172,50 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
     instruction = INSTRUCTIONS[instruction_of(op)]
     *batch, m, k = tile.shape_of(op.lhs)
     n = tile.shape_of(op.rhs)[-1]
-    where = arrange(instruction, m, n, warps)
+    where = arrange(instruction, m, n, warps, by_rows=not batch and _in_chain(op))
     a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     if batch:
         return batched(a, batch[0]), batched(b, batch[0]), batched(acc, batch[0])
     return a, b, acc
+
+
+def _in_chain(op: tile.DotOp) -> bool:
+    """Whether the left operand is made of sums lane by lane, or the result makes such an operand: with
+    whole rows a warp, those registers need not move (attention)."""
+    return any(
+        isinstance(value.owner, tile.DotOp) and value is not op.result
+        for value in _lane_by_lane(op.lhs, _operands)
+    ) or any(
+        isinstance(use.operation, tile.DotOp) and use.index == 0
+        for value in _lane_by_lane(op.result, _results)
+        for use in value.uses
+    )
+
+
+def _operands(value: SSAValue) -> list[SSAValue]:
+    owner = value.owner
+    found = list(owner.operands) if isinstance(owner, Operation) and is_lane_wise(owner) else []
+    return [v for v in found if tile.shape_of(v) == tile.shape_of(value)]
+
+
+def _results(value: SSAValue) -> list[SSAValue]:
+    users = [use.operation for use in value.uses if is_lane_wise(use.operation)]
+    made = [result for user in users for result in user.results]
+    return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
+
+
+def _lane_by_lane(
+    value: SSAValue, following: Callable[[SSAValue], list[SSAValue]]
+) -> dict[SSAValue, None]:
+    """`value` and what element-wise operations lead to from there."""
+    found: dict[SSAValue, None] = {}
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current not in found:
+            found[current] = None
+            pending += following(current)
+    return found
 
 
 def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:

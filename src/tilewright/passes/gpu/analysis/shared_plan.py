@@ -92,9 +92,7 @@ class SharedPlan:
         """Find room: the lowest that no buffer used at the same time has."""
         self._note(value)
         taken = sorted(
-            place
-            for other, place in self._places.items()
-            if not self.apart_in_time(other, value)
+            place for other, place in self._places.items() if not self.apart_in_time(other, value)
         )
         start = 0
         for low, high in taken:
