@@ -154,11 +154,14 @@ func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
   func.return
 }
 // -----
-// Sums that something else looks at are waited for.
+// Sums that something else looks at are waited for; copies are ahead all the same.
 // CHECK-LABEL: @looked_at
 func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
   // CHECK: scf.for
-  // CHECK: gpu.wait 0
+  // CHECK-NEXT: gpu.tma_wait
+  // CHECK-NEXT: gpu.wgmma 
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.tma_copy"(%a, 
   // CHECK: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64

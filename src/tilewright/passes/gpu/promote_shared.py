@@ -332,7 +332,10 @@ def _feeds_from_registers(op: tile.DotOp) -> bool:
     if layout is None or not is_wgmma(op) or not parse_group(instruction_of(op)).any_major:
         return False
     (m, n), made = tile.shape_of(op.result), op.lhs.owner
-    if isinstance(made, Block) or made.parent is not op.parent or not _changes(op.lhs, op.parent):
+    block = op.parent
+    if block is None or isinstance(made, Block) or made.parent is not block:
+        return False
+    if not _changes(op.lhs, block):
         return False
     return row_operand(layout, m, n, warps_around(op))
 

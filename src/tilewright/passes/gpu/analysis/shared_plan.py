@@ -57,9 +57,10 @@ def release_between_loops(function: FuncOp) -> None:
     for op in list(block.ops):
         mine = [b for b in buffers if users[b] == {op}]
         follows = any(order[op] < min(map(order.__getitem__, u)) for u in users.values() if u)
-        if op.regions and mine and order[op] < last and follows and op.next_op is not None:
-            insert_before(gpu.ReleaseOp.create(operands=mine), op.next_op)
-            insert_before(gpu.BarrierOp.create(), op.next_op.next_op)
+        behind = op.next_op
+        if op.regions and mine and order[op] < last and follows and behind is not None:
+            insert_before(gpu.ReleaseOp.create(operands=mine), behind)
+            insert_before(gpu.BarrierOp.create(), behind)
 
 
 class SharedPlan:
