@@ -158,11 +158,13 @@ func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
 // CHECK-LABEL: @looked_at
 func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.tma_wait
-  // CHECK-NEXT: gpu.wgmma 
+  // CHECK-NEXT: gpu.wait 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.tma_copy"(%a, 
-  // CHECK: gpu.wgmma_wait {{.+}}, 0
+  // CHECK: "gpu.copy"
+  // CHECK: "gpu.copy"
+  // CHECK-NEXT: gpu.commit
+  // CHECK-NEXT: gpu.wgmma 
+  // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64
