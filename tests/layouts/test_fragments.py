@@ -8,6 +8,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
     Arrangement,
+    GroupInstruction,
     arrange,
     arrange_groups,
     batched,
@@ -15,6 +16,7 @@ from tilewright.layouts.fragments import (
     matrix_layout,
     paired_lines,
     parse_group,
+    row_layout,
 )
 
 #: consecutive k in one 32-bit register
@@ -211,3 +213,34 @@ def test_every_warp_names_lines_of_its_own_part(shape, warps):
         found = matrix_layout(layout, matrix_lanes(2, rows, True, pair))
         for warp in range(warps):
             assert found.thread_offset(0, warp) == layout.thread_offset(0, warp)
+
+
+@pytest.mark.parametrize("pack", [1, 2, 4])
+@pytest.mark.parametrize(("m", "n", "k", "warps"), [
+    (64, 64, 32, 4), (128, 64, 64, 8), (128, 64, 32, 4), (192, 128, 64, 12), (64, 64, 96, 4),
+])  # fmt: skip
+def test_left_operands_of_warp_groups_in_registers(pack, m, n, k, warps):
+    """PTX ISA, fragments of matrix A of m64k16 (16 bits), m64k8 (tf32) and m64k32 (8 bits)."""
+    instruction = {1: GroupInstruction(8, "tf32", "tf32"), 2: GroupInstruction(16, "f16", "f16"),
+                   4: GroupInstruction(32, "s8", "s8")}[pack]  # fmt: skip
+    layout = row_layout(instruction, m, n, k, warps)
+    assert layout.covers and not layout.replicated("warps")
+    blocks = m // 64 // (warps // 4)
+    for warp, lane in product(range(warps), range(32)):
+        held = {layout.coordinates(r, lane, warp) for r in range(layout.registers_per_thread)}
+        wanted = set()
+        for block, step, word, i in product(
+            range(blocks), range(0, k, 8 * pack), range(4), range(pack)
+        ):
+            row = warp % 4 * 16 + lane // 4 + 8 * (word & 1)
+            column = step + lane % 4 * pack + 4 * pack * (word >> 1) + i
+            wanted.add((row, column, block))
+        assert {(r % 64, c) for r, c in held} == {(r, c) for r, c, _ in wanted}
+        assert len(held) == len(wanted)
+    sums = arrange_groups(m, n, warps).accumulator(m, k)
+    assert (layout == sums) == (pack == 2)
+
+
+def test_groups_that_share_columns_out_take_no_rows_from_registers():
+    assert row_layout(GroupInstruction(16, "f16", "f16"), 64, 128, 64, 8) is None
+    assert row_layout(GroupInstruction(16, "f16", "f16"), 64, 128, 24, 4) is None

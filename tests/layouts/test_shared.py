@@ -17,10 +17,11 @@ from tilewright.backends.nvidia.lower.exchange import (
     runs_of,
     same_threads,
 )
+from tilewright.backends.nvidia.lower.memory import runs as runs_along
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.layouts import Layout, bank_conflicts
 from tilewright.layouts.banks import fewest_passes, passes
-from tilewright.layouts.blocked import blocked, outer, transposing
+from tilewright.layouts.blocked import blocked, outer, transposing, turning
 from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
 from tilewright.layouts.shared import (
     WHOLE,
@@ -367,3 +368,16 @@ def test_blocks_of_sums_are_square_and_read_without_conflicts(shape, warps, runs
 )  # fmt: skip
 def test_what_can_be_turned(lines, length, size, able):
     assert turns(lines, length, size) == able
+
+
+@pytest.mark.parametrize("warps", [4, 8, 12])
+@pytest.mark.parametrize(("lines", "length"), [(32, 128), (32, 64), (64, 128), (16, 64), (96, 192)])
+def test_words_that_threads_turn_meet_every_bank_once(lines, length, warps):
+    layout = turning((lines, length), warps, 0)
+    assert layout.covers
+    for dim, widest in ((1, 1), (0, 4)):
+        held = SharedLayout(lines, length, 4, dim, widest_span((lines, length)[dim], 4))
+        taken = runs_along(layout, dim, 4)
+        assert {len(run.registers) for run in taken} == {widest}
+        registers = [run.registers for run in taken]
+        assert bank_conflicts(layout, held.offset, 4, registers) == 0

@@ -66,12 +66,33 @@ def transposing(shape: Vector, warps: int, dim: int) -> Layout:
     8 lanes along the other dimension read a sector of 32 bytes; 4 along `dim` write a 16-byte chunk
     of a line. The 8 lines' chunks are exchanged by the swizzle, so that a warp meets every bank once.
     """
+    return _taken(shape, warps, dim, (), (1, 1, 1, 0, 0), 0)
+
+
+@lru_cache(maxsize=4096)
+def turning(shape: Vector, warps: int, dim: int) -> Layout:
+    """A layout of a matrix of 4-byte elements that are read from lines of shared memory along the other
+    dimension and written to lines along `dim`: a lane reads one word of each of 4 lines, 32 lanes side
+    by side, and writes them as a 16-byte chunk.
+    """
+    return _taken(shape, warps, dim, (0, 0), (1, 1, 1, 1, 1), 1)
+
+
+def _taken(
+    shape: Vector,
+    warps: int,
+    dim: int,
+    first: tuple[int, ...],
+    lanes: tuple[int, ...],
+    warp: int,
+) -> Layout:
+    """A matrix whose bits are given out in order: to the first registers, to lanes, to warps, to the other
+    registers; 0 stands for the next bit along `dim`, 1 for that along the other dimension."""
     extents = [shape[dim] & -shape[dim], shape[1 - dim] & -shape[1 - dim]]
     repeat = tuple(s // (s & -s) for s in shape)
     start = [1, 1]
 
     def take(which: int) -> Vector:
-        """The next bit along `dim` (0) or the other dimension (1); the other one where it is used up."""
         if start[which] >= extents[which]:
             which = 1 - which
         if start[which] >= extents[which]:
@@ -81,13 +102,13 @@ def transposing(shape: Vector, warps: int, dim: int) -> Layout:
         start[which] *= 2
         return (vector[0], vector[1])
 
-    lanes = tuple(take(which) for which in (1, 1, 1, 0, 0))
-    bases = tuple(take(0) for _ in range((warps & -warps).bit_length() - 1))
-    registers = []
+    registers = [take(which) for which in first]
+    bits = tuple(take(which) for which in lanes)
+    bases = tuple(take(warp) for _ in range((warps & -warps).bit_length() - 1))
     while start[0] < extents[0] or start[1] < extents[1]:
         registers.append(take(0))
     many, dealt = repeat if max(repeat) > 1 else (), _dealt(repeat, warps, (dim, 1 - dim))
-    return Layout(shape, tuple(registers), lanes, bases, many, *dealt)
+    return Layout(shape, tuple(v for v in registers if any(v)), bits, bases, many, *dealt)
 
 
 @lru_cache(maxsize=4096)

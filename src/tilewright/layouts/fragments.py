@@ -229,6 +229,31 @@ class GroupArrangement:
             *_bits(64, 64 * rows, 0),
             *_bits(length // columns, length, 1),
         )
+        return self._repeated(m, n, registers, lanes, warps)
+
+    def left(self, m: int, k: int, pack: int) -> Layout:
+        """Of operand A in registers, `pack` elements of k in each, where groups share out rows alone."""
+        height, length = _block(m, k)
+        rows = self.rows // (self.odd if self.along == 0 else 1)
+        registers = (
+            *_bits(1, pack, 1),
+            (8, 0),
+            *_bits(4 * pack, length, 1),
+            *_bits(64 * rows, height, 0),
+        )
+        lanes = ((0, pack), (0, 2 * pack), (1, 0), (2, 0), (4, 0))
+        warps = ((16, 0), (32, 0), *_bits(64, 64 * rows, 0))
+        return self._repeated(m, k, registers, lanes, warps)
+
+    def _repeated(
+        self,
+        m: int,
+        n: int,
+        registers: tuple[Vector, ...],
+        lanes: tuple[Vector, ...],
+        warps: tuple[Vector, ...],
+    ) -> Layout:
+        height, length = _block(m, n)
         repeat = (m // height, n // length)
         many = repeat if repeat != (1, 1) else ()
         return Layout((m, n), registers, lanes, warps, many, self.odd, self.along)
@@ -252,13 +277,13 @@ def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
     return GroupArrangement(rows, columns * odd, odd, along)
 
 
-def row_operand(layout: Layout, m: int, n: int, warps: int) -> bool:
-    """Whether registers in `layout` can be operand A (16-bit elements, m rows) of `wgmma` with an m×n
-    result: every warp group has its own rows whole, as sums lie (PTX ISA, fragment A of m64k16)."""
+def row_layout(instruction: GroupInstruction, m: int, n: int, k: int, warps: int) -> Layout | None:
+    """How operand A lies in registers for an m×n result of `wgmma` with k elements each: every warp group
+    has its own rows whole (PTX ISA, fragments of matrix A). None where groups share columns out."""
     groups = arrange_groups(m, n, warps)
-    if groups is None or groups.columns > 1 or layout.shape[1] % 16:
-        return False
-    return layout == groups.accumulator(m, layout.shape[1])
+    if groups is None or groups.columns > 1 or k % instruction.k:
+        return None
+    return groups.left(m, k, instruction.k // 8)
 
 
 def batched(layout: Layout, batch: int) -> Layout:

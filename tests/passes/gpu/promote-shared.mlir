@@ -102,7 +102,8 @@ func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: 
   func.return
 }
 // -----
-// What is converted on its way is copied to buffers of its own, and read from them.
+// What is converted on its way is copied to buffers of its own, and read from them; the left operand is read
+// as its product takes it from registers.
 // CHECK-LABEL: @converted
 func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i8> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) {
   // CHECK: scf.for
@@ -114,10 +115,9 @@ func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: %x = gpu.local_load
   // CHECK-NEXT: %y = gpu.local_load
-  // CHECK: gpu.local_store
-  // CHECK: gpu.local_store
+  // CHECK: gpu.local_store %w
   // CHECK-NEXT: gpu.barrier
-  // CHECK-NEXT: gpu.wgmma
+  // CHECK-NEXT: gpu.wgmma "wgmma.k16.f16" %v[
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64

@@ -12,12 +12,13 @@ from typing import Any
 
 from llvmlite import ir
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16, f32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite, TargetInfo
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
@@ -196,7 +197,9 @@ class KernelCodegen:
         results: list[list[Value]] = [[] for _ in op.results]
         result_types = [tile.element_of(r) for r in op.results]
         operand_types = [tile.element_of(v) for v in op.operands]
-        for i in range(count):
+        if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
+            results[0] += self._pairs_to_bf16(operands[0][: count & ~1])
+        for i in range(len(results[0]) if results else 0, count):
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = lower_elementwise(
                 self.builder, op.name, values, op.properties, result_types, operand_types, self.math
@@ -205,6 +208,11 @@ class KernelCodegen:
                 parts.append(value)
         for result, parts in zip(op.results, results, strict=True):
             self.bind(result, parts)
+
+    def _pairs_to_bf16(self, parts: list[Value]) -> list[Value]:
+        """Registers to bf16, two at a time."""
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        return [half for pair in pairs for half in ptx.to_bf16_pair(self.builder, *pair)]
 
     def region(self, block: Block, arguments: list[Value]) -> list[Value]:
         """Emit a combine region for scalars; the values it yields."""

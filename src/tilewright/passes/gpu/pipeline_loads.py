@@ -314,7 +314,7 @@ class Pipeliner:
         end.detach()
         end.erase()
         self._replace_loop(inits)
-        if pattern.several:
+        if pattern.several or (pattern.last_barrier is None and self.lag == 0):
             drop_barriers(body, self.barrier)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
@@ -351,6 +351,7 @@ class Pipeliner:
             barrier.erase()
             return pattern.last_barrier.next_op or end_of(self.body)
         insert_before(barrier, first)
+        self.barrier = barrier
         return reader
 
     def _order_of_several(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:

@@ -7,8 +7,8 @@ dimension that they are in memory. Others become contiguous along k, as the inst
 `gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
 operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
 read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
-each other share waits and barriers. A left operand of 16 bits that was computed from sums (the probabilities
-of attention) stays in registers, which are as `wgmma` takes them; one that a loop does not change is written
+each other share waits and barriers. A left operand that was computed from 16-bit sums (the probabilities of
+attention) or from what is read lane by lane (the parts of a split product) stays in registers, as `wgmma` takes it; one that a loop does not change is written
 before the loop. Buffers that one loop alone uses are given back behind it.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
@@ -44,7 +44,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -52,24 +52,23 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
-from tilewright.layouts.fragments import INSTRUCTIONS, parse_group, row_operand
+from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
 from tilewright.layouts.shared import WHOLE, SharedLayout, turns
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
-from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.chains import chain_products
+from tilewright.passes.gpu.analysis.row_operands import read_for_products, stays_in_registers
 from tilewright.passes.gpu.analysis.shared_plan import release_between_loops
 from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
     reads_shared,
-    warps_around,
 )
 
 Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
@@ -83,7 +82,8 @@ class PromoteShared(Pass):
     name: ClassVar[str] = "promote-shared"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     registers: bool = True
-    """Leave the left operand of `wgmma` in registers where they are as the product takes them."""
+    """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose
+    how threads hold what they read to make operands of."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -92,7 +92,10 @@ class PromoteShared(Pass):
                 stored: Stored = {}
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _stage(op, function, known, getattr(target, "shared_bytes", 0) or 48 << 10)
+                        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+                        for read in _stage(op, function, known, limit):
+                            if self.registers:
+                                read_for_products(read)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored, self.registers)
@@ -117,7 +120,7 @@ def _promote(
     required = (1, 0) if by_k else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
-    in_registers = registers and loads[0] is None and _feeds_from_registers(op)
+    in_registers = registers and loads[0] is None and stays_in_registers(op)
     places = [
         (value, _first_stage(op))
         if in_registers and value is op.lhs
@@ -160,7 +163,9 @@ def _promote(
             load.erase()
 
 
-def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) -> None:
+def _stage(
+    op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int
+) -> list[gpu.LocalLoadOp]:
     """Loads whose elements are converted for `op`: copies to buffers, and reads of those.
 
     `limit`: bytes of all buffers, those of the operands in the block among them.
@@ -170,10 +175,10 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) ->
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
     tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
     if first is None or allocated(function) + sum(map(_bytes_of, tiles)) > limit:
-        return
+        return []
     if not all(_straight(load, first, known) for load in loads):
-        return
-    reads: list[Operation] = []
+        return []
+    reads: list[gpu.LocalLoadOp] = []
     for load in loads:
         buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
         read = gpu.LocalLoadOp.create(
@@ -185,9 +190,10 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) ->
     for new in (gpu.CommitOp.create(), _wait(0), barrier, *reads):
         insert_before(new, first)
     for load, read in zip(loads, reads, strict=True):
-        load.result.replace_all_uses_with(read.results[0])
+        load.result.replace_all_uses_with(read.result)
         load.detach()
         load.erase()
+    return reads
 
 
 def _wait(pending: int) -> Operation:
@@ -238,7 +244,7 @@ def _turned(
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer contiguous as required, filled from the one at `place` where that is another."""
     source, slot = place
-    if required is None or gpu.shared_layout_of(source).dim == required:
+    if required is None or tile.is_tile(source) or gpu.shared_layout_of(source).dim == required:
         return place
     target = allocate(source.type.tile, required, 0, function)  # type: ignore[attr-defined]
     turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
@@ -319,49 +325,6 @@ def _store(value: SSAValue, buffer: SSAValue, place: Operation, function: FuncOp
     if outside:
         insert_before(gpu.BarrierOp.create(), place)
     return slot
-
-
-def _feeds_from_registers(op: tile.DotOp) -> bool:
-    """Whether the left operand stays in registers, where its product reads it: `wgmma` of 16-bit elements
-    that lie as the sums do, and that every iteration makes anew.
-
-    What does not change in a loop goes to shared memory: it would take registers all the time, and
-    assemblers before CUDA 13.4 give those to other operands as well.
-    """
-    layout = gpu.layout_of(op.lhs)
-    if layout is None or not is_wgmma(op) or not parse_group(instruction_of(op)).any_major:
-        return False
-    (m, n), made = tile.shape_of(op.result), op.lhs.owner
-    block = op.parent
-    if block is None or isinstance(made, Block) or made.parent is not block:
-        return False
-    if not _changes(op.lhs, block):
-        return False
-    return row_operand(layout, m, n, warps_around(op))
-
-
-def _changes(value: SSAValue, block: Block) -> bool:
-    """Whether a tile made in a block depends on what the block begins with, or on anything but
-    computing: loops around it cannot leave it as it is."""
-    if not isinstance(block.parent_op(), scf.ForOp | scf.WhileOp):
-        return True
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if current.owner is block:
-            return True
-        if isinstance(current.owner, Block) or current.owner.parent is not block:
-            continue
-        if isinstance(current.owner, gpu.WgmmaWaitOp | gpu.WgmmaOp):
-            pending += current.owner.operands
-        elif not is_pure(current.owner):
-            return True
-        else:
-            pending += current.owner.operands
-    return False
 
 
 def allocate(held: Any, dim: int, span: int, function: FuncOp) -> SSAValue:

@@ -63,6 +63,15 @@ def to_bf16(b: Builder, x: Any) -> Any:
     return b.asm(kind, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x], side_effect=False)
 
 
+def to_bf16_pair(b: Builder, low: Any, high: Any) -> tuple[Any, Any]:
+    """`cvt.rn.bf16x2.f32`: two at once, where one alone goes through a unit a quarter as fast."""
+    word = ir.IntType(32)
+    kind = ir.FunctionType(word, [high.type, low.type])
+    both = b.asm(kind, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", [high, low], side_effect=False)
+    half = ir.IntType(16)
+    return b.trunc(both, half), b.trunc(b.lshr(both, ir.Constant(word, 16)), half)
+
+
 SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt}
 
 

@@ -19,6 +19,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, swizzle
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
     if by_matrices is not None:
         bits = [storage(gen, part, element) for part in parts]
         _store_matrices(gen, Place(gen, start, by_matrices, shared), layout, bits)
-        proxy_fence(gen)
+        _fence_after(gen, op)
         return
     place = Place(gen, start, layout, shared)
     for run in runs(layout, shared.dim, vector_of(op)):
@@ -139,7 +140,17 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
                 vector = b.insert_element(vector, value, ir.Constant(I32, i))
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
         b.store(vector, pointer, align=shared.size * len(values))
-    proxy_fence(gen)
+    _fence_after(gen, op)
+
+
+def _fence_after(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
+    """The fence that a store of its own needs; of several with nothing but computing in between, the last
+    has it for all."""
+    following = op.next_op
+    while following is not None and is_pure(following) and not following.regions:
+        following = following.next_op
+    if not isinstance(following, gpu.LocalStoreOp):
+        proxy_fence(gen)
 
 
 _SUMS = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))

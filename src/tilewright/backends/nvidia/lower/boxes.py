@@ -110,10 +110,25 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
         "@!p bra WAIT_${:uid}; }"
     )
     gen.together(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
-    if _read_by_threads(op.barriers):
+    if _read_by_threads(op.barriers) and not _fenced_anyway(op):
         # What threads have read before must have arrived before the next copies may overwrite it: those
         # start after the barrier that follows, but do not queue behind the threads' own accesses.
         proxy_fence(gen)
+
+
+def _fenced_anyway(op: gpu.TmaWaitOp) -> bool:
+    """Whether all reads by threads that follow in the block, the only ones, are followed there by a fence:
+    that of what they write to shared memory for `wgmma`."""
+    copies = [u.operation for u in op.barriers.uses if isinstance(u.operation, gpu.TmaCopyOp)]
+    users = {u.operation for copy in copies for u in copy.buffer.uses}
+    readers = {user for user in users if isinstance(user, gpu.LocalLoadOp | gpu.WgmmaOp)}
+    if any(reader.parent is not op.parent for reader in readers):
+        return False
+    current, fenced = op.next_op, False
+    while current is not None:
+        fenced = (fenced or isinstance(current, gpu.LocalStoreOp)) and current not in readers
+        current = current.next_op
+    return fenced
 
 
 def _read_by_threads(barriers: SSAValue) -> bool:

@@ -27,7 +27,7 @@ from tilewright.layouts.fragments import (
     GroupInstruction,
     arrange_groups,
     parse_group,
-    row_operand,
+    row_layout,
 )
 from tilewright.layouts.shared import SharedLayout, descriptor_bits, k_offset, mn_offset
 from tilewright.passes.analysis.edit import end_of
@@ -112,13 +112,13 @@ class _Product:
         self._check_majors()
 
     def _check_majors(self) -> None:
+        k_first = self.instruction.any_major or self.b.dim == 0
         if self.a is None:
-            m, n = tile.shape_of(self.op.result)
-            if self.instruction.any_major and row_operand(
-                self.gen.layout(self.op.lhs), m, n, self.gen.warps
-            ):
+            (m, n), k = tile.shape_of(self.op.result), self.b.rows
+            wanted = row_layout(self.instruction, m, n, k, self.gen.warps)
+            if k_first and self.gen.layout(self.op.lhs) == wanted:
                 return
-        elif self.instruction.any_major or (self.a.dim, self.b.dim) == (1, 0):
+        elif k_first and (self.instruction.any_major or self.a.dim == 1):
             return
         raise PassError(
             f"{self.instruction} takes operands that are contiguous along k, not {self.op.lhs.type} and"
@@ -206,17 +206,21 @@ class _Product:
         return [(m, k) for m in self.rows for k in range(0, self.b.rows, self.instruction.k)]
 
     def _words(self) -> list[Value]:
-        """Operand A from registers: four words for each block of 64 rows and 16 elements of k."""
-        gen, value = self.gen, self.op.lhs
+        """Operand A from registers: four words for each block of 64 rows and one instruction's k."""
+        gen, value, pack = self.gen, self.op.lhs, self.instruction.k // 8
         layout, parts, element = gen.layout(value), gen.parts(value), tile.element_of(value)
         registers = [
-            [layout.register_of[m + high, k + further + i] for i in (0, 1)]
+            [layout.register_of[m + high, k + further + i] for i in range(pack)]
             for m, k in self._places()
-            for further in (0, 8)
+            for further in (0, 4 * pack)
             for high in (0, 8)
         ]
-        return [joined([storage(gen, parts[r], element) for r in pair], gen.builder)
-                for pair in registers]  # fmt: skip
+        return [
+            joined([storage(gen, parts[r], element) for r in group], gen.builder)
+            if pack > 1
+            else gen.builder.bitcast(parts[group[0]], I32)
+            for group in registers
+        ]
 
     def _descriptors(self) -> list[Value]:
         """Descriptors of the operands in shared memory at the first block of this warp group."""

@@ -16,7 +16,8 @@ from tilewright.passes.analysis.effects import is_lane_wise
 
 def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
     """The loads, in a loop's body, of which element-wise operations alone make the operands of `op`;
-    in order. Empty where an operand is made of anything else that is not a scalar or a constant."""
+    in order, but for those that are its operands as they are. Empty where an operand is made of anything
+    else that is not a scalar or a constant."""
     block = op.parent
     if block is None or not isinstance(op.parent_op(), scf.ForOp):
         return []
@@ -29,7 +30,8 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
         seen.add(value)
         made = value.owner
         if isinstance(made, tile.LoadViewOp) and made.parent is block:
-            found[made] = None
+            if [use.operation for use in value.uses] != [op]:
+                found[made] = None
         elif isinstance(made, Block) or not (is_lane_wise(made) or isinstance(made, tile.SplatOp)):
             return []
         else:

@@ -1,0 +1,129 @@
+"""Operands of `wgmma` in registers: left ones that stay there, and how those are held that do not.
+
+Registers that hold a tile as the instruction wants its rows (PTX ISA, "Register fragments for
+wgmma.mma_async", matrix A) need not go through shared memory: the probabilities of attention, which lie
+as the sums of 16-bit products do, and what is read from a stage, converted and multiplied (the parts of
+a split product), for which the threads read the elements that they need.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
+from tilewright.layouts.blocked import turning
+from tilewright.layouts.fragments import parse_group, row_layout
+from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.effects import is_lane_wise, is_pure
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
+
+_MOST_REGISTERS = 192
+"""Of 255: what addresses and what is read next need is beyond."""
+
+
+def wanted_layout(op: tile.DotOp) -> Layout | None:
+    """The layout in which a dot takes its left operand from registers; None where it cannot."""
+    if not is_wgmma(op):
+        return None
+    (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
+    return row_layout(parse_group(instruction_of(op)), m, n, k, warps_around(op))
+
+
+def stays_in_registers(op: tile.DotOp) -> bool:
+    """Whether the left operand is in registers as the dot takes it, and every iteration makes it anew.
+
+    What does not change in a loop goes to shared memory: it would take registers all the time, and
+    assemblers before CUDA 13.4 give those to other operands as well.
+    """
+    made, block = op.lhs.owner, op.parent
+    if block is None or isinstance(made, Block) or made.parent is not block:
+        return False
+    layout = wanted_layout(op)
+    return layout is not None and gpu.layout_of(op.lhs) == layout and _changes(op.lhs, block)
+
+
+def _changes(value: SSAValue, block: Block) -> bool:
+    """Whether a tile made in a block depends on what the block begins with, or on anything but
+    computing: loops around it cannot leave it as it is."""
+    if not isinstance(block.parent_op(), scf.ForOp | scf.WhileOp):
+        return True
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        owner = current.owner
+        if owner is block:
+            return True
+        if current in seen or isinstance(owner, Block) or owner.parent is not block:
+            continue
+        seen.add(current)
+        if not is_pure(owner) and not isinstance(owner, gpu.WgmmaWaitOp | gpu.WgmmaOp):
+            return True
+        pending += owner.operands
+    return False
+
+
+def read_for_products(read: gpu.LocalLoadOp) -> None:
+    """Read a stage in the layout that suits the products, if all that is made of it, lane by lane, is left
+    operands of them (which then stay in registers), or is right operands that have to lie along k, and do
+    not (which are written as chunks of 16 bytes)."""
+    users = _users(read)
+    dots = [op for op in users if isinstance(op, tile.DotOp)]
+    made: set[SSAValue] = {read.result}
+    for op in users:
+        made.update(() if op in dots else op.results)
+    layouts = {_suits(op, made, read) for op in dots}
+    layout = layouts.pop() if len(layouts) == 1 else None
+    if layout is None or not all(op in dots or _may_move(op, made) for op in users):
+        return
+    for value in made:
+        value._type = gpu.laid_out(tile.element_of(value), layout)
+    for op in users:
+        if op in dots:
+            continue
+        for i, value in enumerate(op.operands):
+            if tile.is_tile(value) and value not in made:
+                splat = value.owner.clone()  # type: ignore[union-attr]
+                splat.results[0]._type = gpu.laid_out(tile.element_of(value), layout)
+                insert_before(splat, op)
+                op.operands[i] = splat.results[0]
+
+
+def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout | None:
+    """The layout in which a dot should get its operand, which is among the tiles `made` of a stage."""
+    mine = [value in made for value in (op.lhs, op.rhs, op.acc)]
+    if mine == [True, False, False]:
+        return wanted_layout(op) if _has_room(op) else None
+    if mine != [False, True, False] or not is_wgmma(op):
+        return None
+    shape, size = tile.shape_of(op.rhs), tile.element_bytes(tile.element_of(op.rhs))
+    by_k = not parse_group(instruction_of(op)).any_major
+    turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).dim == 1
+    return turning(shape, warps_around(op), 0) if turns and shape[0] % 4 == 0 else None
+
+
+def _has_room(op: tile.DotOp) -> bool:
+    """Whether a thread has registers for a left operand beside the sums, both in two parts."""
+    (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
+    return 2 * m * (n + k) <= _MOST_REGISTERS * 32 * warps_around(op)
+
+
+def _users(read: gpu.LocalLoadOp) -> list[Operation]:
+    """Everything that uses a tile, or what element-wise operations make of it; in no order."""
+    found: dict[Operation, None] = {}
+    pending: list[SSAValue] = [read.result]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op not in found:
+                found[op] = None
+                pending += op.results if is_lane_wise(op) else []
+    return list(found)
+
+
+def _may_move(op: Operation, made: set[SSAValue]) -> bool:
+    """Whether an operation takes its tiles in another layout: one that is lane by lane with nothing but
+    those tiles, scalars and splats."""
+    others = [v for v in op.operands if tile.is_tile(v) and v not in made]
+    return is_lane_wise(op) and all(isinstance(v.owner, tile.SplatOp) for v in others)
