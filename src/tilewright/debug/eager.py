@@ -24,6 +24,7 @@ from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import Semantics
+from tilewright.semantics.memory import TensorDescriptor
 from tilewright.semantics.values import TensorValue
 
 
@@ -85,6 +86,8 @@ class EagerRun:
                 self.argument(f"{name}[{i}]", k, v)
                 for i, (k, v) in enumerate(zip(kind, value, strict=True))
             ]
+            if isinstance(value, TensorDescriptor):
+                return self.semantics.make_tensor_descriptor(*items)
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         if kind.is_ptr():
             written = unwritten_flags(value) if self.memory.checks.unwritten else None

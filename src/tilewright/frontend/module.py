@@ -32,6 +32,7 @@ from tilewright.ir.location import location_attribute
 from tilewright.ir.types import ir_type
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import Semantics
+from tilewright.semantics.memory import TensorDescriptor
 
 
 class _Compilation(KernelBuilder):
@@ -91,13 +92,16 @@ class _Compilation(KernelBuilder):
             return value.value
         if isinstance(value, tuple):
             names = getattr(value, "_fields", range(len(value)))
-            return dtypes.like(
+            items = dtypes.like(
                 value,
                 [
                     self._argument(f"{name}.{n}", item, arguments)
                     for n, item in zip(names, value, strict=True)
                 ],
             )
+            if isinstance(value, TensorDescriptor):
+                return self.semantics.make_tensor_descriptor(*items)
+            return items
         handle = self.block.insert_arg(ir_type(value), len(self.block.args))
         if name.isidentifier() and name.isascii():
             handle.name_hint = name

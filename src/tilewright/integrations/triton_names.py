@@ -20,6 +20,7 @@ VERSION = "3.9.0+tilewright"
 _ALIASES = {
     "triton.language": "tilewright.language",
     "triton.testing": "tilewright.testing",
+    "triton.language.libdevice": "tilewright.language.extra.libdevice",
 }
 
 _TUNING = {
@@ -32,6 +33,10 @@ _JIT = {
     "JITFunction": "tilewright.runtime.jit:JITFunction",
     "jit": "tilewright.runtime.jit:jit",
     "KernelInterface": "tilewright.runtime.interface:KernelInterface",
+    "MockTensor": "tilewright.runtime.specialize:MockTensor",
+    "TensorWrapper": "tilewright.runtime.specialize:TensorWrapper",
+    "reinterpret": "tilewright.runtime.specialize:reinterpret",
+    "constexpr_function": "tilewright.runtime.host_functions:constexpr_function",
 }
 _ERRORS = {
     "TritonError": "tilewright.errors:TilewrightError",
@@ -47,6 +52,12 @@ _DRIVER = {
     "driver": "tilewright.integrations.triton_driver:driver",
     "active": "tilewright.integrations.triton_driver:active",
     "GPUTarget": "tilewright.integrations.triton_driver:GPUTarget",
+}
+_COMPILER = {
+    "CompiledKernel": "tilewright.runtime.compiled:CompiledKernel",
+    "ASTSource": "tilewright.runtime.host_functions:ASTSource",
+    "compile": "tilewright.runtime.host_functions:compile",
+    "GPUTarget": _DRIVER["GPUTarget"],
 }
 
 
@@ -93,7 +104,7 @@ _TABLES = {
         Names(
             "triton",
             {**_TUNING, **_HEURISTICS, **_JIT, **_some(_ERRORS, "OutOfResources", "TritonError")},
-            ("language", "testing", "runtime", "compiler", "errors"),
+            ("language", "testing", "runtime", "compiler", "errors", "tools", "backends"),
             forward="tilewright",
         ),
         Names(
@@ -114,17 +125,17 @@ _TABLES = {
         Names("triton.errors", dict(_ERRORS), forward="tilewright.errors"),
         Names(
             "triton.compiler",
-            {
-                "CompiledKernel": "tilewright.runtime.compiled:CompiledKernel",
-                "GPUTarget": _DRIVER["GPUTarget"],
-            }
+            _COMPILER
             | _some(_ERRORS, "CompilationError", "UnsupportedLanguageConstruct"),
             ("compiler", "errors"),
         ),
+        Names("triton.compiler.compiler", dict(_COMPILER)),
+        Names("triton.backends", {}, ("compiler",)),
+        Names("triton.backends.compiler", {"GPUTarget": _DRIVER["GPUTarget"]}),
+        Names("triton.tools", {}, ("tensor_descriptor",)),
         Names(
-            "triton.compiler.compiler",
-            {"CompiledKernel": "tilewright.runtime.compiled:CompiledKernel"}
-            | {"GPUTarget": _DRIVER["GPUTarget"]},
+            "triton.tools.tensor_descriptor",
+            {"TensorDescriptor": "tilewright.runtime.descriptors:TensorDescriptor"},
         ),
         Names("triton.compiler.errors", dict(_ERRORS)),
     )

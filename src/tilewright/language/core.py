@@ -119,6 +119,7 @@ from tilewright.language.types import (
     float16,
     float32,
     float64,
+    get_int_dtype,
     int1,
     int8,
     int16,

@@ -35,7 +35,7 @@ from tilewright.language.builtin import active_semantics
 
 __all__ = [
     "PropagateNan", "bfloat16", "block_type", "const", "constexpr", "dtype", "float8e4nv",
-    "float8e5", "float16", "float32", "float64", "int1", "int8", "int16", "int32", "int64",
+    "float8e5", "float16", "float32", "float64", "get_int_dtype", "int1", "int8", "int16", "int32", "int64",
     "pi32_t", "pointer_type", "range", "static_range", "tensor", "tensor_descriptor", "uint8",
     "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip
@@ -66,6 +66,18 @@ class tensor(metaclass=_TensorMeta):
     broadcasting; `x[:, None]` adds dimensions. Most functions of this module are methods too:
     `x.to(tl.float32)`, `x.sum(axis=0)`, `x.reshape(4, 8)`.
     """
+
+
+def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
+    """The integer type of 8, 16, 32 or 64 bits (1 for int1): `get_int_dtype(32, True) is int32`."""
+    bits = unwrap_constexpr(bitwidth)
+    kinds = (int8, int16, int32, int64) if unwrap_constexpr(signed) else (
+        uint8, uint16, uint32, uint64
+    )  # fmt: skip
+    found = [kind for kind in (int1, *kinds) if kind.primitive_bitwidth == bits]
+    if not found:
+        raise ValueError(f"there is no integer of {bits} bits")
+    return found[0]
 
 
 class _DescriptorMeta(type):

@@ -84,6 +84,8 @@ class Autotuner(KernelInterface):
         self.reset_to_zero = list(reset_to_zero or ())
         self.restore_value = list(restore_value or ())
         self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
         self.perf_model, self.configs_top_k, self.early_config_prune = _pruning(prune_configs_by)
         self.num_warmups, self.num_reps = warmup, rep
         self.use_cuda_graph = use_cuda_graph

@@ -25,6 +25,7 @@ from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
+from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 
 #: folders whose content decides what code comes out
@@ -111,6 +112,8 @@ def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options)
     """Tile IR of a kernel, from the front end or the generator."""
     types = {name: item.type for name, item in signature.items()}
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
+    for name, kind in types.items():
+        divisors.update(descriptor_divisors(name, kind))
     return kernel.build(types, divisors, options, kernel.symbol(signature))
 
 

@@ -42,9 +42,8 @@ def device_of(value: Any) -> int | None:
     module = type(value).__module__.partition(".")[0]
     if module in ("builtins", "numpy"):
         return None
-    base = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
-    if base is not None:
-        return device_of(base)
+    if type(value).__name__ in ("TensorWrapper", "TensorDescriptor"):
+        return device_of(value.base)
     on_gpu = getattr(value, "is_cuda", None)
     is_numpy = hasattr(value, "__array_interface__")  # a subclass of ndarray may have more names
     if on_gpu is not None and hasattr(value, "data_ptr") and not is_numpy:
@@ -87,7 +86,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 def could_be_gpu(classes: Iterable[type]) -> bool:
     """Whether values of some of these classes may be on a GPU, or hold what is."""
     plain = ("builtins", "numpy", "tilewright", "ml_dtypes")
-    return any(c is tuple or c.__module__.partition(".")[0] not in plain for c in classes) or any(
+    return any(issubclass(c, tuple) or c.__module__.partition(".")[0] not in plain for c in classes) or any(
         c.__name__ == "TensorWrapper" for c in classes
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,8 +37,29 @@ def set_allocator(allocator: Any) -> None:
     """Accepted for Triton's sake: kernels on a CPU ask for no memory through the host."""
 
 
+class ASTSource:
+    """What `compile` takes: a kernel, its parameters' types as text, its constants.
+
+    `constexprs` is by name, or by index as a tuple. `attrs` says which arguments are divisible by 16:
+    `{(index,): [["tt.divisibility", 16]]}`.
+    """
+
+    def __init__(
+        self, fn: Any, signature: Mapping[str, str], constexprs: Any = None, attrs: Any = None
+    ) -> None:
+        self.fn = fn
+        self.signature = {k: v for k, v in signature.items() if v != "constexpr"}
+        self.constexprs = dict(constexprs or {})
+        for path, marks in (attrs or {}).items():
+            name = fn.arg_names[path[0] if isinstance(path, tuple) else path]
+            if name in self.signature and ["tt.divisibility", 16] in [list(m) for m in marks]:
+                self.signature[name] += ":16"
+
+
 def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
     """Compile a source description: an object with `fn`, `signature` and `constexprs`.
+
+    `target` is a name ("cpu", "sm_90a"), a TargetInfo or Triton's `GPUTarget("cuda", 90, 32)`.
 
     See `JITFunction.compile`, which this calls.
     """
@@ -47,4 +68,8 @@ def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
     by_name = {names[k[0] if isinstance(k, tuple) else k] if not isinstance(k, str) else k: v
                for k, v in constants.items()}  # fmt: skip
     signature = {k: v for k, v in src.signature.items() if k not in by_name}
-    return src.fn.compile(signature, by_name, target=target, options=options)
+    if getattr(target, "backend", None) == "cuda":
+        target = f"sm_{target.arch}" + "a" * (int(target.arch) >= 90)
+    elif getattr(target, "backend", None) == "cpu":
+        target = "cpu"
+    return src.fn.compile(signature, by_name, target=target or "cpu", options=options)

@@ -29,6 +29,7 @@ from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.devices import Place
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
+from tilewright.runtime.descriptors import opened
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 
@@ -174,13 +175,14 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
 
         `tried` is the case that the calling function was made for.
         """
-        classes = tuple(map(type, values))
-        place = self._place(classes, values)
+        given, values = values, tuple(map(opened, values))
+        classes = tuple(map(type, given))
+        place = self._place(tuple(map(type, values)), values)
         case = classes, None if place is None else place.library
         fast = self._fast.get(case)
         if fast is not None and case != tried and not extra:
             self.kernel.set_run(fast)
-            return fast(grid, *values, warmup=warmup, **options)
+            return fast(grid, *given, warmup=warmup, **options)
         self._check_binding(values, extra, options)
         if warmup:
             values = tuple(MockTensor.wrap_dtype(v) for v in values)
@@ -188,7 +190,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             raise LaunchError("no grid was given", help=f"{self.name}[grid](...)")
         settings = config.current()
         if self.kernel.pre_run_hooks:
-            named = dict(zip(self.kernel.arg_names, values, strict=True))
+            named = dict(zip(self.kernel.arg_names, given, strict=True))
             for hook in list(self.kernel.pre_run_hooks):
                 hook(**named, **options)
         if settings.interpret and self.kernel.written and not warmup:
@@ -201,9 +203,10 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         compiled = self._compiled(types, chosen, settings, place)
         if warmup:
             return compiled
-        extents = self._grid(grid, *values)
+        extents = self._grid(grid, *given)
         self._run(compiled, types, values, extents, place)
-        self._remember(compiled, types, values, options, place)
+        if all(a is b for a, b in zip(given, values, strict=True)):
+            self._remember(compiled, types, values, options, place)
         return compiled
 
     def _place(self, classes: tuple[type, ...], values: tuple[Any, ...]) -> Place | None:

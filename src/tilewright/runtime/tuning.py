@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright import config as settings
@@ -19,6 +20,7 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
+from tilewright.runtime.descriptors import TensorDescriptor, opened
 from tilewright.runtime.devices import device_of
 from tilewright.runtime.drivers.kernels import cores
 from tilewright.runtime.interface import innermost
@@ -62,6 +64,22 @@ class TuningTask:
         return self.kernel.run(
             *self.args, grid=self.grid, warmup=warmup, **self.kwargs, **config.all_kwargs()
         )
+
+    def described(self, config: Config) -> TuningTask:
+        """This task with copies of its descriptors as `config`'s hook sets them: their block shape is
+        part of the code, and a hook is where it is chosen."""
+        values = [v for v in self.named.values() if isinstance(v, TensorDescriptor)]
+        if config.pre_hook is None or not values:
+            return self
+        copies = {id(value): copy(value) for value in values}
+        task = replace(
+            self,
+            args=tuple(copies.get(id(v), v) for v in self.args),
+            named={k: copies.get(id(v), v) for k, v in self.named.items()},
+            kwargs={k: copies.get(id(v), v) for k, v in self.kwargs.items()},
+        )
+        config.pre_hook({**task.named, **config.all_kwargs()})
+        return task
 
 
 @dataclass
@@ -162,7 +180,7 @@ class Tuner:
 
         def compile_one(config: Config) -> Any:
             try:
-                compiled = self.task.launch(config, warmup=True)
+                compiled = self.task.described(config).launch(config, warmup=True)
                 if hasattr(compiled, "check_fits"):
                     compiled.check_fits()
             except _SKIPPED as error:
@@ -187,7 +205,7 @@ class Tuner:
 
     def _values(self, names: Sequence[str]) -> list[Any]:
         """The arguments with these names; a slot of a tuple is named after its parameter."""
-        named = self.task.named
+        named = {name: opened(value) for name, value in self.task.named.items()}
         slots = [name for name in names if name not in named]
         return [
             value

@@ -4,10 +4,14 @@ Names, arguments and results are those of `triton.testing`; nothing here needs t
 only where a caller asks for a DataFrame.
 """
 
-from tilewright.runtime.timing import do_bench
+from tilewright.runtime.timing import do_bench, do_bench_cudagraph
 from tilewright.testing.check_passes import Step, check_passes
 from tilewright.testing.closeness import assert_close
-from tilewright.testing.machine import get_dram_gbps, get_max_simd_tflops
+from tilewright.testing.machine import (
+    get_dram_gbps,
+    get_max_simd_tflops,
+    get_max_tensorcore_tflops,
+)
 from tilewright.testing.perf_report import Benchmark, Mark, perf_report
 
 __all__ = [
@@ -17,7 +21,9 @@ __all__ = [
     "assert_close",
     "check_passes",
     "do_bench",
+    "do_bench_cudagraph",
     "get_dram_gbps",
     "get_max_simd_tflops",
+    "get_max_tensorcore_tflops",
     "perf_report",
 ]

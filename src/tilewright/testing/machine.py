@@ -41,6 +41,11 @@ def _gpu_dram_gbps(index: int) -> float:
     return 2 * size * 1e-6 / copy_milliseconds(index, size)
 
 
+def get_max_tensorcore_tflops(dtype: Any = None, clock_rate: Any = None, device: Any = None) -> float:
+    """`get_max_simd_tflops`: a CPU has no other units, and fp32 is what NumPy multiplies fastest."""
+    return get_max_simd_tflops()
+
+
 @functools.cache
 def get_max_simd_tflops(dtype: Any = None, clock_rate: Any = None, device: Any = None) -> float:
     """TFLOP/s of NumPy's own fp32 matrix product on this CPU, a practical upper bound.

@@ -1,0 +1,139 @@
+"""`TensorDescriptor`: an array and a block shape, made on the host and passed to a kernel.
+
+    desc = TensorDescriptor.from_tensor(x, block_shape=[64, 32])
+    kernel[grid](desc, ...)          # in the kernel: desc.load([row, column])
+
+To the compiler it is a named tuple: a pointer, sizes, strides, and the block shape as a constant. The
+kernel gets what `tl.make_tensor_descriptor` would give it there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.dtypes import constexpr
+from tilewright.errors import LaunchError
+
+ALIGNMENT = 16
+"""Bytes that the first element and every stride but the last are multiples of."""
+
+
+@dataclass
+class TensorDescriptor:
+    """An array on the host, read and written by kernels in blocks of `block_shape`.
+
+    Attributes:
+        base: a NumPy array, torch tensor or other array. Its first element is at a multiple of 16
+            bytes.
+        shape, strides: extents and strides in elements, one a dimension (1 to 5). The last stride is
+            1, the others are multiples of 16 bytes.
+        block_shape: extents of a block; may be assigned before a launch (by an autotuner's hook).
+        padding: "zero" or "nan": what is read outside the array.
+        round_f32_to_tf32: accepted for Triton's sake; tensor cores round by themselves.
+
+    Raises LaunchError, when made or at the launch, for what is none of this.
+    """
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    @staticmethod
+    def from_tensor(
+        tensor: Any,
+        block_shape: Sequence[int],
+        padding: str = "zero",
+        round_f32_to_tf32: bool = False,
+    ) -> TensorDescriptor:
+        """A descriptor of a whole array."""
+        if callable(getattr(tensor, "stride", None)):
+            strides = tensor.stride()
+        else:
+            strides = [step // tensor.itemsize for step in tensor.strides]
+        return TensorDescriptor(
+            tensor, list(tensor.shape), list(strides), list(block_shape), padding, round_f32_to_tf32
+        )
+
+    @property
+    def dtype(self) -> Any:
+        """Of the array."""
+        return self.base.dtype
+
+    def check(self) -> None:
+        """Raises LaunchError if no kernel could use it."""
+        from tilewright.runtime.specialize import array_address
+
+        rank = len(self.block_shape)
+        if not 1 <= rank <= 5 or len(self.shape) != rank or len(self.strides) != rank:
+            raise LaunchError(
+                f"TensorDescriptor: shape {list(self.shape)}, strides {list(self.strides)} and "
+                f"block_shape {list(self.block_shape)} do not have the same 1 to 5 dimensions"
+            )
+        if self.padding not in ("zero", "nan"):
+            raise LaunchError(f"TensorDescriptor: padding is 'zero' or 'nan', not {self.padding!r}")
+        address, element = array_address(self.base)
+        if address % ALIGNMENT:
+            raise LaunchError(
+                "TensorDescriptor: its array does not begin at a multiple of 16 bytes",
+                help="copy the array, or pass it as a pointer",
+            )
+        if self.strides[-1] != 1:
+            raise LaunchError(
+                f"TensorDescriptor: the last stride is {self.strides[-1]}, and must be 1",
+                help="describe the transposed array, or make it contiguous",
+            )
+        odd = [step for step in self.strides[:-1] if step * element.itemsize % ALIGNMENT]
+        if odd:
+            raise LaunchError(
+                f"TensorDescriptor: a stride of {odd[0]} elements of {element.itemsize} bytes is no "
+                "multiple of 16 bytes",
+                help="pad the rows, or pass the array as a pointer",
+            )
+
+    def opened(self) -> Any:
+        """What the kernel is given: a named tuple that the compiler knows."""
+        from tilewright.semantics.memory import TensorDescriptor as Opened
+
+        self.check()
+        return Opened(
+            self.base,
+            tuple(map(int, self.shape)),
+            tuple(map(int, self.strides)),
+            constexpr(tuple(map(int, self.block_shape))),  # pyright: ignore[reportArgumentType]
+            constexpr(self.padding),  # pyright: ignore[reportArgumentType]
+        )
+
+
+def opened(value: Any) -> Any:
+    """The named tuple for a descriptor (or for those in a tuple), anything else unchanged."""
+    if isinstance(value, TensorDescriptor):
+        return value.opened()
+    if type(value) is tuple and any(isinstance(item, TensorDescriptor) for item in value):
+        return tuple(map(opened, value))
+    return value
+
+
+def divisors(name: str, kind: Any) -> dict[str, int]:
+    """Argument name → what it is a multiple of, for the parts of a descriptor's type."""
+    if not isinstance(kind, tuple):
+        return {}
+    if type(kind).__name__ != "TensorDescriptor":
+        fields: Any = getattr(kind, "_fields", range(len(kind)))
+        parts = zip(fields, kind, strict=True)
+        return {k: v for f, part in parts for k, v in divisors(f"{name}.{f}", part).items()}
+    base, _, strides, *_ = kind
+    step = math.lcm(ALIGNMENT, base.element_ty.itemsize) // base.element_ty.itemsize
+    found = {f"{name}.base": ALIGNMENT}
+    for i, stride in enumerate(strides):
+        if not isinstance(stride, constexpr):
+            found[f"{name}.strides.{i}"] = step
+    return found
