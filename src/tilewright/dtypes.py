@@ -14,7 +14,8 @@ from typing import Any
 
 _INTEGERS = {"int1": 1, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
-_FLOATS = {"fp8e4nv": 8, "fp8e5": 8, "fp16": 16, "bf16": 16, "fp32": 32, "fp64": 64}
+_FLOATS = {"fp8e4nv": 8, "fp8e5": 8, "fp8e4b8": 8, "fp8e5b16": 8, "fp8e4b15": 8,
+           "fp16": 16, "bf16": 16, "fp32": 32, "fp64": 64}  # fmt: skip
 #: bits of the significand without the implicit one
 _MANTISSA = {"fp8e4nv": 3, "fp8e5": 2, "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
 #: the spelling used in signatures ("*fp32", "i32") and in cache keys
@@ -259,6 +260,9 @@ uint32 = dtype("uint32")
 uint64 = dtype("uint64")
 float8e5 = dtype("fp8e5")
 float8e4nv = dtype("fp8e4nv")
+#: formats of other makers' and older chips: they can be named and compared, not held by a kernel
+float8e4b8, float8e5b16, float8e4b15 = (dtype(n) for n in ("fp8e4b8", "fp8e5b16", "fp8e4b15"))
+FOREIGN = (float8e4b8, float8e5b16, float8e4b15)
 float16 = dtype("fp16")
 bfloat16 = dtype("bf16")
 float32 = dtype("fp32")

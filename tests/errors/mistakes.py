@@ -205,7 +205,12 @@ def constexpr_parameter_at_run_time(x_ptr, n):
 
 @jit
 def _needs_constexpr(N: tl.constexpr):
-    return N + 1
+    return tl.sum(tl.arange(0, N))
+
+
+@jit
+def a_type_of_other_chips(x_ptr):
+    tl.store(x_ptr, tl.load(x_ptr).to(tl.float8e4b8).to(tl.float32))
 
 
 @jit

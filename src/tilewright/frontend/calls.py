@@ -144,15 +144,11 @@ class KernelBuilder(Statements):
     def inline(
         self, fn: KernelFunction, args: list[Any], keywords: dict[str, Any], node: ast.AST
     ) -> Any:
-        """Compile the body of `fn` here; its value."""
+        """Compile the body of `fn` here; its value.
+
+        A `tl.constexpr` annotation asks nothing of the argument, as in Triton: kernels mark tiles so.
+        """
         bound = bind_arguments(fn, args, keywords)
-        for name, value in bound.items():
-            if fn.params[fn.arg_names.index(name)].is_constexpr and has_tensor(value):
-                raise KernelTypeError(
-                    f"parameter '{name}' of {fn.fn.__name__} is a tl.constexpr, but its argument "
-                    f"is known only at run time ({describe(value)})",
-                    help="pass a compile-time value, or drop the annotation",
-                )
         caller = self.frame.location(node)
         self._check_recursion(fn, bound)
         self.callees.setdefault(fn)

@@ -114,8 +114,11 @@ from tilewright.language.types import (
     const,
     constexpr,
     dtype,
+    float8e4b8,
+    float8e4b15,
     float8e4nv,
     float8e5,
+    float8e5b16,
     float16,
     float32,
     float64,
@@ -137,6 +140,8 @@ from tilewright.language.types import (
     uint64,
     void,
 )  # fmt: skip
+
+CONSTEXPR_0 = constexpr(0)
 
 
 @builtin()
@@ -195,8 +200,11 @@ __all__ = [
     "extern_elementwise",
     "fdiv",
     "flip",
+    "float8e4b15",
+    "float8e4b8",
     "float8e4nv",
     "float8e5",
+    "float8e5b16",
     "float16",
     "float32",
     "float64",

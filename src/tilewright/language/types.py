@@ -12,8 +12,11 @@ from tilewright.dtypes import (
     block_type,
     constexpr,
     dtype,
+    float8e4b8,
+    float8e4b15,
     float8e4nv,
     float8e5,
+    float8e5b16,
     float16,
     float32,
     float64,
@@ -34,8 +37,8 @@ from tilewright.dtypes import (
 from tilewright.language.builtin import active_semantics
 
 __all__ = [
-    "PropagateNan", "bfloat16", "block_type", "const", "constexpr", "dtype", "float8e4nv",
-    "float8e5", "float16", "float32", "float64", "get_int_dtype", "int1", "int8", "int16", "int32", "int64",
+    "PropagateNan", "bfloat16", "block_type", "const", "constexpr", "dtype", "float8e4b15", "float8e4b8",
+    "float8e4nv", "float8e5", "float8e5b16", "float16", "float32", "float64", "get_int_dtype", "int1", "int8", "int16", "int32", "int64",
     "pi32_t", "pointer_type", "range", "static_range", "tensor", "tensor_descriptor", "uint8",
     "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip

@@ -192,6 +192,11 @@ class SemanticsBase:
             raise KernelTypeError(
                 f"{what} must be a type such as tl.float32, got {describe(value)}"
             )
+        if value.scalar in t.FOREIGN:
+            raise KernelTypeError(
+                f"no target here has the type {value.scalar}",
+                help="the 8-bit floats are tl.float8e4nv (e4m3fn) and tl.float8e5 (e5m2)",
+            )
         return value
 
     def shape_argument(self, shape: Any, what: str) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ class Casts(SemanticsBase):
         if self.known_bool(bitcast, "bitcast"):
             return self._bitcast(x, target)
         source = x.dtype
-        if rounding:
+        if rounding and source != target:
             narrows = (
                 source.is_floating()
                 and target.is_floating()

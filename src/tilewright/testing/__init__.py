@@ -11,6 +11,7 @@ from tilewright.testing.machine import (
     get_dram_gbps,
     get_max_simd_tflops,
     get_max_tensorcore_tflops,
+    nvsmi,
 )
 from tilewright.testing.perf_report import Benchmark, Mark, perf_report
 
@@ -25,5 +26,6 @@ __all__ = [
     "get_dram_gbps",
     "get_max_simd_tflops",
     "get_max_tensorcore_tflops",
+    "nvsmi",
     "perf_report",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.runtime.timing import do_bench
@@ -39,6 +41,16 @@ def _gpu_dram_gbps(index: int) -> float:
 
     size = 1 << 30
     return 2 * size * 1e-6 / copy_milliseconds(index, size)
+
+
+def nvsmi(attributes: Sequence[str]) -> list[int]:
+    """What `nvidia-smi` says of the first GPU: `nvsmi(["clocks.max.sm"])` in MHz.
+
+    Raises FileNotFoundError where that command is absent.
+    """
+    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(attributes)}"]
+    found = subprocess.check_output([*command, "--format=csv,noheader,nounits"], text=True)
+    return [int(value) for value in found.split(",")]
 
 
 def get_max_tensorcore_tflops(dtype: Any = None, clock_rate: Any = None, device: Any = None) -> float:

@@ -1,5 +1,8 @@
 """Composites written in the language itself, with the functions they complete (`tl.standard`)."""
 
+from typing import Any
+
+from tilewright.dtypes import unwrap_constexpr
 from tilewright.language.core import (
     argmax,
     argmin,
@@ -19,6 +22,13 @@ from tilewright.language.core import (
 )  # fmt: skip
 from tilewright.language.standard.indexing import swizzle2d
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
+
+
+
+def _log2(i: Any) -> int:
+    """The exponent of a power of two, at compile time; kernels that sort by themselves use it."""
+    return int(unwrap_constexpr(i)).bit_length() - 1
+
 
 __all__ = [
     "argmax", "argmin", "bitonic_merge", "cdiv", "cumprod", "cumsum", "flip", "interleave", "max",

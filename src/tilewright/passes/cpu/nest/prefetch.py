@@ -68,6 +68,8 @@ def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
 def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]] | None:
     """(first row and row stride, (rows, bytes a row)) of a load one iteration later."""
     shape = tile.shape_of(load.result)
+    if len(shape) != 2:  # a vector that the group spreads over the operand's rows
+        return None
     kinds = tile.view_kinds(load)
     contiguous = next((d for d in (1, 0) if constant_of(load.strides[d]) == 1), None)
     if contiguous is None or "indexed" in kinds:
