@@ -267,3 +267,25 @@ def test_matmul(blocks: tuple[int, int, int], order: str) -> None:
     grid = (-(-M // BM), -(-N // BN))
     matmul_kernel[grid](a_flat, b_flat, c, M, N, K, *strides, BM=BM, BN=BN, BK=BK)
     check(c, a, b)
+
+
+@tw.jit
+def spread_kernel(x_ptr, w_ptr, o_ptr, n, step, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    """The left operand is made of a vector alone: its one load has one dimension."""
+    rows, k, columns = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
+    total = tl.zeros((M, N), tl.float32)
+    for start in range(0, n, K):
+        x = tl.load(x_ptr + (start + k) * step)
+        w = tl.load(w_ptr + (start + k)[:, None] * N + columns[None, :])
+        total = tl.dot(tl.exp2(-x[None, :] * rows[:, None]), w, total)
+    tl.store(o_ptr + rows[:, None] * N + columns[None, :], total)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_an_operand_spread_from_a_vector(step):
+    rng = np.random.default_rng(0)
+    x, w = rng.random(96 * step).astype("f4"), rng.standard_normal((96, 32)).astype("f4")
+    out = np.zeros((16, 32), "f4")
+    spread_kernel[1,](x, w, out, 96, step, M=16, K=32, N=32)
+    left = np.exp2(-x[None, ::step].astype("f8") * np.arange(16)[:, None])
+    np.testing.assert_allclose(out, left @ w.astype("f8"), rtol=1e-4, atol=1e-4)

@@ -235,6 +235,14 @@ def towards_zero(x: np.ndarray, dest: np.dtype) -> np.ndarray:
     return np.copysign(below, x.astype(np.float64))
 
 
+@pytest.mark.parametrize("dest", ["f4", "i4"])
+def test_rounding_says_nothing_of_the_same_type(dest):
+    x = np.arange(8).astype(dest)
+    o = np.zeros_like(x)
+    rtz_kernel[1,](x, o, N=8)
+    assert np.array_equal(o, x)
+
+
 @pytest.mark.parametrize("dest", SMALL_FLOATS, ids=str)
 def test_round_to_zero(dest: np.dtype) -> None:
     edges = np.array([1e6, -1e6, 449, 465, -479, 1e-9, -1e-9, 65519, -65520, np.inf, -np.inf,

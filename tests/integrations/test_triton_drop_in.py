@@ -199,3 +199,54 @@ def test_torch_does_not_take_it_for_inductors_triton(order, tmp_path):
     # One of them through the C++ compiler, which takes seconds.
     backend = f"BACKEND = {'inductor' if order == 'torch later' else 'aot_eager'!r}\n"
     run(backend + start[order] + TORCH_IS_UNAWARE, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+
+
+def test_names_that_programs_import():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import triton, triton.language as tl
+        from triton.tools.tensor_descriptor import TensorDescriptor
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+        from triton.language.libdevice import pow
+        from triton.language.standard import _log2
+        from triton.runtime import MockTensor, reinterpret
+        from triton.runtime.jit import constexpr_function
+        from triton.testing import do_bench_cudagraph, get_max_tensorcore_tflops, nvsmi
+        assert tl.core.get_int_dtype(16, signed=False) is tl.uint16 and _log2(64) == 6
+        assert tl.float8e4b8 != tl.float8e4nv
+        tuned = triton.autotune([triton.Config({})], key=[])(triton.jit(lambda: None))
+        assert not tuned.user_defined_pre_hook and not tuned.user_defined_post_hook
+        """
+    )
+
+
+def test_compile_for_a_target(tmp_path):
+    (tmp_path / "kernel.py").write_text(
+        """
+from tilewright.integrations import triton as drop_in
+drop_in.install()
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def scale(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+source = ASTSource(
+    scale, {"x_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {(2,): 256},
+    {(0,): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]]},
+)
+compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32))
+assert ".target sm_80" in compiled.asm["ptx"]
+assert triton.compile(source).asm["tile"]
+"""
+    )
+    result = subprocess.run(
+        [sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr

@@ -524,6 +524,7 @@ def test_heuristics_in_order_and_wrong_names():
     assert kernel.runs[0][:2] == (6, True)
     with pytest.raises(LaunchError, match="'ODD' is no parameter"):
         heuristics({"ODD": lambda a: 1})(kernel)
+    heuristics({"num_warps": lambda a: 8})(kernel)  # an option of the launch
 
 
 def test_two_threads_tune_once():

@@ -125,8 +125,7 @@ _TABLES = {
         Names("triton.errors", dict(_ERRORS), forward="tilewright.errors"),
         Names(
             "triton.compiler",
-            _COMPILER
-            | _some(_ERRORS, "CompilationError", "UnsupportedLanguageConstruct"),
+            _COMPILER | _some(_ERRORS, "CompilationError", "UnsupportedLanguageConstruct"),
             ("compiler", "errors"),
         ),
         Names("triton.compiler.compiler", dict(_COMPILER)),

@@ -78,6 +78,8 @@ class TensorDescriptor:
                 f"TensorDescriptor: shape {list(self.shape)}, strides {list(self.strides)} and "
                 f"block_shape {list(self.block_shape)} do not have the same 1 to 5 dimensions"
             )
+        if min(self.shape) < 0:
+            raise LaunchError(f"TensorDescriptor: shape {list(self.shape)} has a negative extent")
         if self.padding not in ("zero", "nan"):
             raise LaunchError(f"TensorDescriptor: padding is 'zero' or 'nan', not {self.padding!r}")
         address, element = array_address(self.base)

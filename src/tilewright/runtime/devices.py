@@ -86,9 +86,9 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 def could_be_gpu(classes: Iterable[type]) -> bool:
     """Whether values of some of these classes may be on a GPU, or hold what is."""
     plain = ("builtins", "numpy", "tilewright", "ml_dtypes")
-    return any(issubclass(c, tuple) or c.__module__.partition(".")[0] not in plain for c in classes) or any(
-        c.__name__ == "TensorWrapper" for c in classes
-    )
+    return any(
+        issubclass(c, tuple) or c.__module__.partition(".")[0] not in plain for c in classes
+    ) or any(c.__name__ == "TensorWrapper" for c in classes)
 
 
 def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.options import is_option
 from tilewright.runtime.tracebacks import user_facing
 
 
@@ -27,7 +28,7 @@ class Heuristics(KernelInterface):
         self.arg_names = list(arg_names)
         self.values = dict(values)
         self._defaults = parameter_defaults(fn)
-        unknown = [name for name in self.values if name not in self.arg_names]
+        unknown = [n for n in self.values if n not in self.arg_names and not is_option(n)]
         if unknown:
             raise LaunchError(
                 f"heuristics: {', '.join(map(repr, unknown))} is no parameter of the kernel",
@@ -78,11 +79,11 @@ def heuristics(
     """Decorate a kernel: compute meta-parameters from the launch's arguments.
 
     Args:
-        values: parameter name → function of a dict that holds every argument known at the launch
+        values: name of a parameter, or of a launch option (`num_warps`) → function of a dict that holds every argument known at the launch
             (positional, keyword, defaults, the autotuner's choices when that is outside, and the
             heuristics listed before). `{"EVEN_K": lambda args: args["K"] % args["BLOCK_K"] == 0}`
 
-    Stacks with `autotune` in either order. Raises LaunchError for a name that is no parameter.
+    Stacks with `autotune` in either order. Raises LaunchError for a name that is neither.
     """
 
     def decorate(fn: Any) -> Heuristics:

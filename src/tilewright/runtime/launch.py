@@ -26,10 +26,10 @@ from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
 from tilewright.runtime.compiler import compile_kernel
+from tilewright.runtime.descriptors import opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
-from tilewright.runtime.descriptors import opened
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 

@@ -34,10 +34,15 @@ _noted: set[str] = set()
 _RANGES = {"num_warps": (1, 32), "num_stages": (0, 64), "num_ctas": (1, 16), "maxnreg": (16, 255)}
 
 
+def is_option(name: str) -> bool:
+    """Whether a launch takes a keyword of this name besides the kernel's own parameters."""
+    return name in _COUNTED or name in VENDOR_OPTIONS or name == _DISABLE
+
+
 def check_known(options: Mapping[str, Any], kernel: Any) -> None:
     """Raise LaunchError for keywords that neither the kernel nor any target has."""
     for name in options:
-        if name in _COUNTED or name in VENDOR_OPTIONS or name == _DISABLE:
+        if is_option(name):
             continue
         names = [*kernel.arg_names, *sorted({*_COUNTED, *VENDOR_OPTIONS, _DISABLE})]
         import difflib

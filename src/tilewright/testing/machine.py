@@ -53,7 +53,9 @@ def nvsmi(attributes: Sequence[str]) -> list[int]:
     return [int(value) for value in found.split(",")]
 
 
-def get_max_tensorcore_tflops(dtype: Any = None, clock_rate: Any = None, device: Any = None) -> float:
+def get_max_tensorcore_tflops(
+    dtype: Any = None, clock_rate: Any = None, device: Any = None
+) -> float:
     """`get_max_simd_tflops`: a CPU has no other units, and fp32 is what NumPy multiplies fastest."""
     return get_max_simd_tflops()
 
