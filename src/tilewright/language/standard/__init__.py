@@ -24,7 +24,7 @@ from tilewright.language.standard.indexing import swizzle2d
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
 
 
-def _log2(i: Any) -> int:
+def _log2(i: Any) -> int:  # pyright: ignore[reportUnusedFunction]
     """The exponent of a power of two, at compile time; kernels that sort by themselves use it."""
     return int(unwrap_constexpr(i)).bit_length() - 1
 
