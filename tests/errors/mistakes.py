@@ -1,4 +1,4 @@
-# ruff: noqa: F841, SIM105, SIM115
+# ruff: noqa: E402, F841, PERF401, SIM105, SIM115
 """Kernels with one common mistake each. The golden files show what is said about them."""
 
 from tilewright import language as tl
@@ -274,3 +274,36 @@ def wide_characters(x_ptr):
 @jit
 def host_function(x_ptr):
     tl.store(x_ptr, len(open("data.txt").read()))
+
+
+import numpy as np  # here, so that the lines above keep their numbers
+
+
+@jit
+def function_of_numpy(x_ptr):
+    tl.store(x_ptr, np.exp(tl.load(x_ptr)))
+
+
+@jit
+def function_of_numpy_unlike_any(x_ptr):
+    tl.store(x_ptr, np.trapezoid(tl.load(x_ptr)))
+
+
+@jit
+def list_that_grows(x_ptr):
+    parts = []
+    for i in tl.static_range(4):
+        parts.append(tl.load(x_ptr + i))
+    tl.store(x_ptr, parts[0])
+
+
+@jit
+def dot_of_integers_and_floats(x_ptr):
+    i = tl.arange(0, 16)
+    x = tl.load(x_ptr + i[:, None] * 16 + i[None, :])
+    tl.store(x_ptr, tl.sum(tl.dot(x.to(tl.int8), x)))
+
+
+@jit
+def name_that_the_language_lacks(x_ptr):
+    tl.store(x_ptr, tl.gelu(tl.load(x_ptr)))

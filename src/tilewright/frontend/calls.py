@@ -122,10 +122,16 @@ class KernelBuilder(Statements):
             twin = self._language_twin(function)
             if twin is not None:
                 return self.call(twin, args, keywords, self.frame.node)
+            if isinstance(getattr(function, "__self__", None), list):
+                raise UnsupportedSyntax(
+                    f"a list cannot be changed by {name}() with a value known only at run time "
+                    f"({', '.join(describe(a) for a in args)})",
+                    help="make a new tuple, `parts = parts + (x,)`, in a tl.static_range loop",
+                )
             raise KernelTypeError(
                 f"{name}() is a plain Python function and cannot take values known only at run "
                 f"time ({', '.join(describe(a) for a in args)})",
-                help=f"decorate {name} with @jit so that kernels can call it",
+                help=_instead_of(function, name),
             )
         return self.static_call(function, args, keywords, f"{name}()")
 
@@ -363,3 +369,17 @@ def _signature_help(method: Any, name: str) -> str:
         return ""
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
     return f"its parameters are {name}{inspect.Signature(bare)}"
+
+
+def _instead_of(function: Any, name: str) -> str:
+    """What a kernel calls in place of a Python function that it cannot."""
+    module = (getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
+    if module not in ("math", "numpy", "torch", "builtins", "scipy", "jax", "cupy"):
+        return f"decorate {name} with @jit so that kernels can call it"
+    from tilewright import language
+
+    if hasattr(getattr(language, name, None), "__tl_builtin__"):
+        return f"use tl.{name}"
+    if hasattr(language.libdevice, name):
+        return f"use tl.extra.libdevice.{name}"
+    return f"kernels cannot call {module}: use the functions of tl (help(tl) lists them)"

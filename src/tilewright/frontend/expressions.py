@@ -144,6 +144,8 @@ class Expressions(WhileLoops):
             n for n in names if len(n) > 2 and (name.startswith(n) or n.startswith(name))
         ]
         help = f"did you mean {path}.{close[0]}?" if close else f"'{path}' is {module.__name__}"
+        if not close and module.__name__ == "tilewright.language":
+            help += "; help(tl) and docs/language.md say what it has"
         return KernelNameError(f"'{path}' has no attribute '{name}'", help=help)
 
     def attribute(self, value: Any, name: str) -> Any:

@@ -57,7 +57,9 @@ class Arithmetic(Casts):
             if not isinstance(number, bool | int | float):
                 raise KernelTypeError(
                     f"{what} is not defined for {describe(a)} and {describe(b)}",
-                    help="operands are tensors, Python numbers or tl.constexpr",
+                    help="an argument that is None can only be asked for: `if x_ptr is not None:`"
+                    if number is None
+                    else "operands are tensors, Python numbers or tl.constexpr",
                 )
             try:
                 kind = promote_with_number(tensor.dtype, number, divides)

@@ -79,7 +79,7 @@ class Linalg(Reductions):
         if a.dtype != b.dtype and not (a.dtype.is_fp8() and b.dtype.is_fp8()):
             raise KernelTypeError(
                 f"tl.dot of {kinds}: the element types differ",
-                help=f"convert one of them, e.g. b.to({a.dtype!r})",
+                help=f"convert one of them, e.g. {_conversion(a.dtype, b.dtype)}",
             )
         return a, b
 
@@ -133,3 +133,10 @@ class Linalg(Reductions):
                 help=f"give a number from 0 to {a.shape[-1]}, or leave it out for no limit",
             )
         return number
+
+
+def _conversion(a: Any, b: Any) -> str:
+    """How to bring operands of these types to one: the narrower kind becomes the other."""
+    wider_b = (b.is_floating(), b.primitive_bitwidth) > (a.is_floating(), a.primitive_bitwidth)
+    name, kind = ("a", b) if wider_b else ("b", a)
+    return f"{name}.to({kind!r})".replace("tilewright.language.", "tl.")
