@@ -10,6 +10,7 @@ from tests.runtime.fake_backend import ADD, SLOTS, THREADS, FakeBackend, use
 from tests.runtime.kernels import add_kernel, one_pointer, scalars, unspecialized
 
 import tilewright as tw
+import tilewright.language as tl
 from tilewright.errors import DeviceAssertError, LaunchError
 
 
@@ -260,3 +261,12 @@ def test_alternating_classes_stay_fast(slots):
     for a in (None, 3):
         with pytest.raises(LaunchError, match="unknown keyword"):
             held(out, a, 5, BLOK=1)
+
+
+def test_warmup_takes_a_dtype_for_a_constant_as_it_is():
+    @tw.jit
+    def fill(out, kind: tl.constexpr):
+        tl.store(out, tl.full((), 3.7, kind))
+
+    compiled = fill.warmup(tw.language.float32, kind=tw.language.int32, grid=(1,))
+    assert [a.name for a in compiled.plan.arguments if a.kind == "pointer"] == ["out"]

@@ -185,7 +185,10 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             return fast(grid, *given, warmup=warmup, **options)
         self._check_binding(values, extra, options)
         if warmup:
-            values = tuple(MockTensor.wrap_dtype(v) for v in values)
+            values = tuple(  # a dtype stands for an array, but for a constant it is one
+                v if p.is_constexpr else MockTensor.wrap_dtype(v)
+                for p, v in zip(self.params, values, strict=True)
+            )
         elif grid is MISSING:
             raise LaunchError("no grid was given", help=f"{self.name}[grid](...)")
         settings = config.current()
