@@ -7,13 +7,17 @@ dimension that they are in memory. Others become contiguous along k, as the inst
 `gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
 operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
 read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
-each other share waits and barriers. A left operand that was computed from 16-bit sums (the probabilities of
-attention) or from what is read lane by lane (the parts of a split product) stays in registers, as `wgmma` takes it; one that a loop does not change is written
-before the loop. Buffers that one loop alone uses are given back behind it.
+each other share waits and barriers.
+
+A left operand that was computed from 16-bit sums (the probabilities of attention) or from what is read lane
+by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/row_operands.py`);
+one that a loop does not change is written to its buffer before the loop. Buffers that one loop alone uses
+are given back behind it.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
 and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
-memory; others stay as they are, as do those for which the target's shared memory is too small.
+memory; what element-wise operations make an operand of is copied and read as above. Others stay as they
+are, as do those for which the target's shared memory is too small.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[] l[] w[]">, %b: tensor<16x16xf16, "16x16 r[] l[] w[]">, %c: tensor<64x16xf32, "64x16 r[] l[] w[]">) {
@@ -106,6 +110,7 @@ class PromoteShared(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
                         _promote_fragments(op, function, known, limit)
+                        _stage(op, function, known, limit)
                 release_between_loops(function)
 
 
@@ -170,13 +175,11 @@ def _stage(
 
     `limit`: bytes of all buffers, those of the operands in the block among them.
     """
-    loads = staged_loads(op)
+    loads = [load for load in staged_loads(op) if _straight(load, op, known)]
     first = first_user(loads) if loads else None
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
     tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
     if first is None or allocated(function) + sum(map(_bytes_of, tiles)) > limit:
-        return []
-    if not all(_straight(load, first, known) for load in loads):
         return []
     reads: list[gpu.LocalLoadOp] = []
     for load in loads:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.gpu.analysis.homes import REMAPS
 
 
 def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
-    """The loads, in a loop's body, of which element-wise operations alone make the operands of `op`;
-    in order, but for those that are its operands as they are. Empty where an operand is made of anything
+    """The loads, in a loop's body, of which element-wise operations and changes of shape or layout alone
+    make the operands of `op`; in order, but for those that are its operands as they are. Empty where an operand is made of anything
     else that is not a scalar or a constant."""
     block = op.parent
     if block is None or not isinstance(op.parent_op(), scf.ForOp):
@@ -29,10 +30,12 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
             continue
         seen.add(value)
         made = value.owner
+        if isinstance(made, gpu.LocalLoadOp):
+            continue  # which is copied already
         if isinstance(made, tile.LoadViewOp) and made.parent is block:
             if [use.operation for use in value.uses] != [op]:
                 found[made] = None
-        elif isinstance(made, Block) or not (is_lane_wise(made) or isinstance(made, tile.SplatOp)):
+        elif isinstance(made, Block) or not (_computes(made) or isinstance(made, tile.SplatOp)):
             return []
         else:
             pending.extend(made.operands)
@@ -40,14 +43,19 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
     return sorted(found, key=lambda load: order[load])
 
 
+def _computes(op: Operation) -> bool:
+    """Whether an operation makes tiles of others element by element, or has them in another shape or layout."""
+    return is_lane_wise(op) or isinstance(op, (*REMAPS, gpu.ConvertOp))
+
+
 def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
     """The first operation that uses any of the loads, if it comes after all of them and all users are
-    element-wise and in their block."""
+    of that kind and in their block."""
     block = loads[0].parent
     if block is None:
         return None
     users = {use.operation for load in loads for use in load.result.uses}
-    if not users or not all(user.parent is block and is_lane_wise(user) for user in users):
+    if not users or not all(user.parent is block and _computes(user) for user in users):
         return None
     order = {o: i for i, o in enumerate(block.ops)}
     first = min(users, key=lambda user: order[user])
