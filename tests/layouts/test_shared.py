@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import f16, f32, f64, i8
 
 from tilewright.backends.nvidia.lower.asynchronous import Place
 from tilewright.backends.nvidia.lower.exchange import (
+    Panel,
     SharedTile,
     padding,
     runs_of,
@@ -381,3 +382,50 @@ def test_words_that_threads_turn_meet_every_bank_once(lines, length, warps):
         assert {len(run.registers) for run in taken} == {widest}
         registers = [run.registers for run in taken]
         assert bank_conflicts(layout, held.offset, 4, registers) == 0
+
+
+def through_panels(source, target, element, count):
+    """The element that each register of `target` gets, when rows go through memory in `count` panels."""
+    rows = source.shape[0] // count
+    where = SharedTile(
+        None, element, (rows, *source.shape[1:]), 0, padding(source, target, element)
+    )
+    threads = list(product(range(32), range(source.warp_count)))
+
+    def accesses(layout, number):
+        panel = Panel(layout, rows, number)
+        for lane, warp in threads:
+            mine = layout.thread_offset(lane, warp)
+            if panel.part_of_threads in (None, mine[0] // rows):
+                base = where.flat((mine[0] % rows, *mine[1:]))
+                for r, offset in enumerate(layout.register_offsets):
+                    if panel.holds(offset):
+                        place = base + where.flat(panel.inside(offset))
+                        yield r, lane, warp, place, layout.coordinates(r, lane, warp)
+
+    found = {}
+    for number in range(count):
+        memory = {}
+        for *_, place, element_at in accesses(source, number):
+            assert memory.setdefault(place, element_at) == element_at
+            assert place * where.size < where.bytes
+        for r, lane, warp, place, _ in accesses(target, number):
+            assert (r, lane, warp) not in found
+            found[r, lane, warp] = memory[place]
+    return found
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize(("source", "target"), [
+    (blocked((128, 64), 4, 4), blocked((128, 64), 4, 4, (0, 1))),
+    (arrange_groups(128, 64, 8).accumulator(128, 64), blocked((128, 64), 8, 4)),
+    (blocked((64, 128), 8, 4, (0, 1)), arrange_groups(64, 128, 8).accumulator(64, 128)),
+    (blocked((2048,), 4, 4), blocked((2048,), 4, 1)),
+    (blocked((16, 16, 32), 4, 4), blocked((16, 16, 32), 4, 4, (0, 1, 2))),
+])  # fmt: skip
+def test_tiles_go_through_memory_in_panels(source, target, count):
+    assert source.adds_up and target.adds_up
+    found = through_panels(source, target, f32, count)
+    assert len(found) == target.registers_per_thread * 32 * target.warp_count
+    for (r, lane, warp), place in found.items():
+        assert place == target.coordinates(r, lane, warp)

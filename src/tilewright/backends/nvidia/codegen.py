@@ -255,7 +255,7 @@ class KernelCodegen:
         read the first, and no barrier is needed in front. Raises OutOfResources when the target has
         not that much.
         """
-        start = self.shared.free_from(self.current)
+        start = self.exchange_start()
         block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
         before = self._exchange
         turn = 0
@@ -273,6 +273,10 @@ class KernelCodegen:
         offset = ir.Constant(I32, start)
         space = self._meeting_place()
         return self.builder.gep(space, [offset], source_etype=I8) if start else space
+
+    def exchange_start(self) -> int:
+        """The first byte behind the buffers that are still in use."""
+        return self.shared.free_from(self.current)
 
     def _meeting_place(self) -> Value:
         """Shared memory that all threads of the program reach: of several blocks, that of the first."""

@@ -2,14 +2,17 @@
 
 A tile in shared memory is row-major, with rows padded so that threads that walk down a column meet
 different banks: by 16 bytes, or for a conversion by what makes writing and reading it cheapest. Every
-exchange is: barrier (in `scratch`), write, barrier, read.
+exchange is: barrier (in `scratch`), write, barrier, read. A conversion of a tile too large for the target
+does that several times, with as many of its rows as there is room for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 from math import prod
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -32,6 +35,9 @@ _PAD_BYTES = 16
 _PADS = (0, 4, 8, 16, 32, 64)
 """Bytes that rows of a conversion may be padded by."""
 _WIDEST = 16
+_USUAL = 48 << 10
+"""Bytes of shared memory that every program may have."""
+_MOST_PANELS = 16
 
 
 @dataclass(frozen=True)
@@ -144,10 +150,74 @@ class SharedAccess:
             for i, r in enumerate(run):
                 bits = b.extract_element(loaded, ir.Constant(I32, i)) if len(run) > 1 else loaded
                 parts[r] = register(self.gen, bits, where.element)
-        for r, offset in enumerate(layout.register_offsets):
+        return self._copies(parts)
+
+    def _copies(self, parts: list[Value]) -> list[Value]:
+        """Registers that hold what another one does."""
+        for r, offset in enumerate(self.layout.register_offsets):
             if parts[r] is None:
-                parts[r] = parts[layout.register_of[offset]]
+                parts[r] = parts[self.layout.register_of[offset]]
         return parts
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Panel `number` of the rows of a tile that goes through shared memory in several: `rows` of them, a
+    power of two, as of a tile in a layout in which threads and registers have no bit of a row in common."""
+
+    layout: Layout
+    rows: int
+    number: int
+
+    @property
+    def _bits_of_registers(self) -> int:
+        """Bits of a panel's number that registers decide on."""
+        return reduce(or_, (o[0] // self.rows for o in self.layout.register_offsets))
+
+    def holds(self, offset: Vector) -> bool:
+        """Whether a register at `offset` is in the panel, of the threads that have a part in it."""
+        return offset[0] // self.rows == self.number & self._bits_of_registers
+
+    @property
+    def part_of_threads(self) -> int | None:
+        """The panel's number as threads decide on it; None where all have a part in it."""
+        mine = ~self._bits_of_registers
+        vectors = (*self.layout.lanes, *self.layout.warps)
+        return self.number & mine if any(v[0] // self.rows for v in vectors) else None
+
+    def inside(self, offset: Vector) -> Vector:
+        """An offset from the panel's first row."""
+        return (offset[0] % self.rows, *offset[1:])
+
+
+class PanelAccess(SharedAccess):
+    """Reads and writes of a panel, by the threads that have a part in it."""
+
+    def __init__(self, gen: KernelCodegen, where: SharedTile, panel: Panel) -> None:
+        super().__init__(gen, where, panel.layout)
+        self.panel = panel
+
+    def active(self) -> Value | None:
+        """Whether this thread has a part in the panel; None where all have."""
+        b, part = self.gen.builder, self.panel.part_of_threads
+        if part is None:
+            return None
+        row = self.gen.threads.coordinate(self.layout, 0)
+        number = b.udiv(row, ir.Constant(I32, self.panel.rows))
+        return b.icmp_unsigned("==", number, ir.Constant(I32, part))
+
+    def _runs(self) -> list[list[int]]:
+        offsets = self.layout.register_offsets
+        return [run for run in super()._runs() if self.panel.holds(offsets[run[0]])]
+
+    def _address(self, offset: Vector) -> Value:
+        b, layout = self.gen.builder, self.layout
+        if self._base is None:
+            coordinates = [self.gen.threads.coordinate(layout, d) for d in range(layout.rank)]
+            coordinates[0] = b.urem(coordinates[0], ir.Constant(I32, self.panel.rows))
+            self._base = self._pointer(coordinates)
+        constant = self.where.flat(self.panel.inside(offset)) * self.where.size
+        return b.gep(self._base, [ir.Constant(I32, constant)], source_etype=I8)
 
 
 def _vector(gen: KernelCodegen, values: list[Value]) -> Value:
@@ -229,9 +299,67 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
         parts = gen.parts(op.source)
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
-    where = put(gen, op.source, pad=padding(source, target, tile.element_of(op.source)))
+    element = tile.element_of(op.source)
+    pad = padding(source, target, element)
+    count = _panels(gen, source, target, SharedTile(None, element, source.shape, 0, pad).bytes)
+    if count > 1:
+        _convert_in_panels(gen, op, pad, count)
+        return
+    where = put(gen, op.source, pad=pad)
     gen.barrier()
     gen.bind(op.result, SharedAccess(gen, where, target).read())
+
+
+def _panels(gen: KernelCodegen, source: Layout, target: Layout, size: int) -> int:
+    """In how many parts a tile of `size` bytes changes its layout: in one where that fits, which needs
+    the fewest registers and barriers, else in as many as let it; in one where it cannot be divided."""
+    room = (gen.target.shared_bytes or _USUAL) - gen.exchange_start()
+    rows, count = source.shape[0], 1
+    while size > room * count and count < _MOST_PANELS:
+        count *= 2
+    if not all(x.adds_up and x.groups == 1 and not x.repeat for x in (source, target)):
+        return 1
+    return count if rows % count == 0 and size <= room * count else 1
+
+
+def _convert_in_panels(gen: KernelCodegen, op: gpu.ConvertOp, pad: int, count: int) -> None:
+    """Rows go through shared memory a panel at a time."""
+    b, source, target = gen.builder, gen.layout(op.source), gen.layout(op.result)
+    element, shape, rows = tile.element_of(op.source), source.shape, source.shape[0] // count
+    where = SharedTile(None, element, (rows, *shape[1:]), 0, pad)
+    where = replace(where, pointer=gen.scratch(where.bytes))
+    parts: list[Value] = [None] * target.registers_per_thread
+    for number in range(count):
+        if number:
+            gen.barrier()
+        writes = PanelAccess(gen, where, Panel(source, rows, number))
+        condition = writes.active()
+        with b.if_then(condition) if condition is not None else nullcontext():
+            writes.write(gen.parts(op.source))
+        gen.barrier()
+        reads = PanelAccess(gen, where, Panel(target, rows, number))
+        condition = reads.active()
+        if condition is None:
+            found = reads.read()
+            parts = [new if new is not None else old for old, new in zip(parts, found, strict=True)]
+            continue
+        before = b.block
+        with b.if_then(condition):
+            found, inside = reads.read(), b.block
+        parts = [
+            _joined(gen, old, before, new, inside) for old, new in zip(parts, found, strict=True)
+        ]
+    gen.bind(op.result, parts)
+
+
+def _joined(gen: KernelCodegen, old: Any, before: Any, new: Any, inside: Any) -> Value:
+    """A register behind a branch in which it may have been read."""
+    if new is None:
+        return old
+    phi = gen.builder.phi(new.type)
+    phi.add_incoming(old if old is not None else ir.Constant(new.type, ir.Undefined), before)
+    phi.add_incoming(new, inside)
+    return phi
 
 
 # ---- elements from elsewhere ----------------------------------------------------------------------------
