@@ -114,3 +114,20 @@ def test_products_for_every_target(index, target, warps):
 @pytest.mark.parametrize("number", range(40))
 def test_random_programs_for_every_target(number, target):
     check(compiled(random_text(number), target), target)
+
+
+@pytest.mark.parametrize(("target", "rows", "warps"), [("sm_86", 128, 8), ("sm_80", 256, 16)])
+def test_tiles_larger_than_shared_memory_change_their_layout(target, rows, warps):
+    """fp32 tiles of 128 and 256 KB, turned: rows go through shared memory in panels."""
+    text = """
+        func.func @turn(%x: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %y: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}) {
+          %one = arith.constant 1 : i64
+          %a = "tile.load_view"(%x, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<ROWSx256xf32>
+          "tile.store_view"(%y, %one, %n, %a) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<ROWSx256xf32>) -> ()
+          func.return
+        }
+    """.replace("ROWS", str(rows))
+    artifact = compiled(text, target, num_warps=warps)
+    check(artifact, target)
+    assert artifact.plan.shared_bytes <= target_info(target).shared_bytes
+    assert artifact.asm["ptx"].count("bar.sync") == 3  # written and read twice
