@@ -9,7 +9,7 @@ import pytest
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.interpreter.compare import run_on_copies
-from tilewright.ir.text import parse_ir
+from tilewright.ir.text import parse_ir, verify_ir
 
 HERE = Path(__file__).parent
 MACHINES = {
@@ -38,7 +38,7 @@ def test_results_after_each_pass(program, name, arguments, constants, grid, mach
     for step in cpu_passes():
         before = str(module)
         step.apply(module, MACHINES[machine])
-        module.verify()
+        verify_ir(module)
         if str(module) == before:
             continue
         after = run_on_copies(module, values, grid)

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright.passes
 from tilewright.backends.nvidia.target import target_info
-from tilewright.ir.text import parse_ir
+from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.registry import lookup, parse_pipeline
@@ -44,7 +44,7 @@ def test_the_example_in_the_essay_is_true(file):
     name = file.stem.replace("_", "-")
     docstring = __import__(f"tilewright.passes.{file.stem}", fromlist=["x"]).__doc__
     before, after = (parse_ir(example(docstring, t), name) for t in ("Before", "After"))
-    after.verify()
+    verify_ir(after)
     run_pipeline(before, parse_pipeline(name), None, verify="each")
     for module in (before, after):  # the essay need not repeat constants
         run_pipeline(module, parse_pipeline("cse"), None)
@@ -91,7 +91,7 @@ def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
         assert file.stem in pictures
         return
     before, after = (parse_ir(example(docstring, t), file.stem) for t in ("Before", "After"))
-    after.verify()
+    verify_ir(after)
     step = parse_pipeline(file.stem.replace("_", "-"))
     run_pipeline(before, step, target_info("sm_90a"), verify="each")
     assert before.is_structurally_equivalent(after), f"the pass gives\n{before}\nthe essay\n{after}"

@@ -37,18 +37,13 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoTerminator, Pure
 
+from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
+from tilewright.dialects.tile.agreement import layout_of as layout_of
+from tilewright.dialects.tile.agreement import same_layout
 from tilewright.dialects.tile.base import require, same_shape
-from tilewright.layouts import Layout, parse_layout
+from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout, parse_shared
-
-
-def layout_of(value: SSAValue | Attribute) -> Layout | None:
-    """The layout of a tile value or type; None before layouts are assigned and for scalars."""
-    kind = value.type if isinstance(value, SSAValue) else value
-    if isinstance(kind, TensorType) and isinstance(kind.encoding, StringAttr):
-        return parse_layout(kind.encoding.data)
-    return None
 
 
 def laid_out(element: Attribute, layout: Layout) -> Attribute:
@@ -71,6 +66,8 @@ class ConvertOp(IRDLOperation):
         require(
             tile.element_of(self.source) == tile.element_of(self.result), "gpu.convert: elements"
         )
+        for value in (self.source, self.result):
+            same_layout(self, value)
 
 
 @irdl_op_definition
@@ -92,6 +89,9 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
     tile: TensorType
     layout: StringAttr
     stages: IntAttr
+
+    def verify(self) -> None:
+        rules.verify_shared(self.tile, self.layout.data, self.stages.data)
 
 
 def shared_layout_of(value: SSAValue) -> SharedLayout:
@@ -131,6 +131,9 @@ class LocalStoreOp(IRDLOperation):
         "$source `,` $buffer `[` $slot `]` attr-dict `:` type($source) `,` type($buffer)"
     )
 
+    def verify_(self) -> None:
+        rules.verify_moved(self, self.source, self.buffer)
+
 
 @irdl_op_definition
 class TurnOp(IRDLOperation):
@@ -147,6 +150,9 @@ class TurnOp(IRDLOperation):
         " `:` type($source) `,` type($target)"
     )
 
+    def verify_(self) -> None:
+        rules.verify_turn(self)
+
 
 @irdl_op_definition
 class LocalLoadOp(IRDLOperation):
@@ -157,6 +163,9 @@ class LocalLoadOp(IRDLOperation):
     slot = operand_def(i32)
     result = result_def(TensorType)
     assembly_format = "$buffer `[` $slot `]` attr-dict `:` type($buffer) `to` type($result)"
+
+    def verify_(self) -> None:
+        rules.verify_moved(self, self.result, self.buffer)
 
 
 @irdl_op_definition
@@ -181,6 +190,9 @@ class CopyOp(IRDLOperation):
     limited = prop_def(DenseArrayBase)
     layout = prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def verify_(self) -> None:
+        rules.verify_copy(self)
 
 
 @irdl_op_definition
@@ -245,6 +257,9 @@ class ProduceOp(IRDLOperation):
     traits = traits_def(NoTerminator())
     assembly_format = "$body attr-dict"
 
+    def verify_(self) -> None:
+        rules.verify_producer(self)
+
 
 @irdl_op_definition
 class ElectOp(IRDLOperation):
@@ -253,6 +268,9 @@ class ElectOp(IRDLOperation):
     name = "gpu.elect"
     result = result_def(i1)
     assembly_format = "attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        rules.verify_elected(self)
 
 
 @irdl_op_definition
@@ -264,6 +282,9 @@ class ExpectOp(IRDLOperation):
     slot = operand_def(i32)
     bytes = prop_def(IntegerAttr)
     assembly_format = "$barriers `[` $slot `]` `,` $bytes attr-dict `:` type($barriers)"
+
+    def verify_(self) -> None:
+        rules.verify_one_thread(self)
 
 
 @irdl_op_definition
@@ -285,6 +306,10 @@ class TmaCopyOp(IRDLOperation):
     buffer = operand_def(SharedType)
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+
+    def verify_(self) -> None:
+        rules.verify_one_thread(self)
+        rules.verify_box(self)
 
 
 @irdl_op_definition
@@ -316,6 +341,10 @@ class TmaStoreOp(IRDLOperation):
     y = operand_def(i64)
     buffer = operand_def(SharedType)
     slot = operand_def(i32)
+
+    def verify_(self) -> None:
+        rules.verify_one_thread(self)
+        rules.verify_box(self)
 
 
 @irdl_op_definition
@@ -354,6 +383,9 @@ class WgmmaOp(IRDLOperation):
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
     )
 
+    def verify_(self) -> None:
+        rules.verify_group_product(self)
+
 
 @irdl_op_definition
 class WgmmaWaitOp(IRDLOperation):
@@ -364,6 +396,9 @@ class WgmmaWaitOp(IRDLOperation):
     pending = prop_def(IntegerAttr)
     result = result_def(TensorType)
     assembly_format = "$acc `,` $pending attr-dict `:` type($acc) `to` type($result)"
+
+    def verify_(self) -> None:
+        require(self.acc.type == self.result.type, "gpu.wgmma_wait: types differ")
 
 
 Gpu = Dialect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -53,9 +53,11 @@ def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
 
 
 def verify_ir(op: Operation, after: str = "") -> None:
-    """Check every operation in `op`. Raises `PassError` naming `after`, the pass that ran last."""
+    """Check every operation in `op`, and that values are made before they are used. Raises `PassError`
+    naming `after`, the pass that ran last."""
     try:
         op.verify()
+        _verify_order(op, set())
     except VerifyException as error:
         where = f" after {after}" if after else ""
         text = str(error).strip()
@@ -70,3 +72,21 @@ def _place(op: Operation) -> SourceLocation | None:
         except VerifyException:
             return location_of(inner)
     return None
+
+
+def _verify_order(op: Operation, known: set[SSAValue]) -> None:
+    """Operands of what is in `op` are made before, there or around it (xDSL does not look)."""
+    for region in op.regions:
+        for block in region.blocks:
+            made: list[SSAValue] = list(block.args)
+            known.update(made)
+            for inner in block.ops:
+                for value in inner.operands:
+                    if value not in known:
+                        raise VerifyException(
+                            f"{inner.name} uses what is not made before it: {value}"
+                        )
+                _verify_order(inner, known)
+                made += inner.results
+                known.update(inner.results)
+            known.difference_update(made)

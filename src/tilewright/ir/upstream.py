@@ -2,7 +2,7 @@
 
 In MLIR the integer conversions act lane by lane on tensors; xDSL 0.74 declares them for scalars only,
 in operand constraints and verifiers. `widen_conversions` gives those seven operations MLIR's
-definition. It changes xDSL's classes in place, because everybody makes operations with them.
+definition, and has these and the conversions of floats keep a tile's layout. It changes xDSL's classes in place, because everybody makes operations with them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ def _element(kind: Any) -> Any:
 def _verify_shapes(op: Any) -> None:
     source, result = op.operands[0].type, op.results[0].type
     shapes = [k.get_shape() if hasattr(k, "get_shape") else () for k in (source, result)]
-    if shapes[0] != shapes[1]:
-        raise VerifyException(f"{op.name}: shapes differ: {source} and {result}")
+    layouts = [getattr(k, "encoding", None) for k in (source, result)]
+    if shapes[0] != shapes[1] or layouts[0] != layouts[1]:
+        raise VerifyException(f"{op.name}: shapes or layouts differ: {source} and {result}")
 
 
 def _verify_narrower(op: Any) -> None:
     _verify_shapes(op)
-    if not _element(op.results[0].type).width.data < _element(op.operands[0].type).width.data:
+    if not _element(op.results[0].type).bitwidth < _element(op.operands[0].type).bitwidth:
         raise VerifyException("Destination bit-width must be smaller than the input bit-width")
 
 
 def _verify_wider(op: Any) -> None:
     _verify_shapes(op)
-    if not _element(op.results[0].type).width.data > _element(op.operands[0].type).width.data:
+    if not _element(op.results[0].type).bitwidth > _element(op.operands[0].type).bitwidth:
         raise VerifyException("Destination bit-width must be larger than the input bit-width")
 
 
@@ -51,6 +52,8 @@ def widen_conversions() -> None:
         (arith.UIToFPOp, integer, floating, _verify_shapes),
         (arith.FPToSIOp, floating, integer, _verify_shapes),
         (arith.FPToUIOp, floating, integer, _verify_shapes),
+        (arith.TruncFOp, floating, floating, _verify_narrower),
+        (arith.ExtFOp, floating, floating, _verify_wider),
     )
     for kind, source, result, verify in table:
         definition = kind.get_irdl_definition()

@@ -164,6 +164,19 @@ def arrange(
     return Arrangement(instruction, rows, columns, groups, along)
 
 
+def mma_layouts(
+    name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, by_rows: bool = False
+) -> tuple[Layout, Layout, Layout]:
+    """Layouts of A, B and the sums of a product of `extents` m, n, k through instruction `name`, of
+    `batch` matrices one after another if there are any; `by_rows` as for `arrange`."""
+    m, n, k = extents
+    where = arrange(INSTRUCTIONS[name], m, n, warps, by_rows)
+    a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
+    if batch:
+        return batched(a, batch), batched(b, batch), batched(acc, batch)
+    return a, b, acc
+
+
 @dataclass(frozen=True)
 class GroupInstruction:
     """A kind of `wgmma`: 64 rows, up to 256 columns, `k` elements (32 bytes) of the inner dimension."""

@@ -5,15 +5,12 @@ import importlib.util
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
-from tilewright.dtypes import constexpr
 from tilewright.frontend import build
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
@@ -21,8 +18,6 @@ from tilewright.testing.random_programs import generate
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a")
 TESTS = Path(__file__).parents[2]
-TYPES = {"float32": dtypes.float32, "float16": dtypes.float16, "float64": dtypes.float64,
-         "int32": dtypes.int32, "bfloat16": dtypes.bfloat16}  # fmt: skip
 
 
 def from_file(path):
@@ -49,12 +44,7 @@ def check(artifact, target):
 @functools.cache
 def random_text(number):
     program = generate(random.Random(number))
-    signature = {}
-    for name, value in program.arguments.items():
-        is_array = isinstance(value, np.ndarray)
-        signature[name] = dtypes.pointer_type(TYPES[str(value.dtype)]) if is_array else dtypes.int32
-    signature.update({name: constexpr(value) for name, value in program.constants.items()})
-    return str(build(KernelFunction(program.function()), signature).module)
+    return str(build(KernelFunction(program.function()), program.signature()).module)
 
 
 def seed(index, target):

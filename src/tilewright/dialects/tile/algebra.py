@@ -5,8 +5,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import (
     BoolAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
+    i1,
 )
 from xdsl.irdl import (
     IRDLOperation,
@@ -24,7 +26,19 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, Pure
 
-from tilewright.dialects.tile.base import require, same_shape, shape_of
+from tilewright.dialects.tile.agreement import (
+    corresponds,
+    dot_operands,
+    same_layout,
+    scanned_in_order,
+)
+from tilewright.dialects.tile.base import (
+    element_of,
+    elementwise,
+    require,
+    require_element,
+    shape_of,
+)
 
 
 @irdl_op_definition
@@ -53,6 +67,9 @@ class DotOp(IRDLOperation):
         require(a[:-2] == b[:-2] == c[:-2], "tile.dot: batch extents differ")
         require(a[-1] == b[-2] and c[-2:] == (a[-2], b[-1]), f"tile.dot: {a} @ {b} -> {c}")
         require(self.acc.type == self.result.type, "tile.dot: accumulator type")
+        instruction = self.attributes.get("gpu.mma")
+        if isinstance(instruction, StringAttr):
+            dot_operands(self, instruction.data, self.lhs, self.rhs, self.acc)
 
 
 @irdl_op_definition
@@ -71,11 +88,14 @@ class ReduceOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        same_shape(self, *self.inputs)
-        shape = list(shape_of(self.inputs[0]))
-        del shape[self.axis.value.data]
-        for value in self.results_:
+        elementwise(self, *self.inputs)
+        axis, shape = _combined(self), list(shape_of(self.inputs[0]))
+        del shape[axis]
+        for source, value in zip(self.inputs, self.results_, strict=True):
             require(shape_of(value) == tuple(shape), "tile.reduce: result shape")
+            require_element(self, value, element_of(source), "a result")
+            if shape:
+                corresponds(self, value, source, of_source=("drop", (axis,)))
 
 
 @irdl_op_definition
@@ -91,7 +111,8 @@ class ScanOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        same_shape(self, *self.inputs, *self.results_)
+        elementwise(self, *self.inputs, *self.results_)
+        scanned_in_order(self, self.inputs[0], _combined(self))
 
 
 @irdl_op_definition
@@ -116,3 +137,29 @@ class HistogramOp(IRDLOperation):
     assembly_format = (
         "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `to` type($result)"
     )
+
+    def verify_(self) -> None:
+        kinds = [element_of(v) for v in (self.source, self.result)]
+        require(all(isinstance(k, IntegerType) for k in kinds), "tile.histogram: integers expected")
+        require(
+            len(shape_of(self.source)) == len(shape_of(self.result)) == 1, "tile.histogram: ranks"
+        )
+        elementwise(self, self.source, self.mask)
+        require_element(self, self.mask, i1, "the mask")
+        same_layout(self, self.result)
+
+
+def _combined(op: ReduceOp | ScanOp) -> int:
+    """The axis of a reduction or scan whose region takes two of each element and gives one."""
+    axis, kinds = op.axis.value.data, [element_of(v) for v in op.inputs]
+    require(len(kinds) > 0 and 0 <= axis < len(shape_of(op.inputs[0])), f"{op.name}: axis {axis}")
+    require(
+        len(kinds) == len(op.results), f"{op.name}: {len(kinds)} tiles, {len(op.results)} results"
+    )
+    block = op.combine.block
+    end = block.last_op
+    given = [a.type for a in block.args]
+    require(given == [*kinds, *kinds], f"{op.name}: the region takes {', '.join(map(str, given))}")
+    yielded = [v.type for v in end.operands] if isinstance(end, YieldOp) else []
+    require(yielded == kinds, f"{op.name}: the region gives {', '.join(map(str, yielded))}")
+    return axis

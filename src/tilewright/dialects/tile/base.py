@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FixedBitwidthType,
     TensorType,
+    VectorType,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
@@ -15,6 +16,8 @@ from xdsl.irdl import (
     irdl_attr_definition,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects.tile.agreement import same_layout
 
 
 @irdl_attr_definition
@@ -56,10 +59,30 @@ def element_bytes(element: Attribute) -> int:
     raise TypeError(f"no memory size: {element}")
 
 
+def scalar_of(value: SSAValue | Attribute) -> Attribute:
+    """Element type of a tile or vector, or the scalar type itself."""
+    kind = value.type if isinstance(value, SSAValue) else value
+    return kind.element_type if isinstance(kind, TensorType | VectorType) else kind
+
+
 def same_shape(op: IRDLOperation, *values: SSAValue | None) -> None:
-    shapes = [shape_of(v) for v in values if v is not None]
+    """All of one shape (of tiles, or of vectors)."""
+    kinds = [v.type for v in values if v is not None]
+    shapes = [k.get_shape() if isinstance(k, TensorType | VectorType) else () for k in kinds]
     if any(s != shapes[0] for s in shapes):
         raise VerifyException(f"{op.name}: shapes differ: {shapes}")
+
+
+def elementwise(op: IRDLOperation, *values: SSAValue | None) -> None:
+    """All of one shape, and in one layout: what is done lane by lane."""
+    same_shape(op, *values)
+    same_layout(op, *values)
+
+
+def require_element(op: IRDLOperation, value: SSAValue | None, kind: Attribute, what: str) -> None:
+    """Elements of `value`, if it is there, are of type `kind`."""
+    if value is not None and scalar_of(value) != kind:
+        raise VerifyException(f"{op.name}: {what} is {value.type}, elements of {kind} expected")
 
 
 def require(condition: bool, message: str) -> None:

@@ -23,6 +23,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tilewright.dialects.tile.base import elementwise, ints, require, require_element
+
 
 @irdl_op_definition
 class HintOp(IRDLOperation):
@@ -36,6 +38,9 @@ class HintOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$source `,` $kind `,` $values attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        require(self.source.type == self.result.type, "tile.hint: types differ")
 
 
 @irdl_op_definition
@@ -69,6 +74,9 @@ class PrintOp(IRDLOperation):
         "$prefix `,` $hex `,` $signed (`,` $arguments^ `:` type($arguments))? attr-dict"
     )
 
+    def verify_(self) -> None:
+        require(len(ints(self.signed)) == len(self.arguments), "tile.print: one sign an operand")
+
 
 @irdl_op_definition
 class InlineAsmOp(IRDLOperation):
@@ -91,6 +99,9 @@ class InlineAsmOp(IRDLOperation):
         "type($outputs) attr-dict"
     )
 
+    def verify_(self) -> None:
+        elementwise(self, *self.arguments, *self.outputs)
+
 
 @irdl_op_definition
 class AssertOp(IRDLOperation):
@@ -100,3 +111,6 @@ class AssertOp(IRDLOperation):
     condition = operand_def()
     message = prop_def(StringAttr)
     assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
+
+    def verify_(self) -> None:
+        require_element(self, self.condition, i1, "the condition")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import (
-    StringAttr,
-)
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, StringAttr, i1, i64
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -18,7 +17,13 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.tile.base import require, same_shape
+from tilewright.dialects.tile.base import (
+    PtrType,
+    elementwise,
+    require,
+    require_element,
+    scalar_of,
+)
 
 
 @irdl_op_definition
@@ -39,7 +44,8 @@ class CmpIOp(IRDLOperation):
     def verify_(self) -> None:
         require(self.predicate.data in self.PREDICATES, f"tile.cmpi: {self.predicate.data}")
         require(self.lhs.type == self.rhs.type, "tile.cmpi: operand types differ")
-        same_shape(self, self.lhs, self.result)
+        elementwise(self, self.lhs, self.result)
+        require_element(self, self.result, i1, "the result")
 
 
 @irdl_op_definition
@@ -60,7 +66,8 @@ class CmpFOp(IRDLOperation):
     def verify_(self) -> None:
         require(self.predicate.data in self.PREDICATES, f"tile.cmpf: {self.predicate.data}")
         require(self.lhs.type == self.rhs.type, "tile.cmpf: operand types differ")
-        same_shape(self, self.lhs, self.result)
+        elementwise(self, self.lhs, self.result)
+        require_element(self, self.result, i1, "the result")
 
 
 @irdl_op_definition
@@ -79,7 +86,8 @@ class SelectOp(IRDLOperation):
         require(
             self.lhs.type == self.rhs.type == self.result.type, "tile.select: value types differ"
         )
-        same_shape(self, self.condition, self.result)
+        elementwise(self, self.condition, self.result)
+        require_element(self, self.condition, i1, "the condition")
 
 
 class _SameTypeBinary(IRDLOperation):
@@ -121,6 +129,13 @@ class FpCastOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$source `,` $rounding attr-dict `:` type($source) `to` type($result)"
 
+    def verify_(self) -> None:
+        elementwise(self, self.source, self.result)
+        kinds = [scalar_of(v) for v in (self.source, self.result)]
+        require(all(isinstance(k, AnyFloat) for k in kinds), "tile.fp_cast: floats expected")
+        require(_bits(kinds[1]) < _bits(kinds[0]), "tile.fp_cast: the result is no narrower")
+        require(self.rounding.data == "rtz", f"tile.fp_cast: rounding {self.rounding.data}")
+
 
 @irdl_op_definition
 class BitcastOp(IRDLOperation):
@@ -131,6 +146,11 @@ class BitcastOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        elementwise(self, self.source, self.result)
+        widths = [_bits(scalar_of(v)) for v in (self.source, self.result)]
+        require(widths[0] == widths[1], f"tile.bitcast: {widths[0]} bits to {widths[1]}")
 
 
 @irdl_op_definition
@@ -143,6 +163,11 @@ class IntToPtrOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
+    def verify_(self) -> None:
+        elementwise(self, self.source, self.result)
+        require_element(self, self.source, i64, "the address")
+        require(isinstance(scalar_of(self.result), PtrType), "tile.int_to_ptr: no pointer")
+
 
 @irdl_op_definition
 class PtrToIntOp(IRDLOperation):
@@ -153,6 +178,11 @@ class PtrToIntOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        elementwise(self, self.source, self.result)
+        require_element(self, self.result, i64, "the address")
+        require(isinstance(scalar_of(self.source), PtrType), "tile.ptr_to_int: no pointer")
 
 
 @irdl_op_definition
@@ -169,3 +199,10 @@ class LibmOp(IRDLOperation):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$function `,` $arguments attr-dict `:` type($arguments) `to` type($result)"
+
+    def verify_(self) -> None:
+        elementwise(self, *self.arguments, self.result)
+
+
+def _bits(kind: Attribute) -> int:
+    return 64 if isinstance(kind, PtrType) else cast(FixedBitwidthType, kind).bitwidth

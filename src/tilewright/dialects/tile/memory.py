@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
-    VectorType,
+    i1,
     i64,
 )
 from xdsl.ir import SSAValue
@@ -30,7 +30,16 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.tile.base import PtrType, element_of, ints, require, same_shape, shape_of
+from tilewright.dialects.tile.agreement import corresponds
+from tilewright.dialects.tile.base import (
+    PtrType,
+    elementwise,
+    ints,
+    require,
+    require_element,
+    scalar_of,
+    shape_of,
+)
 
 
 @irdl_op_definition
@@ -48,11 +57,8 @@ class AddPtrOp(IRDLOperation):
 
     def verify_(self) -> None:
         require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
-        same_shape(self, self.pointer, self.offset)
-        offset = element_of(self.offset)
-        if isinstance(offset, VectorType):  # the vector level: lanes instead of elements
-            offset = offset.element_type
-        require(isinstance(offset, IntegerType), "tile.addptr: offset is no int")
+        elementwise(self, self.pointer, self.offset)
+        require(isinstance(scalar_of(self.offset), IntegerType), "tile.addptr: offset is no int")
 
 
 @irdl_op_definition
@@ -77,12 +83,10 @@ class LoadOp(IRDLOperation):
     )
 
     def verify_(self) -> None:
-        same_shape(self, self.pointer, self.result, self.mask, self.other)
-        kind = element_of(self.pointer)
-        require(
-            isinstance(kind, PtrType) and kind.pointee == element_of(self.result),
-            "tile.load: result is not the pointee",
-        )
+        elementwise(self, self.pointer, self.result, self.mask, self.other)
+        _through_pointer(self, self.pointer, self.result)
+        require_element(self, self.mask, i1, "the mask")
+        require_element(self, self.other, scalar_of(self.result), "other")
 
 
 @irdl_op_definition
@@ -99,12 +103,9 @@ class StoreOp(IRDLOperation):
     assembly_format = "$pointer `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointer) `,` type($value)"
 
     def verify_(self) -> None:
-        same_shape(self, self.pointer, self.value, self.mask)
-        kind = element_of(self.pointer)
-        require(
-            isinstance(kind, PtrType) and kind.pointee == element_of(self.value),
-            "tile.store: value is not the pointee",
-        )
+        elementwise(self, self.pointer, self.value, self.mask)
+        _through_pointer(self, self.pointer, self.value)
+        require_element(self, self.mask, i1, "the mask")
 
 
 @irdl_op_definition
@@ -132,7 +133,13 @@ class AtomicRMWOp(IRDLOperation):
 
     def verify_(self) -> None:
         require(self.kind.data in self.KINDS, f"tile.atomic_rmw: {self.kind.data}")
-        same_shape(self, self.pointer, self.value, self.mask, self.result)
+        elementwise(self, self.pointer, self.value, self.mask, self.result)
+        _through_pointer(self, self.pointer, self.value)
+        require_element(self, self.mask, i1, "the mask")
+        require(self.value.type == self.result.type, "tile.atomic_rmw: result type")
+        floats = self.kind.data.startswith("f") or self.kind.data == "xchg"
+        integer = isinstance(scalar_of(self.value), IntegerType)
+        require(floats or integer, f"tile.atomic_rmw: {self.kind.data} of {self.value.type}")
 
 
 @irdl_op_definition
@@ -150,6 +157,12 @@ class AtomicCASOp(IRDLOperation):
         "$sem `,` $scope `,` $pointer `,` $compare `,` $value attr-dict"
         " `:` type($pointer) `,` type($compare) `,` type($value) `to` type($result)"
     )
+
+    def verify_(self) -> None:
+        elementwise(self, self.pointer, self.compare, self.value, self.result)
+        _through_pointer(self, self.pointer, self.value)
+        kinds = {v.type for v in (self.compare, self.value, self.result)}
+        require(len(kinds) == 1, "tile.atomic_cas: value types differ")
 
 
 @irdl_op_definition
@@ -187,7 +200,10 @@ class LoadViewOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
-        _verify_view(self, shape_of(self.result))
+        _verify_tile_view(self, self.result)
+        require_element(self, self.other, scalar_of(self.result), "other")
+        if self.other is not None and isinstance(self.other.type, TensorType):
+            elementwise(self, self.result, self.other)
 
 
 @irdl_op_definition
@@ -210,7 +226,7 @@ class StoreViewOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
-        _verify_view(self, shape_of(self.value))
+        _verify_tile_view(self, self.value)
 
 
 def view_kinds(op: Any) -> tuple[str, ...]:
@@ -223,16 +239,42 @@ def view_limits(op: Any) -> dict[int, SSAValue]:
     return dict(zip(ints(op.limited), op.limits, strict=True))
 
 
-def _verify_view(op: LoadViewOp | StoreViewOp, shape: tuple[int, ...]) -> None:
+def _through_pointer(op: IRDLOperation, pointer: SSAValue, value: SSAValue) -> None:
+    kind = scalar_of(pointer)
+    require(
+        isinstance(kind, PtrType) and kind.pointee == scalar_of(value),
+        f"{op.name}: {value.type} through {pointer.type}",
+    )
+
+
+_KINDS = ("strided", "wrapped", "indexed")
+
+
+def verify_view(op: Any, shape: tuple[int, ...]) -> None:
+    """What structured accesses of any dialect have in common: an entry for each dimension that needs one."""
     kinds = view_kinds(op)
     require(len(kinds) == len(shape) == len(op.strides), f"{op.name}: one kind and stride a dim")
+    require(all(k in _KINDS for k in kinds), f"{op.name}: kinds are {', '.join(_KINDS)}")
     wrapped = sum(k == "wrapped" for k in kinds)
     require(len(op.starts) == len(op.sizes) == wrapped, f"{op.name}: starts/sizes of wrapped dims")
-    indexed = [d for d, k in enumerate(kinds) if k == "indexed"]
+    limited = ints(op.limited)
+    require(len(op.limits) == len(limited), f"{op.name}: limits")
+    distinct = len(set(limited)) == len(limited)
+    require(distinct and all(0 <= d < len(shape) for d in limited), f"{op.name}: limited dims")
+
+
+def _verify_tile_view(op: LoadViewOp | StoreViewOp, value: SSAValue) -> None:
+    shape = shape_of(value)
+    verify_view(op, shape)
+    indexed = [d for d, k in enumerate(view_kinds(op)) if k == "indexed"]
     require(
         [shape_of(v) for v in op.indices] == [(shape[d],) for d in indexed],
         f"{op.name}: one index tile an indexed dim",
     )
-    require(len(op.limits) == len(ints(op.limited)), f"{op.name}: limits")
-    if op.mask is not None:
-        require(shape_of(op.mask) == shape, f"{op.name}: mask shape")
+    for d, line in zip(indexed, op.indices, strict=True):
+        require_element(op, line, i64, "an index tile")
+        corresponds(op, value, line, ("in", (d,)))
+    base = cast(PtrType, op.base.type)
+    require(base.pointee == scalar_of(value), f"{op.name}: {value.type} through {base}")
+    elementwise(op, value, op.mask)
+    require_element(op, op.mask, i1, "the mask")

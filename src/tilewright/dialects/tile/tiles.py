@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
+    IntegerType,
     TensorType,
     i32,
     i64,
 )
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -19,7 +23,15 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.tile.base import element_of, ints, require, shape_of
+from tilewright.dialects.tile.agreement import corresponds, same_layout
+from tilewright.dialects.tile.base import (
+    element_of,
+    elementwise,
+    ints,
+    require,
+    require_element,
+    shape_of,
+)
 
 
 @irdl_op_definition
@@ -90,6 +102,9 @@ class BroadcastOp(IRDLOperation):
             len(a) == len(b) and all(x in (1, y) for x, y in zip(a, b, strict=True)),
             f"tile.broadcast: {a} does not broadcast to {b}",
         )
+        _same_elements(self, self.source, self.result)
+        repeated = tuple(d for d, extent in enumerate(a) if extent == 1)
+        corresponds(self, self.result, self.source, ("zero", repeated))
 
 
 @irdl_op_definition
@@ -107,6 +122,8 @@ class ExpandDimsOp(IRDLOperation):
         shape, axis = list(shape_of(self.source)), self.axis.value.data
         shape.insert(axis, 1)
         require(tuple(shape) == shape_of(self.result), f"tile.expand_dims: {shape} expected")
+        _same_elements(self, self.source, self.result)
+        corresponds(self, self.result, self.source, ("drop", (axis,)))
 
 
 @irdl_op_definition
@@ -120,13 +137,11 @@ class ReshapeOp(IRDLOperation):
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
-        counts = []
-        for value in (self.source, self.result):
-            n = 1
-            for extent in shape_of(value):
-                n *= extent
-            counts.append(n)
+        source, result = shape_of(self.source), shape_of(self.result)
+        counts = prod(source), prod(result)
         require(counts[0] == counts[1], f"tile.reshape: {counts[0]} elements into {counts[1]}")
+        _same_elements(self, self.source, self.result)
+        corresponds(self, self.result, self.source, ("reshape", (*result, *source)))
 
 
 @irdl_op_definition
@@ -145,6 +160,9 @@ class TransOp(IRDLOperation):
         order = self.permutation
         require(sorted(order) == list(range(len(shape))), "tile.trans: order is no permutation")
         require(tuple(shape[d] for d in order) == shape_of(self.result), "tile.trans: shape")
+        _same_elements(self, self.source, self.result)
+        inverse = tuple(order.index(d) for d in range(len(order)))
+        corresponds(self, self.result, self.source, ("order", inverse))
 
     @property
     def permutation(self) -> tuple[int, ...]:
@@ -162,6 +180,13 @@ class JoinOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
+    def verify_(self) -> None:
+        require(self.lhs.type == self.rhs.type, "tile.join: types differ")
+        shape = (*shape_of(self.lhs), 2)
+        require(shape_of(self.result) == shape, f"tile.join: {shape} expected")
+        _same_elements(self, self.lhs, self.result)
+        corresponds(self, self.result, self.lhs, ("drop", (len(shape) - 1,)))
+
 
 @irdl_op_definition
 class SplitOp(IRDLOperation):
@@ -173,6 +198,14 @@ class SplitOp(IRDLOperation):
     rhs = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($lhs) `,` type($rhs)"
+
+    def verify_(self) -> None:
+        elementwise(self, self.lhs, self.rhs)
+        shape = (*shape_of(self.lhs), 2)
+        require(shape_of(self.source) == shape, f"tile.split: {shape} expected")
+        for half, result in enumerate((self.lhs, self.rhs)):
+            _same_elements(self, self.source, result)
+            corresponds(self, result, self.source, ("append", (half,)))
 
 
 @irdl_op_definition
@@ -189,6 +222,14 @@ class CatOp(IRDLOperation):
         "$lhs `,` $rhs `,` $axis attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
     )
 
+    def verify_(self) -> None:
+        a, b, axis = list(shape_of(self.lhs)), shape_of(self.rhs), self.axis.value.data
+        require(len(a) == len(b) and 0 <= axis < len(a), "tile.cat: ranks")
+        a[axis] += b[axis]
+        same = all(d == axis or extent == b[d] for d, extent in enumerate(a))
+        require(same and tuple(a) == shape_of(self.result), f"tile.cat: {a} expected")
+        _same_elements(self, self.lhs, self.rhs, self.result)
+
 
 @irdl_op_definition
 class GatherOp(IRDLOperation):
@@ -201,3 +242,19 @@ class GatherOp(IRDLOperation):
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = "$source `,` $index `,` $axis attr-dict `:` type($source) `,` type($index) `to` type($result)"
+
+    def verify_(self) -> None:
+        elementwise(self, self.index, self.result)
+        _same_elements(self, self.source, self.result)
+        require(isinstance(element_of(self.index), IntegerType), "tile.gather: index is no int")
+        a, b, axis = shape_of(self.source), shape_of(self.result), self.axis.value.data
+        require(len(a) == len(b) and 0 <= axis < len(a), "tile.gather: ranks")
+        same = all(d == axis or x == y for d, (x, y) in enumerate(zip(a, b, strict=True)))
+        require(same, f"tile.gather: {a} to {b} along {axis}")
+
+
+def _same_elements(op: IRDLOperation, source: SSAValue, *values: SSAValue) -> None:
+    """Elements stay what they are; each tile's layout is one."""
+    for value in (source, *values):
+        require_element(op, value, element_of(source), "a tile")
+        same_layout(op, value)

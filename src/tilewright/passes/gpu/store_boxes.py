@@ -177,9 +177,9 @@ def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
         insert_before(new, op)
     corner = [scalar_of(p, op) for p in plan.box.corner]
     entry = start_of(function.body.block)
-    shape = [scalar_of(e, entry) for e in plan.box.extents]
+    shape = [scalar_of(e, entry) for e in (*plan.box.extents, plan.box.pitch)]
     store = gpu.TmaStoreOp.create(
-        operands=[plan.box.root, *shape, plan.box.pitch, *corner, buffer, slot.result],
+        operands=[plan.box.root, *shape, *corner, buffer, slot.result],
         location=op.location,
     )
     inside = Block([store, scf.YieldOp.create()])

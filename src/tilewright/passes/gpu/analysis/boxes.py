@@ -37,8 +37,8 @@ class Box:
     """A copy as a box: x is the contiguous dimension."""
 
     root: SSAValue
-    pitch: SSAValue
-    """Elements from line to line."""
+    pitch: Polynomial
+    """Elements from line to line: known to the host, like the extents."""
     extents: tuple[Polynomial, Polynomial]
     corner: tuple[Polynomial, Polynomial]
 
@@ -65,9 +65,10 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
         return None
     symbols = Symbolic()
     offset = _offset(copy.base, root, symbols)
-    if not _known_to_host(symbols.of(pitch)):
+    between = symbols.of(pitch)
+    if not _known_to_host(between):
         return None
-    parts = divide(offset, symbols.of(pitch)) if offset is not None else None
+    parts = divide(offset, between) if offset is not None else None
     if parts is None:
         return None
     y, x = parts
@@ -81,7 +82,7 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     extents = (found[dim][1], found[1 - dim][1])
     if not all(_known_to_host(e) for e in extents):
         return None
-    return Box(root, pitch, extents, (found[dim][0], found[1 - dim][0]))
+    return Box(root, between, extents, (found[dim][0], found[1 - dim][0]))
 
 
 def _fits_box(shared: SharedLayout) -> bool:

@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer
-from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups, batched
+from tilewright.layouts.fragments import arrange_groups, mma_layouts
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
@@ -169,14 +169,10 @@ class Homes:
 
 def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
     """Layouts of A, B and the accumulator of a dot on tensor cores."""
-    instruction = INSTRUCTIONS[instruction_of(op)]
     *batch, m, k = tile.shape_of(op.lhs)
     n = tile.shape_of(op.rhs)[-1]
-    where = arrange(instruction, m, n, warps, by_rows=not batch and _in_chain(op))
-    a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
-    if batch:
-        return batched(a, batch[0]), batched(b, batch[0]), batched(acc, batch[0])
-    return a, b, acc
+    by_rows = not batch and _in_chain(op)
+    return mma_layouts(instruction_of(op), (m, n, k), warps, *batch, by_rows=by_rows)
 
 
 def _in_chain(op: tile.DotOp) -> bool:

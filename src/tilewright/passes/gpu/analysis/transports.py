@@ -75,7 +75,9 @@ class BoxCopies:
             for copy, box in zip(copies, boxes, strict=True)
         ]
         self.operands = [v for place in self._places for v in place]
-        self._shapes = [tuple(scalar_of(e, self._entry) for e in box.extents) for box in boxes]
+        self._shapes = [
+            tuple(scalar_of(e, self._entry) for e in (*box.extents, box.pitch)) for box in boxes
+        ]
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
         barriers = gpu.BarriersOp.create(result_types=[gpu.BarriersType(IntAttr(stages))])
         insert_before(barriers, self._entry)
@@ -102,7 +104,7 @@ class BoxCopies:
             corner = [mapping.get(v, v) for v in place]
             new = gpu.TmaCopyOp.create(
                 operands=[
-                    box.root, *shape, box.pitch, *corner, copy.buffer, self.barriers, slot,
+                    box.root, *shape, *corner, copy.buffer, self.barriers, slot,
                 ],
                 location=copy.location,
             )  # fmt: skip

@@ -1,0 +1,205 @@
+"""What the hardware asks of operations of the `gpu` dialect, and the interpreter does not see.
+
+Sources: PTX ISA, "Asynchronous warpgroup level matrix instructions", "cp.async.bulk.tensor", "mbarrier",
+"Tensor: swizzling modes", "elect.sync".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.dialects import tile
+from tilewright.dialects.tile.agreement import layout_of, same_layout, well_formed
+from tilewright.dialects.tile.base import require
+from tilewright.dialects.tile.memory import verify_view
+from tilewright.layouts.fragments import arrange_groups, parse_group
+from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
+
+_SPANS = (128, 64, 32, 0, WHOLE)
+_LARGEST_BOX = 256
+_ROWS = 8
+"""Lines after which what chunks are exchanged by repeats, whatever the span."""
+_TYPES = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "tf32": "f32",
+    "s8": "i8",
+    "e4m3": "f8E4M3FN",
+    "e5m2": "f8E5M2",
+}
+"""Operand types of `wgmma` -> elements."""
+
+
+def verify_shared(held: TensorType, text: str, stages: int) -> None:
+    """A buffer's layout is one of its tile's, in panels that divide its lines."""
+    try:
+        layout = parse_shared(text)
+    except ValueError as error:
+        raise VerifyException(str(error)) from None
+    size = tile.element_bytes(held.element_type)
+    require(
+        tuple(held.get_shape()) == (layout.rows, layout.columns) and size == layout.size,
+        f"gpu.shared: {layout} is no layout of {held}",
+    )
+    require(layout.span in _SPANS, f"gpu.shared: no hardware has panels of {layout.span} bytes")
+    require(layout.length % layout.width == 0, f"gpu.shared: panels do not divide lines: {layout}")
+    require(stages >= 1, "gpu.shared: no stages")
+
+
+def _shared(buffer: SSAValue) -> SharedLayout:
+    kind: Any = buffer.type
+    return parse_shared(kind.layout.data)
+
+
+def _held(buffer: SSAValue) -> Any:
+    kind: Any = buffer.type
+    return kind.tile
+
+
+def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
+    """A tile in registers is one that the buffer holds."""
+    held = _held(buffer)
+    same = tile.shape_of(value) == tile.shape_of(held)
+    require(
+        same and tile.element_of(value) == held.element_type, f"{op.name}: {value.type}, {held}"
+    )
+    same_layout(op, value)
+
+
+def verify_turn(op: Any) -> None:
+    source, target = _shared(op.source), _shared(op.target)
+    require(_held(op.source) == _held(op.target), "gpu.turn: tiles differ")
+    require(source.dim != target.dim, "gpu.turn: nothing to turn")
+    require(WHOLE not in (source.span, target.span), "gpu.turn: of panels only")
+    whole = turns(source.lines, source.length, source.size)
+    require(whole, f"gpu.turn: {source} is not made of blocks that a warp turns")
+
+
+def verify_copy(op: Any) -> None:
+    held = _held(op.buffer)
+    shape = tile.shape_of(held)
+    verify_view(op, shape)
+    require("indexed" not in tile.view_kinds(op), "gpu.copy: no indexed dims")
+    require(op.base.type.pointee == held.element_type, f"gpu.copy: {held} from {op.base.type}")
+    well_formed(op, op.layout.data, shape)
+
+
+def verify_box(op: Any) -> None:
+    """Panels as the tensor memory accelerator writes and reads them."""
+    shared = _shared(op.buffer)
+    require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
+    require(shared.span != WHOLE and not shared.pad, f"{op.name}: of panels only: {shared}")
+    small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
+    require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
+    _verify_pattern(op, shared)
+    barriers = getattr(op, "barriers", None)
+    if barriers is not None:
+        stages = op.buffer.type.stages, barriers.type.stages
+        require(
+            stages[0] == stages[1], f"{op.name}: {stages[0].data} stages, {stages[1].data} barriers"
+        )
+
+
+def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
+    """The hardware exchanges chunks by bits of the address: panels and stages start with the pattern."""
+    require(
+        not shared.swizzled or shared.lines % _ROWS == 0,
+        f"{op.name}: a panel of {shared.lines} lines ends inside the pattern that it is swizzled by",
+    )
+
+
+_BY_ONE_THREAD = ("gpu.expect", "gpu.tma_copy", "gpu.tma_store")
+
+
+def verify_elected(op: Any) -> None:
+    """What one thread does is for one thread: others would wait for it at a barrier for ever."""
+    pending = [op.result]
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if isinstance(user, arith.AndIOp):
+                pending.append(user.result)
+                continue
+            require(isinstance(user, scf.IfOp), f"gpu.elect: {user.name} of what differs by thread")
+            require(not user.results, "gpu.elect: a value of one thread alone")
+            for inner in user.walk():
+                mine = inner is user or inner.name in _BY_ONE_THREAD or _scalar(inner)
+                require(mine, f"gpu.elect: {inner.name} by one thread")
+
+
+def _scalar(op: Operation) -> bool:
+    known = op.name.partition(".")[0] in ("arith", "scf") or op.name.startswith(
+        ("tile.cmp", "tile.sel")
+    )
+    return known and not any(tile.is_tile(v) for v in (*op.operands, *op.results))
+
+
+def verify_one_thread(op: Operation) -> None:
+    """Boxes are copied, and bytes expected, once: below a branch that `gpu.elect` decides."""
+    above = op.parent_op()
+    while above is not None:
+        if isinstance(above, scf.IfOp) and _elected(above.cond):
+            return
+        above = above.parent_op()
+    raise VerifyException(f"{op.name}: every thread would do it: a gpu.elect is missing")
+
+
+def _elected(condition: SSAValue) -> bool:
+    op = condition.owner
+    if isinstance(op, Block):
+        return False
+    return op.name == "gpu.elect" or (
+        isinstance(op, arith.AndIOp) and any(_elected(v) for v in op.operands)
+    )
+
+
+_BY_ALL = (
+    "gpu.barrier", "tile.barrier", "gpu.convert", "gpu.local_store", "gpu.local_load", "gpu.turn",
+    "gpu.wgmma", "gpu.wgmma_wait", "gpu.copy", "gpu.commit", "gpu.wait", "gpu.arrive", "gpu.alloc",
+    "gpu.barriers", "gpu.release",
+)  # fmt: skip
+
+
+def verify_producer(op: Any) -> None:
+    """A warp on its own does nothing that the warps of the program do together, and has no tiles."""
+    for inner in op.body.walk():
+        tiles = any(tile.is_tile(v) for v in (*inner.operands, *inner.results))
+        require(inner.name not in _BY_ALL and not tiles, f"gpu.produce: {inner.name} by one warp")
+
+
+def verify_group_product(op: Any) -> None:
+    """Operands as descriptors describe them, sums as the fragments of the instruction."""
+    a, b = _shared(op.lhs), _shared(op.rhs)
+    require(op.acc.type == op.result.type, "gpu.wgmma: accumulator type")
+    m, n = tile.shape_of(op.acc)
+    require((a.rows, b.columns) == (m, n) and a.columns == b.rows, "gpu.wgmma: extents")
+    name = op.instruction.data
+    if not name.startswith("wgmma"):
+        return
+    instruction = parse_group(name)
+    kinds = tuple(str(_held(v).element_type) for v in (op.lhs, op.rhs))
+    wanted = (_TYPES.get(instruction.left), _TYPES.get(instruction.right))
+    require(kinds == wanted, f"gpu.wgmma: {instruction} of {' and '.join(kinds)}")
+    require(a.columns % instruction.k == 0, f"gpu.wgmma: {instruction} steps through {a.columns}")
+    along_k = (a.dim, b.dim) == (1, 0)
+    require(along_k or instruction.any_major, f"gpu.wgmma: {instruction} of {a} and {b}")
+    for shared in (a, b):
+        require(shared.span != WHOLE, f"gpu.wgmma: descriptors describe panels, not {shared}")
+        require(shared.pitch % CHUNK == 0, f"gpu.wgmma: lines of {shared.pitch} bytes")
+        _verify_pattern(op, shared)
+    _verify_sums(op.acc.type, m, n)
+
+
+def _verify_sums(kind: Attribute, m: int, n: int) -> None:
+    layout = layout_of(kind)
+    if layout is None:
+        return
+    groups = arrange_groups(m, n, layout.warp_count)
+    require(groups is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
+    if groups is not None and groups.accumulator(m, n) != layout:
+        raise VerifyException(f"gpu.wgmma: sums are no fragments of it: {kind}")

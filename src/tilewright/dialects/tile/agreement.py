@@ -1,0 +1,180 @@
+"""What operations ask of the layouts of their tiles, once `assign-layouts` has run.
+
+Code generation takes each thread's registers as they are, and the interpreter looks at no layout: that a
+mask stands where its values do, or that a row which is broadcast is where the tile's threads look for it,
+only a verifier can tell. The rules are those by which code generation finds its registers
+(`backends/nvidia/lower`): a register of one tile belongs to one of another whose offset is the same in
+some common coordinates, and both must have the same element there in every thread. Coordinates are sums
+over the bits of register, lane and warp, so that one of each bit stands for all.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tilewright.layouts import Layout, parse_layout
+from tilewright.layouts.fragments import INSTRUCTIONS, mma_layouts
+from tilewright.layouts.layout import Vector
+
+Change = tuple[str, tuple[int, ...]]
+"""Coordinates of a tile to common ones: a name of `_changed`, and what it takes."""
+SAME: Change = ("same", ())
+
+
+def layout_of(value: SSAValue | Attribute) -> Layout | None:
+    """The layout of a tile value or type; None before layouts are assigned and for scalars."""
+    kind = value.type if isinstance(value, SSAValue) else value
+    if isinstance(kind, TensorType) and isinstance(kind.encoding, StringAttr):
+        return parse_layout(kind.encoding.data)
+    return None
+
+
+def same_layout(op: Operation, *values: SSAValue | None) -> None:
+    """Tiles that an operation goes through register by register: all in one layout, or none in any."""
+    kinds = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
+    if any(k.encoding != kinds[0].encoding for k in kinds[1:]):
+        listed = ", ".join(str(k) for k in kinds)
+        raise VerifyException(
+            f"{op.name}: tiles that are taken together differ in layout: {listed}"
+        )
+    if kinds and isinstance(kinds[0].encoding, StringAttr):
+        well_formed(op, kinds[0].encoding.data, tuple(kinds[0].get_shape()))
+
+
+def well_formed(op: Operation, text: str, shape: Vector) -> None:
+    """The text is that of a layout of a tile of this shape that has all of its elements."""
+    problem = _fault(text, shape)
+    if problem:
+        raise VerifyException(f"{op.name}: {problem}: {text}")
+
+
+def corresponds(
+    op: Operation,
+    result: SSAValue,
+    source: SSAValue,
+    of_result: Change = SAME,
+    of_source: Change = SAME,
+) -> None:
+    """Every register of `result` finds its element in a register of `source` of the same thread."""
+    a, b = layout_of(result), layout_of(source)
+    if a is None and b is None:
+        return
+    if a is None or b is None or not _corresponds(a, b, of_result, of_source):
+        raise VerifyException(
+            f"{op.name}: the threads do not have what the result needs: {source.type} to {result.type}"
+        )
+
+
+def dot_operands(op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SSAValue) -> None:
+    """Operands and sums of a product through `mma.sync` are where that instruction has them."""
+    sums = layout_of(acc)
+    if sums is None or name not in INSTRUCTIONS:
+        return  # elements by way of shared memory, from any layout
+    *batch, m, k = lhs.type.get_shape()  # type: ignore[union-attr]
+    n = rhs.type.get_shape()[-1]  # type: ignore[union-attr]
+    ways = [
+        mma_layouts(name, (m, n, k), sums.warp_count, *batch, by_rows=rows) for rows in (False, True)
+    ]
+    found = tuple(layout_of(value) for value in (lhs, rhs, acc))
+    if found not in ways:
+        wanted = ", ".join(map(str, ways[0]))
+        kinds = ", ".join(str(value.type) for value in (lhs, rhs, acc))
+        raise VerifyException(f"{op.name}: {name} wants {wanted}, not {kinds}")
+
+
+def scanned_in_order(op: Operation, value: SSAValue, axis: int) -> None:
+    """Along the axis a thread has a run, then lanes follow each other, then warps."""
+    layout = layout_of(value)
+    if layout is None:
+        return
+    steps = [
+        vector[axis]
+        for vector in (
+            *sorted(layout.registers, key=lambda v: v[axis]), *layout.lanes, *layout.warps,
+        )
+        if vector[axis]
+    ]  # fmt: skip
+    whole = steps == [1 << i for i in range(len(steps))]
+    shared = layout.along == axis or any(
+        sum(map(bool, v)) > 1 and v[axis] for v in (*layout.lanes, *layout.warps)
+    )
+    if not whole or shared:
+        raise VerifyException(f"{op.name}: no thread has a run along {axis}: {value.type}")
+
+
+@lru_cache(maxsize=4096)
+def _fault(text: str, shape: Vector) -> str:
+    try:
+        layout = parse_layout(text)
+    except ValueError as error:
+        return str(error)
+    if layout.shape != shape:
+        return "the layout is that of another shape"
+    if len(layout.lanes) != 5:
+        return "a warp has 32 lanes"
+    return "" if layout.covers else "the layout leaves elements out"
+
+
+@lru_cache(maxsize=4096)
+def _corresponds(a: Layout, b: Layout, of_a: Change, of_b: Change) -> bool:
+    if a.warp_count != b.warp_count:
+        return False
+    places: dict[Vector, int] = {}
+    for register, offset in enumerate(b.register_offsets):
+        places.setdefault(_changed(of_b, offset), register)
+    threads = list(product((0, *(1 << i for i in range(5))), _warps(a)))
+    for register in _registers(a):
+        other = places.get(_changed(of_a, a.register_offsets[register]))
+        if other is None:
+            return False
+        for lane, warp in threads:
+            mine = _changed(of_a, a.coordinates(register, lane, warp))
+            if mine != _changed(of_b, b.coordinates(other, lane, warp)):
+                return False
+    return True
+
+
+def _registers(layout: Layout) -> list[int]:
+    """One register for each bit of the block, and one of each copy."""
+    block = 1 << len(layout.registers)
+    found = {0, *(1 << i for i in range(len(layout.registers)))}
+    return sorted(found | {*range(0, layout.registers_per_thread, block)})
+
+
+def _warps(layout: Layout) -> list[int]:
+    bits = {0, *(1 << i for i in range(len(layout.warps)))}
+    return sorted(bits | {*range(0, layout.warp_count, 1 << len(layout.warps))})
+
+
+def _changed(change: Change, at: Vector) -> Vector:
+    """`at` in other coordinates: "drop" an axis, "zero" some, take the dimensions in an "order", the
+    coordinates "in" one dimension, "append" one, or those of a "reshape" (the extents of both shapes)."""
+    name, given = change
+    match name:
+        case "drop":
+            return at[: given[0]] + at[given[0] + 1 :]
+        case "zero":
+            return tuple(0 if d in given else c for d, c in enumerate(at))
+        case "order":
+            return tuple(at[d] for d in given)
+        case "in":
+            return (at[given[0]],)
+        case "append":
+            return (*at, *given)
+        case "reshape":
+            return _reshaped(at, given[: len(at)], given[len(at) :])
+        case _:
+            return at
+
+
+def _reshaped(at: Vector, shape: Vector, wanted: Vector) -> Vector:
+    flat = 0
+    for c, extent in zip(at, shape, strict=True):
+        flat = flat * extent + c
+    return tuple(flat // prod(wanted[d + 1 :]) % extent for d, extent in enumerate(wanted))
