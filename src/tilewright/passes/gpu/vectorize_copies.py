@@ -44,7 +44,7 @@ from tilewright.passes.gpu.analysis.accesses import (
 )
 
 _EXCHANGES = (
-    gpu.ConvertOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.HistogramOp, tile.AtomicRMWOp,
+    gpu.ConvertOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.AtomicRMWOp,
     tile.AtomicCASOp,
 )  # fmt: skip
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
@@ -89,6 +89,9 @@ class VectorizeCopies(Pass):
                 if layout is None:
                     return 1
                 return self._run(layout, shared.dim, WIDEST // shared.size, shared.size)
+            case tile.HistogramOp():  # counts of 4 bytes in a row, whatever is counted
+                layout = gpu.layout_of(op.result)
+                return self._run(layout, 0, WIDEST // 4, 4) if layout is not None else 1
             case _ if isinstance(op, _EXCHANGES):
                 sizes = [_size(v) for v in op.operands if tile.is_tile(v)]
                 return self.widest // min(sizes, default=self.widest)
