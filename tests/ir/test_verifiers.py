@@ -138,7 +138,11 @@ WRONG = {
     ),
     "box of padded lines": (
         box('!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+8", #builtin.int<1>>'),
-        "of panels only",
+        "lines with gaps",
+    ),
+    "panels of boxes out of line": (
+        box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 span0", #builtin.int<1>>'),
+        "a box starts at a multiple of 128 bytes",
     ),
     "barrier of one thread": (
         function("%s: i32", "%e = gpu.elect : i1\nscf.if %e {\n  gpu.barrier\n}"),

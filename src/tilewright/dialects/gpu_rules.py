@@ -22,6 +22,7 @@ from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, 
 
 _SPANS = (128, 64, 32, 0, WHOLE)
 _LARGEST_BOX = 256
+_START = 128
 _ROWS = 8
 """Lines after which what chunks are exchanged by repeats, whatever the span."""
 _TYPES = {
@@ -93,9 +94,12 @@ def verify_box(op: Any) -> None:
     """Panels as the tensor memory accelerator writes and reads them."""
     shared = _shared(op.buffer)
     require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
-    require(shared.span != WHOLE and not shared.pad, f"{op.name}: of panels only: {shared}")
+    require(not shared.pad and shared.pitch % CHUNK == 0, f"{op.name}: lines with gaps: {shared}")
     small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
     require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
+    one, single = shared.width == shared.length, op.buffer.type.stages.data == 1
+    aligned = (one or shared.panel_bytes % _START == 0) and (single or shared.bytes % _START == 0)
+    require(aligned, f"{op.name}: a box starts at a multiple of {_START} bytes: {shared}")
     _verify_pattern(op, shared)
     barriers = getattr(op, "barriers", None)
     if barriers is not None:

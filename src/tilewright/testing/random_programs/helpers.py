@@ -1,38 +1,38 @@
 """Functions that random programs call: to combine elements, and with constants as arguments."""
 
 FUNCTIONS = {
-    "larger": """@tw.jit
+    "larger": """@jit
 def larger(a, i, b, j):
     first = (a > b) | ((a == b) & (i < j))
     return tl.where(first, a, b), tl.where(first, i, j)
 
 
 """,
-    "recur": """@tw.jit
+    "recur": """@jit
 def recur(a, b, c, d):
     return a * c, b * c + d
 
 
 """,
-    "either": """@tw.jit
+    "either": """@jit
 def either(a, b):
     return a ^ b
 
 
 """,
-    "lowest": """@tw.jit
+    "lowest": """@jit
 def lowest(a, b):
     return tl.minimum(a, b)
 
 
 """,
-    "spread": """@tw.jit
+    "spread": """@jit
 def spread(a, b, c, d, e, f):
     return tl.minimum(a, d), tl.maximum(b, e), c + f
 
 
 """,
-    "mixed": """@tw.jit
+    "mixed": """@jit
 def mixed(v, other, MODE: tl.constexpr, TIMES: tl.constexpr):
     if MODE == 0:
         return v - other
@@ -42,7 +42,7 @@ def mixed(v, other, MODE: tl.constexpr, TIMES: tl.constexpr):
 
 
 """,
-    "twice": """@tw.jit
+    "twice": """@jit
 def twice(v, limit):
     if limit > 3:
         return v + v

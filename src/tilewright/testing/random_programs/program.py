@@ -39,13 +39,13 @@ class Program:
 
     def function(self) -> Callable[..., Any]:
         """The kernel as a Python function whose source `inspect` finds."""
-        import tilewright as tw
         import tilewright.language as tl
+        from tilewright.runtime.jit import jit
 
         name = f"<random program {hash(self.source) & 0xFFFFFFFF:08x}>"
         lines = self.source.splitlines(keepends=True)
         linecache.cache[name] = (len(self.source), None, lines, name)
-        scope: dict[str, Any] = {"tl": tl, "tw": tw}
+        scope: dict[str, Any] = {"tl": tl, "jit": jit}
         exec(compile(self.source, name, "exec"), scope)
         return scope["kernel"]
 

@@ -29,6 +29,8 @@ from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 UNBOUNDED = 1 << 31
 """The extent of a dimension without an end (the hardware's limit is 2^32)."""
 _ALIGNMENT = 16
+_START = 128
+"""What the address of a box in shared memory is a multiple of (PTX ISA, `cp.async.bulk.tensor`)."""
 _LARGEST_BOX = 256
 
 
@@ -56,7 +58,7 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.CopyOp) else buffer
     if shared is None:
         return None
-    if dim is None or root is None or dim != shared.dim or not _fits_box(shared):
+    if dim is None or root is None or dim != shared.dim or not _fits_box(shared, buffer is None):
         return None
     pitch = copy.strides[1 - dim]
     size = shared.size
@@ -85,10 +87,12 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     return Box(root, between, extents, (found[dim][0], found[1 - dim][0]))
 
 
-def _fits_box(shared: SharedLayout) -> bool:
+def _fits_box(shared: SharedLayout, copied: bool) -> bool:
     """Whether the hardware writes panels as they are in a buffer."""
     if shared.pad or shared.width > _LARGEST_BOX or shared.pitch % _ALIGNMENT:
         return False
+    if shared.panel_bytes % _START and (copied or shared.width < shared.length):
+        return False  # the next panel or stage could not begin there
     return not shared.swizzled or shared.lines % 8 == 0
 
 
