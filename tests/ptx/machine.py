@@ -1,0 +1,285 @@
+"""A multiprocessor for PTX text: the threads of a block, one after another block.
+
+All threads that are furthest behind in the text take a step together; a thread that waits at a barrier lets
+the others go on. What the text leaves open is taken the worst way: copies land when they are waited for,
+shared memory starts no better aligned than it says, and every rule of the PTX ISA that this knows is checked.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from tests.ptx import together
+from tests.ptx.memory import LOCAL, Local, Shared
+from tests.ptx.scalar import OPERATIONS, compared
+from tests.ptx.values import Fault, immediate
+
+np.seterr(all="ignore")
+_STATEMENT = re.compile(r"(?:@(!?)([%\w]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+_LABEL = re.compile(r"([$\w]+):\s*")
+_WORDS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
+
+
+@dataclass
+class Instruction:
+    """One statement: its guard, its name with its modifiers, and its operands."""
+
+    guard: str
+    negated: bool
+    name: str
+    mods: tuple[str, ...]
+    operands: list[str]
+    text: str
+
+
+def parse(ptx, entry):
+    """(parameters, instructions, labels, alignment of shared memory) of a kernel."""
+    ptx = re.sub(r"//[^\n]*", "", ptx)
+    found = re.search(r"\.shared \.align (\d+)", ptx)
+    body = ptx[ptx.index(f".entry {entry}") :]
+    parameters = re.findall(r"\.param [^,()]*?(\w+)(?:\[\d+\])?\s*[,)]", body[: body.index("{")])
+    text = body[body.index("{") + 1 : body.rindex("}")]
+    instructions, labels, scope, depth = [], {}, 0, 0
+    for part in text.replace("{ .reg", "{\n;.reg").split(";"):
+        part = part.strip()
+        while True:
+            label = _LABEL.match(part)
+            if label:
+                labels[label.group(1)] = len(instructions)
+                part = part[label.end() :].strip()
+            elif part.startswith(("{", "}")):
+                depth += 1 if part[0] == "{" else -1
+                scope += part[0] == "{"
+                part = part[1:].strip()
+            else:
+                break
+        if not part or part.startswith("."):
+            continue
+        guard, name, rest = (lambda g: (g.group(2), g.group(3), g.group(4)))(_STATEMENT.match(part))
+        negated = bool(_STATEMENT.match(part).group(1))
+        operands = [w.strip() for w in _WORDS.findall(rest)]
+        if depth:
+            operands = [re.sub(r"\bp\b", f"p@{scope}", o) for o in operands]
+            guard = f"p@{scope}" if guard == "p" else guard
+        head, *mods = name.split(".")
+        instructions.append(Instruction(guard or "", negated, head, tuple(mods), operands, part))
+    return parameters, instructions, labels, int(found.group(1)) if found else 16
+
+
+class Machine:
+    """One block of a launch."""
+
+    def __init__(self, code, plan, arguments, memory, block, grid):
+        self.parameters, self.code, self.labels, alignment = code
+        self.plan, self.memory, self.threads = plan, memory, plan.threads
+        self.arguments = dict(zip(self.parameters, arguments, strict=True))
+        self.shared = Shared(plan.shared_bytes, max(alignment, 16))
+        self.local = Local(plan.threads)
+        self.index = np.arange(plan.threads)
+        self.registers = {}
+        self.predicates = {}
+        self.special = {"%tid.x": self.index, "%laneid": self.index % 32}
+        for axis, at, extent in zip("xyz", block, grid, strict=True):
+            self.special[f"%ctaid.{axis}"] = np.full(plan.threads, at)
+            self.special[f"%nctaid.{axis}"] = np.full(plan.threads, extent)
+        self.special["%ntid.x"] = np.full(plan.threads, plan.threads)
+        self.at = np.zeros(plan.threads, np.int64)
+        self.waiting = {}
+        """Thread -> what it waits for."""
+        self.parked = np.full(plan.threads, -1, np.int64)
+        """The instruction at which a thread waits for the others that must take part, -1: none."""
+        self.together = together.Together(self)
+        self.carry = np.zeros(plan.threads, np.uint64)
+
+    # ---- operands ----
+
+    def read(self, text):
+        """Bits of an operand, of all threads."""
+        if text in self.registers:
+            return self.registers[text]
+        number = immediate(text)
+        if number is not None:
+            return np.full(self.threads, number, np.uint64)
+        if text in self.special:
+            return self.special[text].astype(np.uint64)
+        if text == "tw_shared":
+            return np.full(self.threads, self.shared.start, np.uint64)
+        if text.startswith("__local_depot"):
+            return np.full(self.threads, LOCAL, np.uint64)
+        if text in self.arguments:
+            return np.full(self.threads, together.parameter_address(self, text), np.uint64)
+        if text in self.predicates:
+            return self.predicates[text].astype(np.uint64)
+        raise Fault(f"{text} is read, and nothing was written there")
+
+    def predicate(self, text):
+        if text in ("-1", "1", "0"):
+            return np.full(self.threads, text != "0")
+        negated = text.startswith("!")
+        name = text[1:] if negated else text
+        if name not in self.predicates:
+            raise Fault(f"{name} is tested, and nothing was written there")
+        return ~self.predicates[name] if negated else self.predicates[name]
+
+    def write(self, text, bits, mask):
+        if text.startswith(("%rs", "%r")) and not text.startswith("%rd"):
+            bits = bits & np.uint64(0xFFFF if text.startswith("%rs") else 0xFFFFFFFF)
+        self._put(self.registers, text, bits, mask, np.uint64)
+
+    def write_predicate(self, text, values, mask):
+        if text != "_":
+            self._put(self.predicates, text, values, mask, bool)
+
+    def _put(self, where, text, values, mask, kind):
+        if text not in where:
+            where[text] = np.zeros(self.threads, kind)
+        where[text] = np.where(mask, values, where[text])
+
+    def address(self, text):
+        """Of `[register+offset]`."""
+        first, *rest = re.findall(r"-?[^+\-\s]+", text.strip("[]"))
+        offset = sum(int(r, 0) for r in rest) & (1 << 64) - 1
+        return self.read(first) + np.uint64(offset)
+
+    # ---- steps ----
+
+    def run(self, most=2_000_000):
+        """Until all threads are done. Raises Fault with the instruction."""
+        end = len(self.code)
+        for _ in range(most):
+            free = np.array([t not in self.waiting for t in range(self.threads)]) if self.waiting else (
+                np.ones(self.threads, bool)
+            )  # fmt: skip
+            free &= (self.at < end) & (self.parked < 0)
+            if not free.any():
+                if (self.at >= end).all():
+                    self.together.finish()
+                    return
+                why = set(self.waiting.values())
+                why |= {self.code[p].text for p in self.parked[self.parked >= 0]}
+                raise Fault(f"all threads wait for ever: {sorted(why)}")
+            place = self.at[free].min()
+            self._step(self.code[place], place, free & (self.at == place))
+        raise Fault("the kernel does not end")
+
+    def _gathered(self, op, place, mask):
+        """Threads that take part: of every warp (or group of warps) all, or none yet."""
+        here = mask | (self.parked == place)
+        unit = 128 if op.name == "wgmma" else 32
+        parts = self.index // unit
+        missing = np.zeros(parts[-1] + 1, bool)
+        np.logical_or.at(missing, parts, ~here)
+        ready = here & ~missing[parts]
+        self.parked[here] = np.where(ready[here], -1, place)
+        return ready
+
+    def _step(self, op, place, mask):
+        if op.name in together.OF_ALL:
+            mask = self._gathered(op, place, mask)
+            if not mask.any():
+                return
+        if op.guard:
+            held = self.predicate(op.guard)
+            guarded = mask & (~held if op.negated else held)
+        else:
+            guarded = mask
+        try:
+            target = self._do(op, guarded, place)
+        except Fault as fault:
+            raise Fault(f"{op.text}: {fault}") from None
+        self.at[mask] = place + 1
+        if target is not None:
+            self.at[guarded] = target
+
+    def _do(self, op, mask, place):
+        """Where threads go on, if not behind it."""
+        name = op.name
+        if name == "bra":
+            return self.labels[op.operands[0]]
+        if name in ("ret", "exit"):
+            return len(self.code)
+        if not mask.any():
+            self._declare(op)
+            return None
+        if name in together.HANDLERS:
+            return together.HANDLERS[name](self.together, op, mask, place)
+        simple = getattr(self, f"_{name}", None)
+        if simple is not None:
+            simple(op, mask)
+        elif op.mods[-1:] == ("pred",):
+            self._of_predicates(op, mask)
+        elif "cc" in op.mods or name in ("addc", "subc", "madc"):
+            self._with_carry(op, mask)
+        elif name in OPERATIONS:
+            values = [self.read(o) for o in op.operands[1:]]
+            self.write(op.operands[0], OPERATIONS[name](op.mods, *values), mask)
+        else:
+            raise Fault("not known")
+        return None
+
+    def _declare(self, op):
+        """What no thread writes is there all the same, for those that write it elsewhere."""
+
+    def _mov(self, op, mask):
+        target, source = op.operands
+        if op.mods[-1] == "pred":
+            self.write_predicate(target, self.predicate(source), mask)
+        elif source.startswith("{"):
+            parts = [self.read(p.strip()) for p in source.strip("{}").split(",")]
+            size = int(op.mods[-1][1:]) // len(parts)
+            total = np.zeros(self.threads, np.uint64)
+            for i, part in enumerate(parts):
+                total |= (part & np.uint64((1 << size) - 1)) << np.uint64(size * i)
+            self.write(target, total, mask)
+        elif target.startswith("{"):
+            names = [p.strip() for p in target.strip("{}").split(",")]
+            size, value = int(op.mods[-1][1:]) // len(names), self.read(source)
+            for i, name in enumerate(names):
+                part = value >> np.uint64(size * i) & np.uint64((1 << size) - 1)
+                if name != "_":
+                    self.write(name, part, mask)
+        else:
+            self.write(target, self.read(source), mask)
+
+    def _cvta(self, op, mask):
+        self.write(op.operands[0], self.read(op.operands[1]), mask)
+
+    def _selp(self, op, mask):
+        target, yes, no, which = op.operands
+        self.write(target, np.where(self.predicate(which), self.read(yes), self.read(no)), mask)
+
+    def _setp(self, op, mask):
+        target, a, b, *more = op.operands
+        values = compared((op.mods[0], op.mods[-1]), self.read(a), self.read(b))
+        if more:
+            other = self.predicate(more[0])
+            values = {"and": values & other, "or": values | other, "xor": values ^ other}[
+                op.mods[1]
+            ]
+        self.write_predicate(target.split("|")[0], values, mask)
+
+    def _of_predicates(self, op, mask):
+        target, *sources = op.operands
+        values = [self.predicate(s) for s in sources]
+        fn = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor,
+              "not": np.logical_not}[op.name]  # fmt: skip
+        self.write_predicate(target, fn(*values), mask)
+
+    def _with_carry(self, op, mask):
+        """Additions of 32 bits with a carry, in and out."""
+        target, *sources = op.operands
+        low = np.uint64(0xFFFFFFFF)
+        values = [self.read(s) & low for s in sources]
+        if op.name.startswith("mad"):
+            product = values[0] * values[1]
+            values = [product >> np.uint64(32) if "hi" in op.mods else product & low, values[2]]
+        into = self.carry if op.name in ("addc", "subc", "madc") else np.uint64(0)
+        if op.name.startswith("sub"):
+            total = values[0] - values[1] - into
+            carry = (total >> np.uint64(32)) & np.uint64(1)
+        else:
+            total = values[0] + values[1] + into
+            carry = total >> np.uint64(32)
+        self.write(target, total & low, mask)
+        if "cc" in op.mods:
+            self.carry = np.where(mask, carry, self.carry)

@@ -1,0 +1,376 @@
+"""Memory, barriers, and what warps do together."""
+
+import re
+
+import numpy as np
+from tests.ptx import matrix
+from tests.ptx.scalar import OPERATIONS
+from tests.ptx.values import Fault, immediate, seen, swizzled
+
+PARAMETERS = 1 << 50
+
+
+def parameter_address(machine, name):
+    return PARAMETERS + machine.parameters.index(name)
+
+
+def _names(text):
+    return [part.strip() for part in text.strip("{}").split(",")]
+
+
+class Together:
+    """State of a block beyond its threads' registers."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.arrived = {}
+        self.barriers = {}
+        """Address -> [arrivals of a phase, arrivals missing, bytes missing, phase]."""
+        self.boxes = []
+        """Copies of boxes under way: (barrier, cells, data)."""
+        self.open, self.groups = [], []
+        """Copies of threads: of no group yet, and groups, each with its threads."""
+        self.products = 0
+        self.stores = []
+
+    # ---- memory ----
+
+    def load(self, op, mask, _place):
+        m, (target, source) = self.machine, op.operands
+        if op.mods[0] == "param":
+            value = m.arguments[source.strip("[]")]
+            m.write(target, np.full(m.threads, value, np.uint64), mask)
+            return
+        names, size = _names(target), int(op.mods[-1][1:]) // 8
+        where = self._space(op)
+        who = np.flatnonzero(mask)
+        raw = where.read(m.address(source)[mask], size * len(names), who)
+        for i, name in enumerate(names):
+            part = np.ascontiguousarray(raw[:, i * size : (i + 1) * size]).view(f"u{size}")[:, 0]
+            if op.mods[-1][0] == "s":
+                part = part.view(f"i{size}").astype(np.int64).view(np.uint64)
+            bits = np.zeros(m.threads, np.uint64)
+            bits[mask] = part.astype(np.uint64)
+            m.write(name, bits, mask)
+
+    def store(self, op, mask, _place):
+        m, (target, source) = self.machine, op.operands
+        names, size = _names(source), int(op.mods[-1][1:]) // 8
+        parts = [m.read(n)[mask].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
+        data = np.concatenate(parts, axis=1)
+        self._space(op).write(m.address(target)[mask], data, np.flatnonzero(mask))
+
+    def _space(self, op):
+        m = self.machine
+        spaces = {"global": m.memory, "shared": m.shared, "local": m.local}
+        found = [space for name, space in spaces.items() if name in op.mods]
+        if not found:
+            raise Fault(f"memory of kind {op.mods[0]}")
+        return found[0]
+
+    def atom(self, op, mask, _place):
+        """Thread by thread."""
+        m = self.machine
+        returns = op.name == "atom"
+        target, *rest = op.operands if returns else ["_", *op.operands]
+        where, *sources = rest
+        kind, fn = op.mods[-1], op.mods[-2] if op.mods[-2] != "noftz" else op.mods[-3]
+        size = int(re.sub(r"\D", "", kind.replace("x2", ""))) // 8
+        addresses, values = m.address(where), [m.read(s) for s in sources]
+        old = np.zeros(m.threads, np.uint64)
+        shared = "shared" in op.mods
+        space = m.shared if shared else m.memory
+        for t in np.flatnonzero(mask):
+            at = addresses[t : t + 1]
+            cells = space.cells(at, size)[0] if shared else space._cells(at, size)[0]
+            before = space.bytes[cells].view(f"u{size}").astype(np.uint64)
+            old[t] = before[0]
+            given = [v[t : t + 1] for v in values]
+            after = self._combined(fn, kind, before, given)
+            space.bytes[cells] = after.astype(f"u{size}").view(np.uint8)
+        if returns:
+            m.write(target, old, mask)
+
+    @staticmethod
+    def _combined(fn, kind, before, given):
+        if fn in ("exch",):
+            return given[0]
+        if fn == "cas":
+            return (
+                given[1]
+                if before[0] == (given[0] & np.uint64((1 << int(kind[1:])) - 1))[0]
+                else before
+            )
+        kind = kind.replace("b", "u") if kind[0] == "b" and kind[1:].isdigit() else kind
+        return OPERATIONS[fn]((kind,), before, given[0])
+
+    # ---- barriers ----
+
+    def bar(self, op, mask, place):
+        m = self.machine
+        number = op.operands[0]
+        count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
+        here = self.arrived.setdefault(number, set())
+        here.update(np.flatnonzero(mask).tolist())
+        for t in np.flatnonzero(mask):
+            m.waiting[int(t)] = f"bar {number}"
+        if len(here) > count:
+            raise Fault("more threads arrive than the barrier is for")
+        if len(here) == count:
+            for t in here:
+                m.waiting.pop(t)
+            here.clear()
+            m.shared.barrier()
+
+    def mbarrier(self, op, mask, place):
+        m = self.machine
+        who = np.flatnonzero(mask)
+        if op.mods[0] == "init":
+            for address in np.unique(m.address(op.operands[0])[mask]):
+                self._word(address)
+                self.barriers[int(address)] = [n := immediate(op.operands[1]), n, 0, 0]
+        elif op.mods[0] == "arrive":
+            addresses = m.address(op.operands[1])
+            more = immediate(op.operands[2]) if "expect_tx" in op.mods else 0
+            for t in who:
+                state = self._barrier(addresses[t])
+                state[1] -= 1
+                state[2] += more
+                if state[1] < 0:
+                    raise Fault("more arrivals than the barrier's phase has")
+                self._turn(state)
+        else:
+            target, where, parity = op.operands
+            addresses, wanted = m.address(where), m.read(parity)
+            done = np.zeros(m.threads, bool)
+            for t in who:
+                self._land(int(addresses[t]))
+                done[t] = self._barrier(addresses[t])[3] != int(wanted[t]) & 1
+                if not done[t]:
+                    m.waiting[int(t)] = f"mbarrier {int(addresses[t]):#x}"
+            m.write_predicate(target, done, mask)
+
+    def _word(self, address):
+        if int(address) % 8:
+            raise Fault("a barrier's address is no multiple of 8")
+
+    def _barrier(self, address):
+        state = self.barriers.get(int(address))
+        if state is None:
+            raise Fault(f"no barrier at {int(address):#x}")
+        return state
+
+    def _turn(self, state):
+        if state[1] == 0 and state[2] == 0:
+            state[1], state[3] = state[0], state[3] ^ 1
+            for t in [t for t, why in self.machine.waiting.items() if why.startswith("mbarrier")]:
+                self.machine.waiting.pop(t)
+
+    def _land(self, barrier):
+        for copy in [c for c in self.boxes if c[0] == barrier]:
+            self.boxes.remove(copy)
+            _, cells, data = copy
+            self.machine.shared.land(cells, data, -1, True)
+            state = self.barriers[barrier]
+            state[2] -= data.size
+            if state[2] < 0:
+                raise Fault("more bytes arrive than the barrier expects")
+            self._turn(state)
+
+    def fence(self, op, mask, _place):
+        if op.mods[:2] == ("proxy", "async"):
+            self.machine.shared.fence(np.flatnonzero(mask))
+
+    # ---- copies ----
+
+    def cp(self, op, mask, place):
+        rest = op.mods[1:]
+        if rest[0] == "commit_group":
+            self.groups.append((self.open, frozenset(np.flatnonzero(mask).tolist())))
+            self.open = []
+        elif rest[0] == "wait_group":
+            self._wait_copies(int(immediate(op.operands[0])), mask)
+        elif rest[0] == "bulk":
+            self._bulk(op, mask)
+        else:
+            self._copy(op, mask)
+
+    def _copy(self, op, mask):
+        m = self.machine
+        target, source, size, *amount = op.operands
+        size = int(immediate(size))
+        if size not in (4, 8, 16) or ("cg" in op.mods and size != 16):
+            raise Fault(f"cp.async of {size} bytes")
+        live = m.read(amount[0])[mask].astype(np.int64) if amount else np.full(mask.sum(), size)
+        to, where, who = m.address(target)[mask], m.address(source)[mask], np.flatnonzero(mask)
+        if (where.astype(np.int64) % size).any() or (live > size).any() or (live < 0).any():
+            raise Fault("cp.async of what is not aligned, or of more than it has")
+        data = np.zeros((len(to), size), np.uint8)
+        for i, (address, count) in enumerate(zip(where, live, strict=True)):
+            if count:
+                cells = m.memory._cells(address + np.arange(count).astype(np.uint64), 1)[:, 0]
+                data[i, :count] = m.memory.bytes[cells]
+        cells = m.shared.cells(to, size)
+        m.shared.launch(cells, np.broadcast_to(who[:, None], cells.shape))
+        self.open += [(int(t), cells[i], data[i]) for i, t in enumerate(who)]
+
+    def _wait_copies(self, pending, mask):
+        """Groups are those of each thread; all threads of these programs commit alike."""
+        while len(self.groups) > pending:
+            copies, _ = self.groups.pop(0)
+            for thread, cells, data in copies:
+                self.machine.shared.land(cells, data, thread, False)
+
+    def _bulk(self, op, mask):
+        m, rest = self.machine, op.mods[2:]
+        if rest[0] == "commit_group":
+            return
+        if rest[0] == "wait_group":
+            self._finish_stores(int(immediate(op.operands[0])))
+            return
+        if mask.sum() != 1:
+            raise Fault(f"{mask.sum()} threads copy a box")
+        (t,) = np.flatnonzero(mask)
+        if rest[2] == "shared::cluster":
+            target, source, barrier = op.operands
+            number, x, y = self._coordinates(source, t)
+            address = int(m.address(target)[t])
+            cells, places, inside = self._box(number, x, y, address)
+            data = np.zeros(cells.shape, np.uint8)
+            data[inside] = m.memory.bytes[places[inside]]
+            m.shared.launch(cells, np.full(cells.shape, t))
+            self.boxes.append((int(m.address(barrier)[t]), cells, data))
+        else:
+            target, source = op.operands
+            number, x, y = self._coordinates(target, t)
+            cells, places, inside = self._box(number, x, y, int(m.address(source)[t]))
+            data = m.shared.read_asynchronously(cells)
+            m.shared.reader[cells], m.shared.seen[cells] = -2, m.shared.epoch
+            m.memory.bytes[places[inside]] = data[inside]
+
+    def _finish_stores(self, pending):
+        """Stores of boxes read, and write, at once."""
+
+    def _coordinates(self, text, thread):
+        """(tensor map, x, y) of `[map, {x, y}]`."""
+        m = self.machine
+        name, x, y = (p.strip() for p in re.sub(r"[\[\]{}]", "", text).split(","))
+        number = int(m.read(name)[thread]) - PARAMETERS - len(m.plan.arguments)
+        return number, *(int(seen(m.read(v), "s32")[thread]) for v in (x, y))
+
+    def _box(self, number, x, y, address):
+        """Cells in shared memory, places in global memory, and which of them are in the matrix."""
+        m, box = self.machine, self.machine.plan.tensor_maps[number]
+        values = m.numbers
+        width, height, pitch = (
+            sum(
+                c * int(np.prod([values[i] for i in factors], dtype=object))
+                for c, factors in e.terms
+            )
+            for e in (box.width, box.height, box.pitch)
+        )
+        size, (columns, lines) = box.element_bytes, box.box
+        base = values[box.argument]
+        if address % 128 or base % 16 or pitch * size % 16 or columns * size % 16:
+            raise Fault("a box that is not aligned")
+        if max(columns, lines) > 256 or (box.span and columns * size > box.span):
+            raise Fault("a box that is too large")
+        line, column, byte = np.meshgrid(
+            np.arange(lines), np.arange(columns), np.arange(size), indexing="ij"
+        )
+        to = swizzled(address + (line * columns + column) * size + byte, box.span)
+        at_x, at_y = column + x, line + y
+        inside = (at_x >= 0) & (at_x < width) & (at_y >= 0) & (at_y < height)
+        places = base + (at_y * pitch + at_x) * size + byte - (1 << 40)
+        if (places[inside] < 0).any() or not m.memory.inside[places[inside]].all():
+            raise Fault("a box with elements outside of all arrays")
+        return m.shared.cells(to.ravel(), 1)[:, 0].reshape(to.shape), places, inside
+
+    # ---- warps ----
+
+    def _warps(self, mask):
+        return [np.arange(w * 32, w * 32 + 32) for w in np.unique(np.flatnonzero(mask) // 32)]
+
+    def shfl(self, op, mask, _place):
+        m, (target, source, by, clamp, _) = self.machine, op.operands
+        value, lane, mode = m.read(source), m.index % 32, op.mods[1]
+        count = m.read(by).astype(np.int64) & 31
+        limit = m.read(clamp).astype(np.int64) & 31
+        other = {"bfly": lane ^ count, "idx": count, "up": lane - count, "down": lane + count}[mode]
+        valid = other >= limit if mode == "up" else other <= limit
+        moved = value[np.where(valid, m.index - lane + other, m.index)]
+        names = target.split("|")
+        m.write(names[0], moved, mask)
+        if len(names) > 1:
+            m.write_predicate(names[1], valid, mask)
+
+    def elect(self, op, mask, _place):
+        m = self.machine
+        m.write_predicate(op.operands[0].split("|")[-1], m.index % 32 == 0, mask)
+
+    def ldmatrix(self, op, mask, _place):
+        m, (target, source) = self.machine, op.operands
+        names, addresses = _names(target), m.address(source)
+        made = np.zeros((len(names), m.threads), np.uint64)
+        for warp in self._warps(mask):
+            turned = "trans" in op.mods
+            made[:, warp] = matrix.load_matrices(m.shared, addresses, warp, len(names), turned)
+        for name, bits in zip(names, made, strict=True):
+            m.write(name, bits, mask)
+
+    def stmatrix(self, op, mask, _place):
+        m, (target, source) = self.machine, op.operands
+        words, addresses = [m.read(n) for n in _names(source)], m.address(target)
+        for warp in self._warps(mask):
+            mine = np.stack([w[warp] for w in words])
+            matrix.store_matrices(m.shared, addresses, warp, mine, "trans" in op.mods)
+
+    def mma(self, op, mask, _place):
+        m = self.machine
+        names = [_names(o) for o in op.operands]
+        values = [[m.read(n) for n in group] for group in names[1:]]
+        made = np.zeros((len(names[0]), m.threads), np.uint64)
+        for warp in self._warps(mask):
+            a, b, c = ([v[warp] for v in group] for group in values)
+            made[:, warp] = matrix.multiply(op.mods[2], op.mods[5:], a, b, c)
+        for name, bits in zip(names[0], made, strict=True):
+            m.write(name, bits, mask)
+
+    def wgmma(self, op, mask, _place):
+        m = self.machine
+        groups = mask[: m.threads // 128 * 128].reshape(-1, 128)
+        if mask[m.threads // 128 * 128 :].any():
+            raise Fault("a warp that is in no warp group")
+        if op.mods[0] != "mma_async":
+            return
+        sums, left, right, *flags = op.operands
+        names, a, b = _names(sums), m.read(left), m.read(right)
+        add, *rest = [int(immediate(f)) for f in flags]
+        made = np.zeros((len(names), m.threads), np.uint64)
+        for g in np.flatnonzero(groups.any(1)):
+            threads = np.arange(128 * g, 128 * g + 128)
+            if len(np.unique(a[threads])) > 1 or len(np.unique(b[threads])) > 1:
+                raise Fault("descriptors differ in a warp group")
+            words = [m.read(n)[threads] for n in names]
+            made[:, threads] = matrix.group_multiply(
+                m.shared, op.mods[3:], (int(a[threads[0]]), int(b[threads[0]])), [add, *rest], words
+            )
+        for name, bits in zip(names, made, strict=True):
+            m.write(name, bits, mask)
+
+    def finish(self):
+        if self.boxes:
+            raise Fault("the block ends while boxes are being copied to its memory")
+
+    def prefetch(self, op, mask, _place):
+        pass
+
+
+OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar"))
+"""What the lanes of a warp (threads of a warp group: `wgmma`) do together, or wait for each other to."""
+
+HANDLERS = {
+    name: getattr(Together, name)
+    for name in ("atom", "bar", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
+                 "mma", "wgmma", "prefetch")
+} | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip
