@@ -199,12 +199,7 @@ def random_program(number):
     chance = random.Random(number)
     program = generate(random.Random(number))
     values = list(program.arguments.values())
-    divisible = {
-        name: 16
-        for name, value in program.arguments.items()
-        if (value.ctypes.data if isinstance(value, np.ndarray) else value) % 16 == 0
-    }
-    known = divisible if chance.random() < 0.7 else {}
+    known = program.divisible() if chance.random() < 0.7 else {}
     kernel = KernelFunction(program.function())
     text = str(build(kernel, program.signature(), known).module)
     before = run_on_copies(parse_ir(text), values, program.grid)

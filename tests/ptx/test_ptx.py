@@ -77,13 +77,8 @@ def random_program(number):
     chance = random.Random(f"ptx {number}")
     program = generate(random.Random(number))
     values = list(program.arguments.values())
-    divisible = {
-        name: 16
-        for name, value in program.arguments.items()
-        if (value.ctypes.data if isinstance(value, np.ndarray) else value) % 16 == 0
-    }
     kernel = KernelFunction(program.function())
-    text = str(build(kernel, program.signature(), divisible).module)
+    text = str(build(kernel, program.signature(), program.divisible()).module)
     options = Options(num_warps=chance.choice([1, 2, 4, 8]), num_stages=chance.randint(1, 4))
     artifact = backend.compile(parse_ir(text), options, target_info(chance.choice(TARGETS)))
     rough = 'input_precision="tf32"' in program.source

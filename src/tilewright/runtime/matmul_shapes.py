@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.dtypes import dtype
@@ -270,8 +270,3 @@ def axes_of(x: Matrix, m: int, n: int) -> str:
     down = m > 1 and x.strides[0] != 0
     across = n > 1 and x.strides[1] != 0
     return ("m" if down else "") + ("n" if across else "")
-
-
-def with_dtype(view: View, kind: dtype) -> View:
-    """The same view of elements of another type."""
-    return replace(view, dtype=kind)

@@ -75,10 +75,6 @@ def lanes(kind: ir.Type) -> int:
     return kind.count if isinstance(kind, ir.VectorType) else 1
 
 
-def with_lanes(element: ir.Type, count: int) -> ir.Type:
-    return ir.VectorType(element, count) if count > 1 else element
-
-
 def like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """`element` in as many lanes as `kind` has."""
     return ir.VectorType(element, kind.count) if isinstance(kind, ir.VectorType) else element

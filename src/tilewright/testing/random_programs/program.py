@@ -60,6 +60,14 @@ class Program:
         types.update({name: dtypes.constexpr(value) for name, value in self.constants.items()})
         return types
 
+    def divisible(self) -> dict[str, int]:
+        """Parameters that are multiples of 16 (arrays: their addresses), as `frontend.build` takes them."""
+        numbers = {
+            name: value.ctypes.data if isinstance(value, np.ndarray) else value
+            for name, value in self.arguments.items()
+        }
+        return {name: 16 for name, number in numbers.items() if number % 16 == 0}
+
     def compare(
         self, expected: list[np.ndarray], found: list[np.ndarray], least: float = 0.0
     ) -> None:

@@ -8,7 +8,6 @@ maps lane to lane and can share a loop nest with others over the same space.
 from __future__ import annotations
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
@@ -149,11 +148,6 @@ def _defined_outside(value: SSAValue, op: Operation) -> bool:
         top = parent
     home = value.owner if isinstance(value.owner, Block) else value.owner.parent
     return home is top.parent and isinstance(value.owner, Operation)
-
-
-def is_index_like(value: SSAValue) -> bool:
-    """Whether a scalar is an integer (offsets, bounds)."""
-    return isinstance(value.type, IntegerType)
 
 
 __all__ = [

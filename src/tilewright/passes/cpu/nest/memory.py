@@ -37,10 +37,6 @@ class Mask:
         self.bits = bits
         self.lanes = lanes
 
-    @property
-    def is_all(self) -> bool:
-        return self.count is None and self.bits is None
-
     def value(self, emit: Emitter) -> SSAValue | None:
         """The mask operand for a memory operation, None for all lanes."""
         bits = None if self.bits is None else emit.splat(self.bits, self.lanes)
