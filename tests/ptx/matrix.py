@@ -135,16 +135,32 @@ def _operand(shared, descriptor, extent, k, size, along_k):
 _WGMMA = re.compile(r"m64n(\d+)k(\d+)")
 
 
-def group_multiply(shared, mods, descriptors, flags, words):
+def _from_registers(words, kind):
+    """The 64 x 16 operand that 128 threads have in four registers each."""
+    lanes = np.arange(128)
+    rows, columns = lanes // 32 * 16 + (lanes % 32 >> 2), 2 * (lanes & 3)
+    result = np.zeros((64, 16))
+    for i, word in enumerate(words):
+        for j in (0, 1):
+            values = seen(word >> np.uint64(16 * j), kind).astype(np.float64)
+            result[rows + 8 * (i & 1), columns + 8 * (i >> 1) + j] = values
+    return result
+
+
+def group_multiply(shared, mods, descriptors, flags, words, left_words=None):
     """`wgmma.mma_async` of 128 threads: sums [n][128] -> new sums."""
     shape, sums, left, right = mods
     n, k = map(int, _WGMMA.fullmatch(shape).groups())
     add, *rest = flags
     majors = rest[2:] if len(rest) > 2 else [0, 0]
+    majors = [0] * (2 - len(majors)) + majors  # of an operand in registers there is none
     operands = []
     for descriptor, extent, kind, major in zip(
         descriptors, (64, n), (left, right), majors, strict=True
     ):
+        if left_words is not None and not operands:
+            operands.append(_from_registers(left_words, kind))
+            continue
         kind = "f32" if kind == "tf32" else kind
         size = np.dtype(KINDS[kind]).itemsize
         raw = _operand(shared, descriptor, extent, k, size, not major)

@@ -344,7 +344,9 @@ class Together:
         if op.mods[0] != "mma_async":
             return
         sums, left, right, *flags = op.operands
-        names, a, b = _names(sums), m.read(left), m.read(right)
+        names, b = _names(sums), m.read(right)
+        words_of_a = [m.read(n) for n in _names(left)] if left.startswith("{") else None
+        a = m.read(left) if words_of_a is None else np.zeros(m.threads, np.uint64)
         add, *rest = [int(immediate(f)) for f in flags]
         made = np.zeros((len(names), m.threads), np.uint64)
         for g in np.flatnonzero(groups.any(1)):
@@ -353,7 +355,12 @@ class Together:
                 raise Fault("descriptors differ in a warp group")
             words = [m.read(n)[threads] for n in names]
             made[:, threads] = matrix.group_multiply(
-                m.shared, op.mods[3:], (int(a[threads[0]]), int(b[threads[0]])), [add, *rest], words
+                m.shared,
+                op.mods[3:],
+                (int(a[threads[0]]), int(b[threads[0]])),
+                [add, *rest],
+                words,
+                None if words_of_a is None else [w[threads] for w in words_of_a],
             )
         for name, bits in zip(names, made, strict=True):
             m.write(name, bits, mask)

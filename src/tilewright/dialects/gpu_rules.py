@@ -17,7 +17,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.agreement import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.memory import verify_view
-from tilewright.layouts.fragments import arrange_groups, parse_group
+from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group, row_operand
 from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
 
 _SPANS = (128, 64, 32, 0, WHOLE)
@@ -177,26 +177,38 @@ def verify_producer(op: Any) -> None:
 
 
 def verify_group_product(op: Any) -> None:
-    """Operands as descriptors describe them, sums as the fragments of the instruction."""
-    a, b = _shared(op.lhs), _shared(op.rhs)
+    """Operands as descriptors describe them, or the left one in registers; sums as the fragments."""
+    in_registers = tile.is_tile(op.lhs)
+    held = op.lhs.type if in_registers else _held(op.lhs)
+    b = _shared(op.rhs)
     require(op.acc.type == op.result.type, "gpu.wgmma: accumulator type")
-    m, n = tile.shape_of(op.acc)
-    require((a.rows, b.columns) == (m, n) and a.columns == b.rows, "gpu.wgmma: extents")
+    (m, n), (rows, k) = tile.shape_of(op.acc), tile.shape_of(held)
+    require((rows, b.columns) == (m, n) and k == b.rows, "gpu.wgmma: extents")
     name = op.instruction.data
     if not name.startswith("wgmma"):
         return
     instruction = parse_group(name)
-    kinds = tuple(str(_held(v).element_type) for v in (op.lhs, op.rhs))
+    kinds = str(held.element_type), str(_held(op.rhs).element_type)
     wanted = (_TYPES.get(instruction.left), _TYPES.get(instruction.right))
     require(kinds == wanted, f"gpu.wgmma: {instruction} of {' and '.join(kinds)}")
-    require(a.columns % instruction.k == 0, f"gpu.wgmma: {instruction} steps through {a.columns}")
-    along_k = (a.dim, b.dim) == (1, 0)
-    require(along_k or instruction.any_major, f"gpu.wgmma: {instruction} of {a} and {b}")
-    for shared in (a, b):
-        require(shared.span != WHOLE, f"gpu.wgmma: descriptors describe panels, not {shared}")
-        require(shared.pitch % CHUNK == 0, f"gpu.wgmma: lines of {shared.pitch} bytes")
-        _verify_pattern(op, shared)
+    require(k % instruction.k == 0, f"gpu.wgmma: {instruction} steps through {k}")
+    _verify_descriptor(op, b, 0, instruction)
+    if not in_registers:
+        _verify_descriptor(op, _shared(op.lhs), 1, instruction)
+    elif (layout := layout_of(op.lhs)) is not None:
+        fits = instruction.any_major and row_operand(layout, m, n, layout.warp_count)
+        require(fits, f"gpu.wgmma: {instruction} takes no registers of {op.lhs.type}")
     _verify_sums(op.acc.type, m, n)
+
+
+def _verify_descriptor(
+    op: Operation, shared: SharedLayout, k_dim: int, instruction: GroupInstruction
+) -> None:
+    along_k = shared.dim == k_dim
+    require(along_k or instruction.any_major, f"gpu.wgmma: {instruction} across k: {shared}")
+    require(shared.span != WHOLE, f"gpu.wgmma: descriptors describe panels, not {shared}")
+    require(shared.pitch % CHUNK == 0, f"gpu.wgmma: lines of {shared.pitch} bytes")
+    _verify_pattern(op, shared)
 
 
 def _verify_sums(kind: Attribute, m: int, n: int) -> None:

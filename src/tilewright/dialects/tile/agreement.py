@@ -79,7 +79,8 @@ def dot_operands(op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SS
     *batch, m, k = lhs.type.get_shape()  # type: ignore[union-attr]
     n = rhs.type.get_shape()[-1]  # type: ignore[union-attr]
     ways = [
-        mma_layouts(name, (m, n, k), sums.warp_count, *batch, by_rows=rows) for rows in (False, True)
+        mma_layouts(name, (m, n, k), sums.warp_count, *batch, by_rows=rows)
+        for rows in (False, True)
     ]
     found = tuple(layout_of(value) for value in (lhs, rhs, acc))
     if found not in ways:
