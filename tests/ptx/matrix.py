@@ -135,15 +135,15 @@ def _operand(shared, descriptor, extent, k, size, along_k):
 _WGMMA = re.compile(r"m64n(\d+)k(\d+)")
 
 
-def _from_registers(words, kind):
-    """The 64 x 16 operand that 128 threads have in four registers each."""
-    lanes = np.arange(128)
-    rows, columns = lanes // 32 * 16 + (lanes % 32 >> 2), 2 * (lanes & 3)
-    result = np.zeros((64, 16))
-    for i, word in enumerate(words):
-        for j in (0, 1):
-            values = seen(word >> np.uint64(16 * j), kind).astype(np.float64)
-            result[rows + 8 * (i & 1), columns + 8 * (i >> 1) + j] = values
+def _from_registers(words, kind, k):
+    """The 64 x k operand that 128 threads have in four registers each."""
+    elements = _elements(words, kind)
+    pack, lanes = elements.shape[1], np.arange(128)
+    rows, columns = lanes // 32 * 16 + (lanes % 32 >> 2), pack * (lanes & 3)
+    result = np.zeros((64, k), _wide(kind))
+    for i in range(len(words)):
+        for j in range(pack):
+            result[rows + 8 * (i & 1), columns + 4 * pack * (i >> 1) + j] = elements[i, j]
     return result
 
 
@@ -159,7 +159,7 @@ def group_multiply(shared, mods, descriptors, flags, words, left_words=None):
         descriptors, (64, n), (left, right), majors, strict=True
     ):
         if left_words is not None and not operands:
-            operands.append(_from_registers(left_words, kind))
+            operands.append(_from_registers(left_words, kind, k))
             continue
         kind = "f32" if kind == "tf32" else kind
         size = np.dtype(KINDS[kind]).itemsize

@@ -17,7 +17,7 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.agreement import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.memory import verify_view
-from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group, row_operand
+from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group, row_layout
 from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
 
 _SPANS = (128, 64, 32, 0, WHOLE)
@@ -196,7 +196,7 @@ def verify_group_product(op: Any) -> None:
     if not in_registers:
         _verify_descriptor(op, _shared(op.lhs), 1, instruction)
     elif (layout := layout_of(op.lhs)) is not None:
-        fits = instruction.any_major and row_operand(layout, m, n, layout.warp_count)
+        fits = row_layout(instruction, m, n, k, layout.warp_count) == layout
         require(fits, f"gpu.wgmma: {instruction} takes no registers of {op.lhs.type}")
     _verify_sums(op.acc.type, m, n)
 
