@@ -274,6 +274,22 @@ class ConcatOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TransposeOp(IRDLOperation):
+    """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""
+
+    name = "cpu.transpose"
+    rows = var_operand_def(VectorType)
+    columns = var_result_def(VectorType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        kinds = {v.type for v in (*self.rows, *self.columns)}
+        count = len(self.rows)
+        if len(kinds) != 1 or len(self.columns) != count or lanes_of(self.rows[0]) != count:
+            raise VerifyException(f"cpu.transpose: {count} vectors that are no square matrix")
+
+
+@irdl_op_definition
 class DotCallOp(IRDLOperation):
     """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses.
 
@@ -335,7 +351,7 @@ Cpu = Dialect(
     [
         GroupOp, GroupEndOp, DotOp, ScratchOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
         SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
-        ConcatOp, DotCallOp, FaultIfOp, ArgumentOp, HistogramBuffersOp,
+        ConcatOp, TransposeOp, DotCallOp, FaultIfOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],
 )  # fmt: skip
@@ -343,6 +359,6 @@ Cpu = Dialect(
 __all__ = [
     "ArgumentOp", "BoolAttr", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
     "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
-    "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "VectorLoadOp", "VectorStoreOp",
+    "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "TransposeOp", "VectorLoadOp", "VectorStoreOp",
     "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",
 ]  # fmt: skip

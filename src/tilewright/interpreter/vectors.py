@@ -46,6 +46,11 @@ def _concat(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> An
     return [np.asarray(values, numpy_dtype(kinds[0]))]
 
 
+@implements("cpu.transpose")
+def _transpose(ctx: Any, attributes: Any, kinds: Sequence[Any], *rows: Any) -> Any:
+    return list(np.stack([np.asarray(row) for row in rows], axis=1))
+
+
 @implements("cpu.vector_load")
 def _load(
     ctx: Any,

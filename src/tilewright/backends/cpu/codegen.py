@@ -187,6 +187,24 @@ def _concat(gen: KernelCodegen, op: cpu.ConcatOp) -> None:
     gen.set(op.result, value)
 
 
+def _transpose(gen: KernelCodegen, op: cpu.TransposeOp) -> None:
+    """`log n` rounds: each interleaves a vector of the first half with its like in the second."""
+    rows = [gen.get(v) for v in op.rows]
+    count = len(rows)
+    low = [lane for i in range(count // 2) for lane in (i, count + i)]
+    high = [lane + count // 2 for lane in low]
+    kind = ir.VectorType(I32, count)
+    for _ in range(count.bit_length() - 1):
+        pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
+        rows = [
+            gen.builder.shuffle_vector(a, b, ir.Constant(kind, picks))
+            for a, b in pairs
+            for picks in (low, high)
+        ]
+    for result, value in zip(op.columns, rows, strict=True):
+        gen.set(result, value)
+
+
 def _constant(gen: KernelCodegen, op: arith.ConstantOp) -> None:
     results = lower_elementwise(
         gen.builder, op.name, [], op.properties, [op.result.type], [], gen.math
@@ -206,6 +224,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.LaneMaskOp: _lane_mask,
     cpu.SliceOp: _slice,
     cpu.ConcatOp: _concat,
+    cpu.TransposeOp: _transpose,
     scf.ForOp: control.lower_for,
     scf.IfOp: control.lower_if,
     scf.WhileOp: control.lower_while,

@@ -20,6 +20,7 @@ from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.pressure import registers_per_value
+from tilewright.passes.cpu.nest.turned import is_turned, turned_side
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 _ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
@@ -34,11 +35,16 @@ class Shape:
     lanes: int
     axis: int | None
     """The axis of the group's reductions or scans."""
+    turned: bool = False
+    """In square blocks of `lanes` by `lanes`, of which some loads are transposed in registers."""
 
 
 def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
     """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
+    side = 0 if scalar or small else turned_side(group, target)
+    if side:
+        return Shape(extents, 1, side, None, turned=True)
     members = list(group.body.block.ops)
     axis_ops = [op for op in members if isinstance(op, AXIS_OPS)]
     axis = axis_ops[0].axis.value.data if axis_ops else None
@@ -119,6 +125,9 @@ class Nest:
     def build(self, body: Body) -> list[SSAValue]:
         """Emit the nest; returns the group's scalar results."""
         s = self.shape
+        if s.turned:
+            self._blocks(body)
+            return []
         outer = [d for d in range(len(s.extents)) if d not in (s.vector_dim, s.axis)]
         at: list[Coordinate] = [ZERO] * len(s.extents)
         return self._outer(body, outer, at)
@@ -135,6 +144,36 @@ class Nest:
         self._outer(body.nested(emit), rest, inside)
         emit.yield_values([])
         return []
+
+    # ---- square blocks ----
+
+    def _blocks(self, body: Body) -> None:
+        """All square blocks, down a strip of columns and then the next strip."""
+        down, across = self.shape.extents
+        side = self.shape.lanes
+        strips, column, _, _ = body.emit.loop(0, across, side, [])
+        emit, row, _, _ = strips.loop(0, down, side, [])
+        self._block(body.nested(strips).nested(emit), row, column)
+        emit.yield_values([])
+        strips.yield_values([])
+
+    def _block(self, body: Body, row: Index, column: Index) -> None:
+        """One block: turned loads read down its columns and are transposed, the rest goes by rows."""
+        side = self.shape.lanes
+        strip = Coordinate(column, side)
+        rows = [Coordinate(body.emit.plus(row, i)) for i in range(side)]
+        columns = [Coordinate(body.emit.plus(column, i)) for i in range(side)]
+        for op in self.members:
+            if is_turned(op, self.shape.extents):
+                down = Coordinate(row, side)
+                read = [body.emit.splat(memory.load(body, op, (down, c)), side) for c in columns]
+                turned = body.emit.add(
+                    cpu.TransposeOp.create(operands=read, result_types=[v.type for v in read])
+                )
+                for at, value in zip(rows, turned.columns, strict=True):
+                    body.bind(op.result, (at, strip), value)
+        for at in rows:
+            self._members(body, (at, strip), None)
 
     # ---- the chunked dimension and the reduced axis ----
 

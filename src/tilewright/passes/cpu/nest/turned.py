@@ -1,0 +1,79 @@
+"""Groups that read rows and write columns: in square blocks that are transposed in registers.
+
+A column-major operand that is packed in rows, a matrix that is transposed: what is contiguous for the load
+is not for the store. Lane by lane one of them is a gather. A block of `n` by `n` takes `n` contiguous
+loads, `n log n` shuffles and `n` contiguous stores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
+
+from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile import element_bytes
+from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
+from tilewright.passes.cpu.analysis.classify import is_elementwise, is_virtual
+from tilewright.passes.cpu.analysis.hazards import constant_of
+
+_LEAST = 4
+
+
+def is_turned(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadViewOp]:
+    """Whether a load is contiguous down the columns of its tile and not along its rows."""
+    if not isinstance(op, tile.LoadViewOp) or tile.shape_of(op.result) != extents:
+        return False
+    element = tile.element_of(op.result)
+    if isinstance(element, IntegerType) and element.width.data == 1:
+        return False
+    plain = all(kind == "strided" for kind in tile.view_kinds(op)) and op.mask is None
+    down, across = (constant_of(stride) for stride in op.strides)
+    return plain and down == 1 and across not in (0, 1)
+
+
+def turned_side(group: cpu.GroupOp, target: Any) -> int:
+    """The side of the blocks a group goes in; 0 where it does not."""
+    extents, members = group.extents, list(group.body.block.ops)
+    if len(extents) != 2 or not any(is_turned(op, extents) for op in members):
+        return 0
+    if not all(_goes_by_rows(op, extents) for op in members):
+        return 0
+    widest = max(4, *(_bytes(v) for op in members for v in (*op.operands, *op.results)))
+    side = target.vector_bits // (8 * widest)
+    while side >= _LEAST and any(extent % side for extent in (*extents, *_widths(members))):
+        side //= 2
+    return side if side >= _LEAST else 0
+
+
+def _bytes(value: Any) -> int:
+    """Bytes of a tile's element; 0 of what is no number."""
+    element = tile.element_of(value) if tile.is_tile(value) else None
+    if element is None or isinstance(element, tile.PtrType):
+        return 0
+    bits = isinstance(element, IntegerType) and element.width.data == 1
+    return 0 if bits else element_bytes(element)
+
+
+def _goes_by_rows(op: Operation, extents: tuple[int, ...]) -> bool:
+    """Whether a member can be done for a run of columns of one row, contiguous where it writes."""
+    if isinstance(op, cpu.GroupEndOp):
+        return not op.operands
+    if isinstance(op, cpu.WriteOp):
+        return tile.shape_of(tile_of(op.buffer)) == extents
+    if isinstance(op, tile.StoreViewOp):
+        strided = all(kind == "strided" for kind in tile.view_kinds(op))
+        return strided and len(op.strides) == 2 and constant_of(op.strides[1]) == 1
+    if op.regions:
+        return False
+    if isinstance(op, tile.LoadViewOp | cpu.ReadOp):
+        return tile.shape_of(op.results[0]) == extents
+    return is_virtual(op) or is_elementwise(op) or not any(map(tile.is_tile, op.results))
+
+
+def _widths(members: list[Operation]) -> list[int]:
+    """Columns that stand together in the buffers."""
+    buffers = [op.buffer for op in members if isinstance(op, cpu.ReadOp | cpu.WriteOp)]
+    layouts = [layout_of(buffer.type) for buffer in buffers]
+    return [layout.width for layout in layouts if layout.kind == "panel"]
