@@ -104,6 +104,20 @@ class DotOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
+@irdl_op_definition
+class InPlaceOp(IRDLOperation):
+    """A tile that a dot reads where it stands in memory: from `pointer` on, in `layout`.
+
+    `layout` is the text of a `passes.cpu.dot_plan.BufferLayout` with `in_place`. Nothing writes that memory
+    between this operation and the dot.
+    """
+
+    name = "cpu.in_place"
+    pointer = operand_def(PtrType)
+    layout = prop_def(StringAttr)
+    result = result_def(TensorType)
+
+
 # ---- level 2: scratch -------------------------------------------------------------------------------
 
 
@@ -115,6 +129,15 @@ class ScratchOp(IRDLOperation):
     offset = prop_def(IntegerAttr)
     result = result_def(BufferType)
     traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class BufferAtOp(IRDLOperation):
+    """Memory from `pointer` on as a buffer that is only read."""
+
+    name = "cpu.buffer_at"
+    pointer = operand_def(PtrType)
+    result = result_def(BufferType)
 
 
 @irdl_op_definition
@@ -291,7 +314,8 @@ class TransposeOp(IRDLOperation):
 
 @irdl_op_definition
 class DotCallOp(IRDLOperation):
-    """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses.
+    """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses, or
+    those of operands that the plan has in place.
 
     `next_lhs`/`next_rhs` (with row strides in bytes) name the global rows of the following k step,
     which the micro-kernel prefetches.
@@ -349,7 +373,7 @@ def vector_of(element: Attribute, lanes: int) -> Attribute:
 Cpu = Dialect(
     "cpu",
     [
-        GroupOp, GroupEndOp, DotOp, ScratchOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
+        GroupOp, GroupEndOp, DotOp, InPlaceOp, ScratchOp, BufferAtOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
         SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
         ConcatOp, TransposeOp, DotCallOp, FaultIfOp, ArgumentOp, HistogramBuffersOp,
     ],
@@ -357,8 +381,8 @@ Cpu = Dialect(
 )  # fmt: skip
 
 __all__ = [
-    "ArgumentOp", "BoolAttr", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
-    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
+    "ArgumentOp", "BoolAttr", "BufferAtOp", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
+    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "InPlaceOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
     "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "TransposeOp", "VectorLoadOp", "VectorStoreOp",
     "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",
 ]  # fmt: skip

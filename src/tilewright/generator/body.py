@@ -41,6 +41,13 @@ class Body:
         self.contraction, self.config = program.contraction, program.config
         self.s = tracer.semantics
         self.epilogue = Epilogue(tracer, self.contraction, values.__getitem__)
+        self.place: tuple[Any, Any] = (0, 0)
+        """Row and column of the tile, counted in tiles."""
+        self.packed = None
+        if self.config.panels is not None:
+            from tilewright.generator.packing import PackedOperands
+
+            self.packed = PackedOperands(self, self.config.panels)
 
     def emit(self) -> None:
         """Emit everything but the function's end."""
@@ -48,7 +55,7 @@ class Body:
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
             return
-        m, n = self._tiles()
+        m, n = self.tiles()
         total = m * n
         for i in range(self.contraction.batch_rank):
             total = total * self.values[f"batch{i}"]
@@ -61,12 +68,12 @@ class Body:
 
     # ---- which tile ------------------------------------------------------------------------------
 
-    def _tiles(self) -> tuple[Any, Any]:
+    def tiles(self) -> tuple[Any, Any]:
         """Tiles down and across the result."""
         block_m, block_n = self.program.tile
-        return self._cdiv(self.values["M"], block_m), self._cdiv(self.values["N"], block_n)
+        return self.cdiv(self.values["M"], block_m), self.cdiv(self.values["N"], block_n)
 
-    def _cdiv(self, x: Any, divisor: Any) -> Any:
+    def cdiv(self, x: Any, divisor: Any) -> Any:
         return -(-x // divisor) if isinstance(x, int) else self.s.cdiv(x, divisor)
 
     def _min(self, x: Any, y: Any) -> Any:
@@ -75,7 +82,7 @@ class Body:
 
     def _one(self, tile: Any) -> None:
         """One tile of one batch."""
-        m, n = self._tiles()
+        m, n = self.tiles()
         batch: list[Any] = []
         if self.contraction.batch_rank:
             flat = tile // (m * n)
@@ -89,6 +96,7 @@ class Body:
         block_m, block_n = self.program.tile
         rows = row * block_m + self.s.lanes(0, block_m)
         columns = column * block_n + self.s.lanes(0, block_n)
+        self.place = row, column
         self._tile(batch, rows, columns)
 
     def _grouped(self, tile: Any, m: Any, n: Any) -> tuple[Any, Any]:
@@ -130,10 +138,10 @@ class Body:
 
     def _range(self) -> tuple[Any, Any]:
         """First and last step of the k loop."""
-        steps = self._cdiv(self.values["K"], self.config.block_k)
+        steps = self.cdiv(self.values["K"], self.config.block_k)
         if self.program.part != PARTIAL:
             return 0, steps
-        share = self._cdiv(steps, self.config.split_k)
+        share = self.cdiv(steps, self.config.split_k)
         first = self.s.program_id(1) * share
         return first, self._min(first + share, steps)
 
@@ -142,6 +150,8 @@ class Body:
 
     def _operands(self, batch: list[Any], rows: Tile, columns: Tile, k: Tile) -> tuple[Tile, Tile]:
         """Slices of A and B for step k."""
+        if self.packed is not None:
+            return self.packed.load(batch, *self.place, k)
         depth = self._depth(k)
         pointer, mask = self._access("a", batch, rows, depth, "M", "K")
         a = self.s.load(pointer, mask, 0)

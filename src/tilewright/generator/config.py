@@ -11,6 +11,32 @@ FORMS = ("tiled", "listing1", "vector")
 
 
 @dataclass(frozen=True, slots=True)
+class Panels:
+    """How operands are packed, once and for all programs, in the order in which products read them.
+
+    A stands in tiles of block_m × block_k, row after row. B stands in tiles of block_k × block_n; within one
+    in panels of `columns`, row after row, of which `rows` neighbours are interleaved: what an instruction
+    that adds 2 or 4 neighbouring products takes. Tiles at the edges are filled up with zeros.
+
+    Attributes:
+        columns: of a panel; block_n is a multiple of it.
+        rows: 1, 2 or 4; block_k is a multiple of it.
+        element: the short name of the type that packed elements have (fp16 is packed as fp32 where
+            products are made in fp32); "": the operands' own.
+    """
+
+    columns: int
+    rows: int = 1
+    element: str = ""
+
+    @property
+    def text(self) -> str:
+        """Short: `p32`, `p32x2 fp32`."""
+        rows = f"x{self.rows}" if self.rows > 1 else ""
+        return f"p{self.columns}{rows}" + (f" {self.element}" if self.element else "")
+
+
+@dataclass(frozen=True, slots=True)
 class MatmulConfig:
     """Tiles and options of one generated program.
 
@@ -27,6 +53,8 @@ class MatmulConfig:
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
             "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
+        panels: operands are packed once by programs of their own, into a workspace that all tiles'
+            programs read (CPU); without it every program packs what it needs.
     """
 
     block_m: int = 64
@@ -38,6 +66,7 @@ class MatmulConfig:
     split_k: int = 1
     persistent: bool = False
     form: str = "tiled"
+    panels: Panels | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -61,9 +90,20 @@ class MatmulConfig:
             raise LaunchError(
                 f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
+        if self.panels is not None:
+            self._check_panels(self.panels)
         if self.form == "listing1" and self.split_k > 1:
             raise LaunchError(
                 "MatmulConfig: form 'listing1' keeps sums in the output, not in parts"
+            )
+
+    def _check_panels(self, panels: Panels) -> None:
+        if self.form != "tiled" or self.split_k > 1 or self.persistent:
+            raise LaunchError("MatmulConfig: panels are for form 'tiled', K whole, not persistent")
+        if self.block_n % panels.columns or self.block_k % panels.rows:
+            raise LaunchError(
+                f"MatmulConfig: panels of {panels.columns} columns and {panels.rows} interleaved rows "
+                f"do not divide a tile of {self.block_k} x {self.block_n}"
             )
 
     def with_(self, **changes: Any) -> MatmulConfig:
@@ -81,6 +121,8 @@ class MatmulConfig:
             parts.append("persistent")
         if self.form != "tiled":
             parts.append(self.form)
+        if self.panels is not None:
+            parts.append(self.panels.text)
         return " ".join(parts)
 
     @staticmethod

@@ -3,7 +3,8 @@
 Sizes and strides are run-time arguments, specialised as those of any kernel (equal to 1, divisible by
 16), so that one compilation serves many shapes. With `split_k` there are two programs: "partial", which
 writes sums to a workspace `[split_k, batch, M, N]`, and "total", which adds them in order and applies
-the epilogue.
+the epilogue. With `panels` there are three: "pack_a" and "pack_b" write operands to workspaces in the order
+in which "whole" reads them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright import dtypes
 from tilewright.dtypes import dtype
 from tilewright.errors import SourceLocation
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Operand
 
 WHOLE, PARTIAL, TOTAL = "whole", "partial", "total"
+PACK_A, PACK_B = "pack_a", "pack_b"
+PACKING = {PACK_A: "a", PACK_B: "b"}
 POINTER, INTEGER, NUMBER = "pointer", "integer", "number"
 
 #: tile of the program that adds the parts of a split product
@@ -36,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Program:
-    """See the module docstring. `part` is "whole", "partial" or "total"."""
+    """See the module docstring. `part` is "whole", "partial", "total", "pack_a" or "pack_b"."""
 
     contraction: Contraction
     config: MatmulConfig
@@ -63,14 +67,18 @@ class Program:
         """All arguments, in order."""
         c = self.contraction
         pointers = [Parameter(n, POINTER, o.dtype) for n, o in self.matrices]
-        if self.part != WHOLE:
+        if self.part in PACKING:
+            pointers.append(Parameter(f"panels_{PACKING[self.part]}", POINTER, self.stored))
+        elif self.part != WHOLE:
             pointers.append(Parameter("work", POINTER, c.sums))
+        elif self.config.panels is not None:
+            pointers += [Parameter(f"panels_{name}", POINTER, self.packed) for name in "ab"]
         integers = ["M", "N"] if self.part == TOTAL else ["M", "N", "K"]
         for name, operand in self.matrices:
             integers += [f"{name}_{axis}" for axis in AXES[name]]
             integers += [f"{name}_b{i}" for i, varies in enumerate(operand.batch) if varies]
         numbers: list[str] = []
-        if self.part != PARTIAL:
+        if self.part in (WHOLE, TOTAL):
             for i, extra in enumerate(c.extras):
                 pointers.append(Parameter(f"x{i}", POINTER, extra.dtype))
                 integers += [f"x{i}_{axis}" for axis in extra.axes]
@@ -88,18 +96,47 @@ class Program:
     @property
     def _needs_batch(self) -> bool:
         """Whether the extent of the first batch axis is an argument."""
-        return self.part != WHOLE or self.config.persistent or bool(self.contraction.stacked)
+        return self.part in (PARTIAL, TOTAL) or self.config.persistent or bool(self.contraction.stacked)
 
     @property
     def matrices(self) -> tuple[tuple[str, Operand], ...]:
         """Names and operands that this part reads or writes."""
         found = self.contraction.matrices
+        if self.part in PACKING:
+            return tuple(item for item in found if item[0] == PACKING[self.part])
+        if self.part == WHOLE and self.config.panels is not None:
+            return found[2:]
         if self.part == PARTIAL:
             return found[:2]
         return found[2:] if self.part == TOTAL else found
 
-    def grid(self, m: int, n: int, batch: int = 1, cores: int = 1) -> tuple[int, ...]:
-        """Programs to launch: tiles of all batches, and parts of K."""
+    @property
+    def packed(self) -> dtype:
+        """The type of packed elements."""
+        panels = self.config.panels
+        named = "" if panels is None else panels.element
+        return dtypes.from_short_name(named) if named else self.contraction.a.dtype
+
+    @property
+    def stored(self) -> dtype:
+        """The type that a packing program stores: interleaved elements together are a word."""
+        panels = self.config.panels
+        if self.part != PACK_B or panels is None or panels.rows == 1:
+            return self.packed
+        return _WORDS[self.packed.itemsize * panels.rows]
+
+    def grid(
+        self, m: int, n: int, batch: int = 1, cores: int = 1, k: int = 1
+    ) -> tuple[int, ...]:
+        """Programs to launch: tiles of all batches, and parts of K.
+
+        `batch`: matrices of the result; for a packing program those of its operand. `k` counts for it alone.
+        """
+        if self.part in PACKING:
+            extent, block = (
+                (m, self.config.block_m) if self.part == PACK_A else (n, self.config.block_n)
+            )
+            return (-(-extent // block) * -(-k // self.config.block_k) * batch,)
         block_m, block_n = self.tile
         programs = -(-m // block_m) * -(-n // block_n) * batch
         if self.config.persistent and self.part == WHOLE:
@@ -124,20 +161,26 @@ class Program:
         Raises CompilationError for an epilogue function that is wrong.
         """
         from tilewright.generator.body import Body
+        from tilewright.generator.packing import Packing
         from tilewright.generator.tracing import Tracer
 
         tracer = Tracer(place or SourceLocation(__file__, 1, function=self.name))
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
-        Body(self, tracer, values).emit()
+        kind = Packing if self.part in PACKING else Body
+        kind(self, tracer, values).emit()
         return tracer.module(name or self.name, divisibility or {})
 
 
+#: integers by their bytes
+_WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 #: axes of each matrix, in the order of its strides
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
 def programs(contraction: Contraction, config: MatmulConfig) -> tuple[Program, ...]:
-    """What to launch, in order: one program, or with `split_k` two."""
+    """What to launch, in order: one program, with `split_k` two, with `panels` three."""
+    if config.panels is not None:
+        return tuple(Program(contraction, config, part) for part in (PACK_A, PACK_B, WHOLE))
     if config.split_k == 1:
         return (Program(contraction, config),)
     return (Program(contraction, config, PARTIAL), Program(contraction, config, TOTAL))

@@ -24,6 +24,23 @@ def _scratch(run: Executor, op: cpu.ScratchOp) -> list[Any]:
     return [op.result]
 
 
+def _in_place(run: Executor, op: cpu.InPlaceOp) -> list[Any]:
+    return [_matrix(run, op.pointer, op.layout.data, op.result.type)]
+
+
+def _buffer_at(run: Executor, op: cpu.BufferAtOp) -> list[Any]:
+    kind: Any = op.result.type
+    run.buffers[op.result] = _matrix(run, op.pointer, kind.layout.data, kind.tile)
+    return [op.result]
+
+
+def _matrix(run: Executor, pointer: Any, layout: str, kind: Any) -> np.ndarray:
+    """A matrix that stands in memory from `pointer` on."""
+    element = numpy_dtype(kind_of(tile.element_of(kind)))
+    cells = run.value(pointer).offset_by(_layout_offsets(layout), element.itemsize)
+    return run.memory.load(cells, None, None, element, run)
+
+
 def _read(run: Executor, op: cpu.ReadOp) -> list[Any]:
     held = run.buffers.get(run.value(op.buffer))
     if held is None:
@@ -77,17 +94,22 @@ def _dot_call(run: Executor, op: cpu.DotCallOp) -> list[Any]:
 
 @functools.cache
 def _layout_offsets(text: str) -> np.ndarray:
-    """Element offsets of a matrix in a buffer layout, `"panel:32[16x32]"` or `"row:16[32x16]"`."""
-    kind, rest = text.split("+")[0].split(":")
+    """Element offsets of a matrix in a buffer layout: `"panel:32[16x32]"`, `"row:16[32x16]"`, or
+    `"panel:32.2[16x32]"` with two rows interleaved."""
+    kind, rest = text.rstrip("@").split("+")[0].split(":")
     width, extents = rest.rstrip("]").split("[")
     rows, columns = (int(v) for v in extents.split("x"))
     i, j = np.mgrid[0:rows, 0:columns]
-    w = int(width)
-    return i * w + j if kind == "row" else (j // w * rows + i) * w + j % w
+    w, g = (int(v) for v in (*width.split("."), "1")[:2])
+    if kind == "row":
+        return i * w + j
+    return (j // w * rows + i // g * g) * w + j % w * g + i % g
 
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
+    cpu.InPlaceOp: _in_place,
     cpu.ScratchOp: _scratch,
+    cpu.BufferAtOp: _buffer_at,
     cpu.ReadOp: _read,
     cpu.WriteOp: _write,
     cpu.DotBuffersOp: _dot_buffers,

@@ -17,13 +17,14 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
-from tilewright.generator.program import INTEGER, PARTIAL
+from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.workspace import workspace
 
 _plans: dict[Any, _Plan] = {}
 _MOST_PLANS = 4096
@@ -136,6 +137,23 @@ class _Launch:
     numbers: bool
 
 
+@dataclass(frozen=True)
+class _Panels:
+    """A workspace for a packed operand: what it is called, how many elements, as what it is written and read."""
+
+    role: str
+    count: int
+    stored: dtype
+    packed: dtype
+
+    def make(self) -> tuple[Any, Any]:
+        """The same memory, as the packing program and as the product sees it."""
+        read = workspace(self.role, self.count, self.packed)
+        if self.stored == self.packed:
+            return read, read
+        return read.view(self.stored.array_name), read
+
+
 class _Plan:
     """What a call with known shapes does: make the result, launch, give it back."""
 
@@ -148,9 +166,11 @@ class _Plan:
         adds: bool,
         numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
         replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
+        panels: tuple[_Panels, ...] = (),
     ) -> None:
         self.launches, self.make, self.work, self.result = launches, make, work, result
         self.adds, self.numbers, self.replace = adds, numbers, replace_operands
+        self.panels = panels
 
     def __call__(
         self,
@@ -176,6 +196,8 @@ class _Plan:
         elif self.launches:
             work = None if self.work is None else self.work(a)
             arrays = [a, b, out, out if self.adds else c, work]
+            for each in self.panels or _NO_PANELS:
+                arrays += each.make()
             for part in parts:
                 if part.arrays:
                     arrays += part.arrays
@@ -188,6 +210,16 @@ class _Plan:
                     **launch.options,
                 )
         return target if self.result is None else self.result(target)
+
+
+class _NoPanels:
+    """Keeps the positions of arrays where nothing is packed."""
+
+    def make(self) -> tuple[Any, Any]:
+        return None, None
+
+
+_NO_PANELS = (_NoPanels(), _NoPanels())
 
 
 # ---- making a plan ---------------------------------------------------------------------------------
@@ -209,7 +241,8 @@ def _plan(call: Call) -> _Plan:
         shape = dropped(full, found.drop)
         result = lambda array: array.reshape(shape)  # noqa: E731
     adds = call.accumulate is True
-    return _Plan(launches, make, work, result, adds, _numbers(call), replaced)
+    panels = () if found.config.panels is None else _panels(found)
+    return _Plan(launches, make, work, result, adds, _numbers(call), replaced, panels)
 
 
 def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], Any]:
@@ -258,8 +291,25 @@ def _target(call: Call) -> Any:
 
 def _position(name: str) -> int:
     """Where a plan has the array of a pointer argument."""
-    fixed = ("a", "b", "out", "c", "work")
-    return fixed.index(name) if name in fixed else len(fixed) + int(name[1:])
+    return _FIXED.index(name) if name in _FIXED else len(_FIXED) + int(name[1:])
+
+
+#: the arrays of every plan, in order; those of epilogues follow
+_FIXED = ("a", "b", "out", "c", "work", "stored_a", "panels_a", "stored_b", "panels_b")
+
+
+def _panels(found: Prepared) -> tuple[_Panels, ...]:
+    """The workspaces of packed operands."""
+    config, problem = found.config, found.problem
+    made = []
+    for program in programs(found.contraction, config)[:2]:
+        name = PACKING[program.part]
+        block = config.block_m if name == "a" else config.block_n
+        (tiles,) = program.grid(problem.m, problem.n, problem.planes(name), k=problem.k)
+        made.append(
+            _Panels(f"panels_{name}", tiles * block * config.block_k, program.stored, program.packed)
+        )
+    return tuple(made)
 
 
 def _launches(found: Prepared) -> tuple[_Launch, ...]:
@@ -267,11 +317,16 @@ def _launches(found: Prepared) -> tuple[_Launch, ...]:
     launches = []
     for kernel in kernels(found.contraction, found.config):
         program = kernel.program
-        grid = program.grid(problem.m, problem.n, problem.batches, found.target.cores)
+        packs = PACKING.get(program.part)
+        batches = problem.batches if packs is None else problem.planes(packs)
+        grid = program.grid(problem.m, problem.n, batches, found.target.cores, problem.k)
         names = [p.name for p in program.parameters if p.kind == INTEGER]
         integers, options = tuple(problem.integers(names)), kernel.launch_options()
-        pointers = tuple(_position(name) for name in pointer_names(kernel))
-        numbers = program.part != PARTIAL
+        names = pointer_names(kernel)
+        if packs is not None:
+            names = [packs, f"stored_{packs}"]
+        pointers = tuple(_position(name) for name in names)
+        numbers = program.part in (WHOLE, TOTAL)
         launches.append(_Launch(kernel, grid, integers, options, pointers, numbers))
     return tuple(launches)
 

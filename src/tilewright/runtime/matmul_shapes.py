@@ -102,6 +102,13 @@ class Problem:
             total *= size
         return total
 
+    def planes(self, name: str) -> int:
+        """Matrices that an operand has itself."""
+        total = 1
+        for size, stride in zip(self.batch, self.matrices[name].batch, strict=True):
+            total *= size if stride else 1
+        return total
+
     @property
     def wide(self) -> bool:
         """Whether an offset within a matrix may not fit 32 bits."""

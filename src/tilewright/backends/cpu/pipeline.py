@@ -12,6 +12,7 @@ def cpu_passes() -> tuple[Pass, ...]:
     from tilewright.passes.cpu.lower_dot import LowerDot
     from tilewright.passes.cpu.park_in_output import ParkInOutput
     from tilewright.passes.cpu.plan_scratch import PlanScratch
+    from tilewright.passes.cpu.read_in_place import ReadInPlace
     from tilewright.passes.cpu.schedule_programs import SchedulePrograms
     from tilewright.passes.cpu.vectorize import Vectorize
     from tilewright.passes.cse import Cse
@@ -20,6 +21,7 @@ def cpu_passes() -> tuple[Pass, ...]:
     return (
         *shared_passes(),
         LowerDot(),  # before groups form: its conversions belong into the packing loops
+        ReadInPlace(),  # before groups form: what stays in place is no member of one
         FormTileGroups(),
         ParkInOutput(),
         PlanScratch(),

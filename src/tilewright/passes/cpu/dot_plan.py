@@ -45,10 +45,12 @@ class BufferLayout:
     """Where element (i, j) of a `rows` × `columns` matrix is in a buffer, in elements.
 
     kind "row":   i·width + j, `width` being the leading dimension;
-    kind "panel": (j // width)·rows·width + i·width + j % width.
+    kind "panel": (j // width)·rows·width + (i // group)·group·width + (j % width)·group + i % group.
 
     The last panel is padded to `width` columns; what the padding holds never matters. `extra`
-    elements behind the matrix are the dot function's own working space.
+    elements behind the matrix are the dot function's own working space. `group` rows of a panel are
+    interleaved (1, or what the kernel's instruction takes together). `in_place`: the matrix is no
+    scratch buffer but stands in memory, read only and aligned to its elements.
     """
 
     kind: str
@@ -56,6 +58,8 @@ class BufferLayout:
     columns: int
     width: int
     extra: int = 0
+    group: int = 1
+    in_place: bool = False
 
     @staticmethod
     def row(rows: int, columns: int, width: int | None = None, extra: int = 0) -> BufferLayout:
@@ -71,7 +75,8 @@ class BufferLayout:
         """Elements from the start of the buffer to element (i, j)."""
         if self.kind == "row":
             return i * self.width + j
-        return (j // self.width * self.rows + i) * self.width + j % self.width
+        line = j // self.width * self.rows + i // self.group * self.group
+        return line * self.width + j % self.width * self.group + i % self.group
 
     @property
     def run(self) -> int:
@@ -91,17 +96,21 @@ class BufferLayout:
         return self.matrix_size + self.extra
 
     def __str__(self) -> str:
-        text = f"{self.kind}:{self.width}[{self.rows}x{self.columns}]"
-        return f"{text}+{self.extra}" if self.extra else text
+        group = f".{self.group}" if self.group > 1 else ""
+        text = f"{self.kind}:{self.width}{group}[{self.rows}x{self.columns}]"
+        text += f"+{self.extra}" if self.extra else ""
+        return text + "@" if self.in_place else text
 
     @staticmethod
     def parse(text: str) -> BufferLayout:
         """The layout that `str` printed. Raises `PassError` for other text."""
-        found = re.fullmatch(r"(row|panel):(\d+)\[(\d+)x(\d+)\](?:\+(\d+))?", text)
+        found = re.fullmatch(
+            r"(row|panel):(\d+)(?:\.(\d+))?\[(\d+)x(\d+)\](?:\+(\d+))?(@?)", text
+        )
         if found is None:
             raise PassError(f"not a buffer layout: {text!r}")
-        width, rows, columns, extra = (int(g or 0) for g in found.groups()[1:])
-        return BufferLayout(found[1], rows, columns, width, extra)
+        width, group, rows, columns, extra = (int(g or 0) for g in found.groups()[1:6])
+        return BufferLayout(found[1], rows, columns, width, extra, max(1, group), bool(found[7]))
 
 
 @dataclass(frozen=True)

@@ -261,6 +261,8 @@ class _Planner:
         op.drop_all_references()
 
     def _operand(self, value: SSAValue, layout: BufferLayout, before: Operation) -> SSAValue:
+        if isinstance(value.owner, cpu.InPlaceOp):
+            return self._memory(value.owner, before)
         if self._is_kept(value):
             slot = self.table.slot(value)
             if layout_of(self._buffer(slot).type) == layout:
@@ -268,6 +270,16 @@ class _Planner:
         slot = Slot(value.type, layout)
         self._write_group(value, self._buffer(slot), before)
         return self._buffer(slot)
+
+    def _memory(self, op: cpu.InPlaceOp, dot: Operation) -> SSAValue:
+        """The memory that an operand stands in, as a buffer; `dot` is its only reader."""
+        buffer = cpu.BufferAtOp.create(
+            operands=[op.pointer],
+            result_types=[cpu.BufferType(op.result.type, op.layout)],
+            location=op.location,
+        )
+        insert_before(buffer, dot)
+        return buffer.result
 
     def _for(self, op: scf.ForOp) -> None:
         block = op.body.block
@@ -395,6 +407,6 @@ def _drop_dead(block: Block) -> None:
             for inner in region.blocks:
                 _drop_dead(inner)
         virtual = op.results and tile.is_tile(op.results[0]) and is_virtual(op)
-        if virtual and not any(r.uses for r in op.results):
+        if (virtual or isinstance(op, cpu.InPlaceOp)) and not any(r.uses for r in op.results):
             op.detach()
             op.erase()

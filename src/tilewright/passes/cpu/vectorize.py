@@ -107,12 +107,14 @@ class _Lowering:
         for op in list(self.entry.walk()):
             if isinstance(op, cpu.GroupOp):
                 self._group(op)
+            elif isinstance(op, cpu.BufferAtOp):
+                self.addresses[op.result] = op.pointer
             elif isinstance(op, cpu.DotBuffersOp):
                 self._dot(op)
             elif isinstance(op, cpu.HistogramBuffersOp):
                 self._histogram(op)
-        for op in list(self.entry.ops):
-            if isinstance(op, cpu.ScratchOp):
+        for op in list(self.entry.walk()):
+            if isinstance(op, cpu.ScratchOp | cpu.BufferAtOp):
                 op.detach()
                 op.erase()
 

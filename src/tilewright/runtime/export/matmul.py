@@ -44,7 +44,7 @@ def export_matmul(
     """
     machine = registry.machine(target) if isinstance(target, str) else target
     chosen = config or choose(contraction, *sizes, machine, batch)
-    (kernel,) = kernels(contraction, chosen.with_(split_k=1))
+    (kernel,) = kernels(contraction, chosen.with_(split_k=1, panels=None))
     options = {} if machine.name == "cpu" else kernel.launch_options()
     compiled = kernel.compile(
         argument_types(kernel.program, aligned), target=machine, options=options

@@ -83,3 +83,34 @@ class Interleaver:
                 offsets = ir.Constant(mixed.type, [-128] * mixed.type.count)
                 result.append(self.product(sums[v], offsets, mixed))
         return result
+
+
+class ColumnSums:
+    """128 times the column sums of a panel whose rows were interleaved before, one panel at a time."""
+
+    def __init__(
+        self, b: Builder, plan: DotPlan, product: Callable[[Value, Value, Value], Value]
+    ) -> None:
+        self.b, self.plan, self.product = b, plan, product
+        kind = ir.ArrayType(I32, plan.micro.columns)
+        self.sums = b.alloca(kind)
+        self.sums.align = 4 * plan.micro.lanes
+
+    def of(self, panel: Value) -> Value:
+        """The address of the sums of the panel at an address."""
+        b, plan, tile = self.b, self.plan, self.plan.micro
+        group, size = GROUP[plan.kind], tile.lanes * GROUP[plan.kind]
+        kind, bytes_ = ir.VectorType(I32, tile.lanes), ir.VectorType(ir.IntType(8), size)
+        offsets = ir.Constant(bytes_, [-128] * size)
+
+        def step(p: Value, sums: list[Value]) -> list[Value]:
+            row = at(b, panel, b.mul(p, i64(tile.vectors * size)))
+            return [
+                self.product(value, offsets, load(b, at(b, row, v * size), bytes_, 1))
+                for v, value in enumerate(sums)
+            ]
+
+        none = [ir.Constant(kind, None)] * tile.vectors
+        for v, value in enumerate(loop(b, 0, plan.k // group, 1, step, none)):
+            b.store(value, at(b, self.sums, 4 * v * tile.lanes), align=4 * tile.lanes)
+        return self.sums

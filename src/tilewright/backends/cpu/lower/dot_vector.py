@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot_fetch import Fetcher
-from tilewright.backends.cpu.lower.dot_interleave import Interleaver
+from tilewright.backends.cpu.lower.dot_interleave import ColumnSums, Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
     BFloatType,
@@ -79,13 +79,15 @@ class _VectorKernel:
 
     def emit(self) -> None:
         b, plan, shape = self.b, self.plan, self.shape
-        interleaver = Interleaver(b, plan, self.product) if shape.group > 1 else None
+        in_place = plan.b_layout.in_place
+        interleaver = Interleaver(b, plan, self.product) if shape.group > 1 and not in_place else None
+        summed = ColumnSums(b, plan, self.product) if in_place and plan.kind == "int_quads" else None
         full, rest = divmod(plan.m, plan.micro.rows)
 
         def panel(j: Value) -> None:
-            correction = None
             if interleaver is None:
                 b_panel = at(b, self.panels, b.mul(j, i64(shape.panel)))
+                correction = None if summed is None else summed.of(b_panel)
             else:
                 b_panel, correction = interleaver.panel(j)
             acc_panel = at(b, self.acc, b.mul(j, i64(plan.m * shape.acc_row)))
@@ -163,8 +165,9 @@ class _VectorKernel:
         lanes = plan.micro.lanes * shape.group
         vector = ir.VectorType(element_type(plan.b_type), lanes)
         size = lanes * shape.b_element
+        align = shape.b_element if plan.b_layout.in_place else size
         width = [
-            load(b, at(b, panel, u * shape.b_row + v * size), vector, size)
+            load(b, at(b, panel, u * shape.b_row + v * size), vector, align)
             for v in range(plan.micro.vectors)
         ]
         if plan.b_type != plan.acc_type and shape.group == 1:

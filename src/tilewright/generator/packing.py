@@ -1,0 +1,159 @@
+"""Programs that pack an operand for all others, and the loads of what they packed.
+
+    panels_a[batch, tile of M, step of K, row, k]
+    panels_b[batch, tile of N, step of K, panel, k // rows, column, k % rows]
+
+Every program of the product then reads tiles that lie in one piece, in the order in which the products of a
+register tile take them: the loops of Goto and van de Geijn ("Anatomy of high-performance matrix
+multiplication", 2008) and BLIS, with packing as a phase of its own. What tiles cover beyond the matrix is zero,
+so that the product needs no limits but those of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import dtypes
+from tilewright.generator.body import Body, Tile
+from tilewright.generator.config import Panels
+
+
+class Packing(Body):
+    """Emits "pack_a" or "pack_b": one tile of the operand for each program."""
+
+    def emit(self) -> None:
+        """Emit everything but the function's end."""
+        pid = self.s.program_id(0)
+        steps = self.cdiv(self.values["K"], self.config.block_k)
+        down, across = self.tiles()
+        name, tiles = ("a", down) if self.program.part == "pack_a" else ("b", across)
+        step, tile = pid % steps, pid // steps % tiles
+        batch = self._own_batch(name, pid // (steps * tiles))
+        if name == "a":
+            self._rows(batch, pid, tile, step)
+        else:
+            self._panels(batch, pid, tile, step)
+
+    def _own_batch(self, name: str, flat: Tile) -> list[Any]:
+        """Batch indices from the number of the operand's matrix; those of axes it lacks do not matter."""
+        varies = dict(self.contraction.matrices)[name].batch
+        own = [i for i, each in enumerate(varies) if each]
+        found: list[Any] = [flat] * len(varies)
+        for i in reversed(own[1:]):
+            size = self.values[f"batch{i}"]
+            found[i] = flat % size
+            flat = flat // size
+        if own:
+            found[own[0]] = flat
+        return found
+
+    def _rows(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
+        """A tile of A, row after row."""
+        block_m, block_k = self.config.block_m, self.config.block_k
+        rows = tile * block_m + self.s.lanes(0, block_m)
+        pointer, mask = self._access("a", batch, rows, self._depth(step), "M", "K")
+        packed = self.s.convert(self.s.load(pointer, mask, 0), self.program.packed)
+        down, across = self._plane(self.s.lanes(0, block_m), self.s.lanes(0, block_k))
+        place = self._place("panels_a", pid, block_m * block_k)
+        self.s.store(place + down * block_k + across, packed)
+
+    def _panels(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
+        """A tile of B, panel after panel."""
+        block_n, block_k, panels = self.config.block_n, self.config.block_k, self._given()
+        groups, columns = block_k // panels.rows, panels.columns
+        place = self._place("panels_b", pid, groups * block_n)
+        down, across = self._plane(self.s.lanes(0, groups), self.s.lanes(0, columns))
+
+        def panel(p: Tile) -> list[Tile]:
+            first = tile * block_n + p * columns
+            word = self._word(batch, first + self.s.lanes(0, columns), step)
+            start = place + p * (groups * columns)
+            self.s.store(start + down * columns + across, word)
+            return []
+
+        self.tracer.loop(0, block_n // columns, [], panel, name="panel")
+
+    def _word(self, batch: list[Any], columns: Tile, step: Tile) -> Tile:
+        """Elements of a panel; where rows are interleaved, as integers of several elements each."""
+        panels, size = self._given(), self.program.packed.itemsize
+        word: Any = None
+        for row in range(panels.rows):
+            loaded = self.s.convert(
+                self._every(batch, columns, step, row, panels.rows), self.program.packed
+            )
+            if panels.rows == 1:
+                return loaded
+            bits = self.s.convert(
+                self.s.cast(loaded, _BITS[size], bitcast=True), self.program.stored
+            )
+            word = bits if word is None else word | (bits << (8 * size * row))
+        return word
+
+    def _every(self, batch: list[Any], columns: Tile, step: Tile, row: int, rows: int) -> Tile:
+        """Every `rows`-th row of a step's part of B from `row` on, zeros beyond the matrix."""
+        count = self.config.block_k // rows
+        first = step * self.config.block_k + row
+        lanes = self.s.lanes(0, count)
+        pointer, _ = self._access("b", batch, first + lanes * rows, columns, "K", "N")
+        left = self.cdiv(self.values["K"] - first, rows)
+        down, across = self._plane(lanes, columns)
+        return self.s.load(pointer, (down < left) & (across < self.values["N"]), 0)
+
+    def _given(self) -> Panels:
+        assert self.config.panels is not None
+        return self.config.panels
+
+    def _place(self, name: str, index: Tile, size: int) -> Tile:
+        return self.values[name] + self.s.convert(index, dtypes.int64) * size
+
+
+class PackedOperands:
+    """The loads of packed tiles in the product's program."""
+
+    def __init__(self, body: Body, panels: Panels) -> None:
+        self.body, self.panels, self.config = body, panels, body.config
+
+    def load(self, batch: list[Any], row: Tile, column: Tile, k: Tile) -> tuple[Tile, Tile]:
+        """Tiles [block_m, block_k] and [block_k, block_n] of step k."""
+        m, n, depth = self.config.block_m, self.config.block_n, self.config.block_k
+        rows, columns = self.panels.rows, self.panels.columns
+        down, across = self.body.tiles()
+        a = self._tile("a", batch, row, down, k, ((m, depth), (depth, 1)))
+        b = self._tile(
+            "b", batch, column, across, k,
+            ((depth // rows, rows * columns), (rows, 1), (n // columns, depth * columns),
+             (columns, rows)),
+        )  # fmt: skip
+        s = self.body.s
+        return s.reshaped(a, (m, depth), "a"), s.reshaped(b, (depth, n), "b")
+
+    def _tile(
+        self, name: str, batch: list[Any], tile: Tile, tiles: Any, k: Tile,
+        digits: tuple[tuple[int, int], ...],
+    ) -> Tile:  # fmt: skip
+        """Elements of one packed tile. `digits`: (extent, stride) of each dimension."""
+        body, s = self.body, self.body.s
+        steps = body.cdiv(body.values["K"], self.config.block_k)
+        index: Any = None
+        for i, own in enumerate(dict(body.contraction.matrices)[name].batch):
+            if own:
+                wide = s.convert(batch[i], dtypes.int64)
+                index = wide if index is None else index * body.values[f"batch{i}"] + wide
+        tile = s.convert(tile, dtypes.int64)
+        tile = tile if index is None else index * tiles + tile
+        size = 1
+        for extent, _ in digits:
+            size *= extent
+        pointer = body.values[f"panels_{name}"] + (tile * steps + k) * size
+        kept = [(extent, stride) for extent, stride in digits if extent > 1] or [(1, 1)]
+        for d, (extent, stride) in enumerate(kept):
+            lanes = s.lanes(0, extent)
+            for axis in range(len(kept)):
+                if axis != d:
+                    lanes = s.expand_dims(lanes, axis)
+            pointer = pointer + lanes * stride
+        return s.load(pointer)
+
+
+#: unsigned integers by their bytes
+_BITS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32}

@@ -1,0 +1,155 @@
+"""Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them.
+
+A dot's operands are packed into scratch buffers of the program. Where the programs of a product share panels
+that were packed before (`MatmulConfig.panels`), the load of a tile finds the very order that packing
+would make, and the copy is for nothing. Any load qualifies whose elements lie so, whoever wrote them.
+
+Before:
+    %a = "tile.load_view"(%p, %c128, %c1) : tensor<64x128xf32>
+    %b = "tile.load_view"(%q, ...) : tensor<128x2x32xf32>      [strides 32, 4096, 1]
+    %c = tile.reshape %b : tensor<128x64xf32>
+    %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128] panel:32[128x64] ..."}>
+
+After:
+    %a = "cpu.in_place"(%p) <{layout = "row:128[64x128]@"}> : tensor<64x128xf32>
+    %c = "cpu.in_place"(%q) <{layout = "panel:32[128x64]@"}> : tensor<128x64xf32>
+    %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128]@ panel:32[128x64]@ ..."}>
+
+Relies on `lower-dot`, whose plan says which orders the kernel takes: rows of A one after the other, panels of B
+of the register tile's width, with as many rows interleaved as an instruction takes. Legal where nothing is masked,
+the load is the dot's alone, and nothing writes memory between them. Matrix units copy their operands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.analysis.addresses import constant_of
+from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.classify import LOADS
+from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan
+
+Digits = list[tuple[int, int]]
+"""(extent, stride) of the digits of an element's number, most significant first."""
+
+
+@dataclass(frozen=True)
+class ReadInPlace(Pass):
+    """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them."""
+
+    name: ClassVar[str] = "read-in-place"
+    requires: ClassVar[tuple[str, ...]] = ("raise-access", "lower-dot")
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, cpu.DotOp):
+                _read(op)
+
+
+def _read(dot: cpu.DotOp) -> None:
+    plan = DotPlan.parse(dot.plan.data)
+    if plan.uses_amx or len(tile.shape_of(dot.result)) != 2:
+        return
+    group = GROUP[plan.kind]
+    a_wanted = BufferLayout("row", plan.m, plan.k, plan.k, in_place=True)
+    b_wanted = BufferLayout(
+        "panel", plan.k, plan.n, plan.micro.columns, group=group, in_place=True
+    )
+    changes: dict[str, Any] = {}
+    if _stands_so(dot.lhs, a_wanted, dot):
+        changes |= {"a_layout": a_wanted, "fetch_a": (0, 0)}
+    whole = plan.k % group == 0 and plan.n % b_wanted.width == 0
+    if whole and _stands_so(dot.rhs, b_wanted, dot):
+        changes |= {"b_layout": b_wanted, "fetch_b": (0, 0)}
+    for index, key in ((0, "a_layout"), (1, "b_layout")):
+        if key in changes:
+            _replace(dot, index, changes[key])
+    if changes:
+        dot.properties["plan"] = StringAttr(str(replace(plan, **changes)))
+
+
+def _loaded(value: SSAValue) -> tuple[tile.LoadViewOp | None, list[Operation]]:
+    """The load that a dot's operand is, looking through reshapes; and all of them, the load last."""
+    chain: list[Operation] = []
+    while isinstance(op := value.owner, tile.ReshapeOp) and len(list(value.uses)) == 1:
+        chain.append(op)
+        value = op.source
+    if isinstance(op, tile.LoadViewOp) and len(list(value.uses)) == 1:
+        return op, [*chain, op]
+    return None, []
+
+
+def _stands_so(value: SSAValue, layout: BufferLayout, dot: cpu.DotOp) -> bool:
+    """Whether a dot's operand is a load of exactly this layout, with no write up to the dot."""
+    load, _ = _loaded(value)
+    if load is None or load.parent is not dot.parent or load.limits or load.mask is not None:
+        return False
+    if any(kind != "strided" for kind in tile.view_kinds(load)):
+        return False
+    strides = [constant_of(stride) for stride in load.strides]
+    digits: Digits = []
+    for extent, stride in zip(tile.shape_of(load.result), strides, strict=True):
+        if extent > 1:
+            if stride is None:
+                return False
+            digits.append((extent, stride))
+    return _joined(digits) == _joined(_digits(layout)) and _quiet(load, dot)
+
+
+def _digits(layout: BufferLayout) -> Digits:
+    """Row and column of a layout's element as digits with their strides."""
+    if layout.kind == "row":
+        return [(layout.rows, layout.width), (layout.columns, 1)]
+    group, width = layout.group, layout.width
+    return [
+        (layout.rows // group, width * group), (group, 1), (layout.columns // width, layout.rows * width),
+        (width, group),
+    ]  # fmt: skip
+
+
+def _joined(digits: Digits) -> Digits:
+    """Neighbouring digits that count on where the other ends, as one; none of extent 1."""
+    found: Digits = []
+    for extent, stride in digits:
+        if extent == 1:
+            continue
+        if found and found[-1][1] == extent * stride:
+            found[-1] = (found[-1][0] * extent, stride)
+        else:
+            found.append((extent, stride))
+    return found
+
+
+def _quiet(load: Operation, dot: Operation) -> bool:
+    """Whether only loads and arithmetic stand between the load and the dot."""
+    op = load.next_op
+    while op is not None and op is not dot:
+        if op.regions or not (is_pure(op) or isinstance(op, (*LOADS, cpu.DotOp, cpu.InPlaceOp))):
+            return False
+        op = op.next_op
+    return op is dot
+
+
+def _replace(dot: cpu.DotOp, index: int, layout: BufferLayout) -> None:
+    old = dot.operands[index]
+    load, chain = _loaded(old)
+    assert load is not None
+    new = cpu.InPlaceOp.create(
+        operands=[load.base],
+        result_types=[old.type],
+        properties={"layout": StringAttr(str(layout))},
+        location=load.location,
+    )
+    new.result.name_hint = load.result.name_hint
+    insert_before(new, load)
+    dot.operands[index] = new.result
+    for op in chain:
+        op.detach()
+        op.erase()
