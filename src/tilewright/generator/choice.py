@@ -7,11 +7,13 @@ others, a rule stands here for products with a vector. `explain` says how a choi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tilewright.generator import model, tuning
-from tilewright.generator.config import MatmulConfig
-from tilewright.generator.contraction import COLUMN, ROW, Contraction
+from tilewright.generator.config import MatmulConfig, Panels
+from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
+from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 
 #: bytes of the matrix that a program of the "vector" form reads at a time
 _VECTOR_BYTES = 16 << 10
@@ -39,7 +41,11 @@ def choose(
         return _vector(contraction, m, n, k, target)
     work = workload(contraction, m, n, k, batch)
     known = tuning.found(work, orders(contraction), target) if tuned else None
-    return known or configuration(_chosen(work, target).tiling)
+    if known is not None:
+        return known
+    tiling = _chosen(work, target).tiling
+    config = configuration(tiling)
+    return config.with_(panels=panels(contraction, tiling, target)) if tiling.packed else config
 
 
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
@@ -59,6 +65,9 @@ def orders(contraction: Contraction) -> str:
 
 
 def _chosen(work: model.Workload, target: Any) -> model.Choice:
+    if target.name == "cpu" and target.has("amx-tile"):
+        # matrix units copy what they multiply into an order of their own
+        work = replace(work, packable=False)
     return model.choose(work, target, lambda t: can_be_built(t, target))
 
 
@@ -73,8 +82,41 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
         read.append(contraction.addend.dtype.itemsize)
     return model.Workload(
         max(1, m), max(1, n), max(1, k), max(1, batch),
-        element, contraction.out.dtype.short_name, sums, float(sum(read)),
+        element, contraction.out.dtype.short_name, sums, float(sum(read)), _packable(contraction),
     )  # fmt: skip
+
+
+def _packable(contraction: Contraction) -> bool:
+    """Whether a CPU's kernels take both operands as they are, or converted, and sum in the sums' type."""
+    a, b, sums = contraction.a.dtype, contraction.b.dtype, contraction.sums
+    if contraction.a.order == GENERAL or contraction.b.order == GENERAL or a != b:
+        return False
+    return not (a.is_int() and a.is_int_unsigned()) and sums.primitive_bitwidth >= 32
+
+
+def panels(contraction: Contraction, tiling: model.Tiling, target: Any) -> Panels | None:
+    """How a CPU's micro-kernel wants operands packed; None where it packs them itself (matrix units)."""
+    names = [_IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.sums)]
+    if None in names:
+        return None
+    element, sums = (str(name) for name in names)
+    plan = plan_dot(
+        tiling.block_m, tiling.block_n, tiling.block_k, element, element, sums, target
+    )
+    if plan.uses_amx or plan.acc_type != sums or tiling.block_k % GROUP[plan.kind]:
+        return None
+    if tiling.block_n % plan.micro.columns:
+        return None
+    packed = "" if plan.a_type == element else _NAMES[plan.a_type]
+    return Panels(plan.micro.columns, GROUP[plan.kind], packed)
+
+
+#: short names of types and their names in IR
+_IR_NAMES = {
+    "fp64": "f64", "fp32": "f32", "fp16": "f16", "bf16": "bf16", "fp8e4nv": "f8E4M3FN",
+    "fp8e5": "f8E5M2", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64",
+}  # fmt: skip
+_NAMES = {ir: short for short, ir in _IR_NAMES.items()}
 
 
 def configuration(tiling: model.Tiling) -> MatmulConfig:
@@ -86,7 +128,9 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
 
 
 def can_be_built(tiling: model.Tiling, target: Any) -> bool:
-    """What the back ends take: powers of two, and for products of warp groups three times such."""
+    """What the back ends take: on GPUs powers of two, and for products of warp groups three times such."""
+    if target.name == "cpu":
+        return True
     odd = (1, 3) if target.name == "sm_90a" else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
     return all(block // (block & -block) in odd for block in blocks)

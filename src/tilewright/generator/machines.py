@@ -100,12 +100,17 @@ class CpuRates:
 
     macs_per_ns: float
     """Multiply-adds of the element type in registers."""
-    pack_bytes_per_ns: float = 4.0
+    pack_bytes_per_ns: float = 11.0
     """Rearranging a panel for the micro-kernel, read and written."""
+    cache_bytes_per_ns: float = 60.0
+    """From and to the second level cache."""
     memory_bytes_per_ns: float = 8.0
     """From memory, all cores reading: a core's share."""
-    wake_ns: float = 10_000.0
+    wake_ns: float = 5_000.0
     """Starting a launch on several cores."""
+    launch_ns: float = 1_500.0
+    program_ns: float = 200.0
+    """A program's beginning and end."""
 
 
 #: assumed clock: what a server core holds with wide vectors

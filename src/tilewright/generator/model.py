@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.generator.machines import GpuRates, Machine, cpu_rates, gpu_rates, tensor_macs
+from tilewright.generator.machines import GpuRates, Machine, gpu_rates, tensor_macs
 
 #: bytes of an element of each type
 SIZES = {
@@ -66,6 +66,8 @@ class Workload:
     out: str = "fp16"
     accumulator: str = "fp32"
     epilogue_bytes: float = 0.0
+    packable: bool = False
+    """Whether operands may be packed once for all programs (CPU)."""
 
     @property
     def macs(self) -> int:
@@ -92,9 +94,12 @@ class Tiling:
     group: int = 1
     """Rows of tiles that programs go through before they move on by a column."""
     split_k: int = 1
+    packed: bool = False
+    """Operands are packed once, before, for all programs (a CPU)."""
 
     def __str__(self) -> str:
         text = f"{self.block_m}x{self.block_n}x{self.block_k}"
+        text += ", packed once" if self.packed else ""
         if self.stages:
             text += f", {self.warps} warps, {self.stages} stages, groups of {self.group}"
         return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
@@ -118,6 +123,8 @@ class Estimate:
     memory_bytes: float
     bound: str
     """What takes longest: "tensor cores", "shared memory", "L2", "memory"."""
+    notes: tuple[str, ...] = ()
+    """More reasons, for people."""
 
     def rate(self, work: Workload) -> float:
         """TFLOP/s."""
@@ -202,7 +209,7 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
         lines.append(
             f"K in {t.split_k} parts: whole, there would be {best.programs // t.split_k} programs"
         )
-    return tuple(lines)
+    return (*lines, *best.notes)
 
 
 # ---- GPUs ------------------------------------------------------------------------------------------
@@ -399,52 +406,6 @@ def _memory_bytes(
     return max(once, waves * wave + work.result_bytes)
 
 
-# ---- CPUs ------------------------------------------------------------------------------------------
-
-_CPU_BLOCKS = (16, 32, 64, 128, 256)
-
-
-def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
-    """Candidates for a CPU: a program's panels and sums stay in the second level cache."""
-    size = max(4, SIZES[work.element])
-    found = []
-    for block_m in _CPU_BLOCKS:
-        for block_n in _CPU_BLOCKS:
-            if _wasteful(block_m, work.m, 16) or _wasteful(block_n, work.n, 16):
-                continue
-            for block_k in (32, 64, 128, 256):
-                if _wasteful(block_k, work.k, 32):
-                    continue
-                panels = (block_m + block_n) * block_k * size
-                if panels + block_m * block_n * size <= 0.75 * target.l2_bytes:
-                    found.append(Tiling(block_m, block_n, block_k))
-    return found
-
-
-def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
-    """What a tiling costs on a CPU: every program packs its own panels."""
-    rates, t, size = cpu_rates(target, work.element), tiling, SIZES[work.element]
-    programs = work.batch * -(-work.m // t.block_m) * -(-work.n // t.block_n)
-    cores = max(1, target.cores)
-    waves = -(-programs // cores)
-    lanes = max(1, target.vector_bits // (8 * max(4, size)))
-    # a register tile of a few vectors by a dozen rows: narrow tiles leave it part empty
-    fit = min(1.0, t.block_n / (2 * lanes)) * min(1.0, t.block_m / 12) * t.block_k / (t.block_k + 4)
-    multiply = t.block_m * t.block_n * work.k / (rates.macs_per_ns * fit)
-    panels = (t.block_m + t.block_n) * work.k * size
-    move = panels / rates.pack_bytes_per_ns
-    store = t.block_m * t.block_n * SIZES[work.out] / rates.memory_bytes_per_ns
-    program = multiply + move + store
-    memory_bytes = work.operand_bytes + work.result_bytes
-    memory = memory_bytes / (rates.memory_bytes_per_ns * cores)
-    total = waves * program + (rates.wake_ns if programs > 1 and cores > 1 else 0.0)
-    bound = "memory" if memory > total else "multiply-adds" if multiply > move else "packing"
-    return Estimate(
-        t, max(total, memory), programs, waves, programs / (waves * cores), multiply * fit / program,
-        1, 0, memory_bytes, bound,
-    )  # fmt: skip
-
-
 # ---- choosing --------------------------------------------------------------------------------------
 
 
@@ -456,6 +417,8 @@ def choose(
     `allowed` leaves out candidates that cannot be built. Raises LaunchError where none is left.
     """
     if target.name == "cpu":
+        from tilewright.generator.cpu_model import cpu_estimate, cpu_tilings
+
         tilings, estimate = cpu_tilings(work, target), cpu_estimate
     else:
         tilings, estimate = gpu_tilings(work, target), gpu_estimate

@@ -38,8 +38,7 @@ def choose_micro_tile(
     # Narrow matrices: shorter vectors rather than padding, down to 128 bits.
     while lanes > 128 // bits and lanes // 2 >= n:
         lanes //= 2
-    wide = registers >= 32
-    limit = ((18 if vector_bits > 128 else 16) if wide else 12) if fused else (8 if wide else 6)
+    limit = _accumulators(vector_bits, registers, fused)
     best: tuple[float, MicroTile] | None = None
     for vectors in (1, 2, 3, 4) if fused else (1, 2):
         rows = min(8, limit // vectors, m)
@@ -51,6 +50,25 @@ def choose_micro_tile(
             best = cost, MicroTile(rows, vectors, lanes, choose_unroll(k, 4 if fused else 2))
     assert best is not None
     return best[1]
+
+
+def _accumulators(vector_bits: int, registers: int, fused: bool) -> int:
+    """How many vectors of sums may be live."""
+    wide = registers >= 32
+    return ((18 if vector_bits > 128 else 16) if wide else 12) if fused else (8 if wide else 6)
+
+
+def tile_of_width(
+    tile: MicroTile, columns: int, m: int, vector_bits: int, registers: int, fused: bool
+) -> MicroTile | None:
+    """A register tile as `tile`, but for panels of so many columns; None where there is none."""
+    vectors, rest = divmod(columns, tile.lanes)
+    if rest or not 1 <= vectors <= 4:
+        return None
+    rows = min(8, _accumulators(vector_bits, registers, fused) // vectors, m)
+    if rows < 1 or rows * vectors + vectors + 1 > registers:
+        return None
+    return MicroTile(-(-m // -(-m // rows)), vectors, tile.lanes, tile.unroll)
 
 
 def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:

@@ -16,7 +16,7 @@ After:
     %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128]@ panel:32[128x64]@ ..."}>
 
 Relies on `lower-dot`, whose plan says which orders the kernel takes: rows of A one after the other, panels of B
-of the register tile's width, with as many rows interleaved as an instruction takes. Legal where nothing is masked,
+of a register tile's width, with as many rows interleaved as an instruction takes. Legal where nothing is masked,
 the load is the dot's alone, and nothing writes memory between them. Matrix units copy their operands.
 """
 
@@ -34,7 +34,8 @@ from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan
+from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
+from tilewright.passes.cpu.dot_shapes import MicroTile, tile_of_width
 
 Digits = list[tuple[int, int]]
 """(extent, stride) of the digits of an element's number, most significant first."""
@@ -50,29 +51,49 @@ class ReadInPlace(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
             if isinstance(op, cpu.DotOp):
-                _read(op)
+                _read(op, target)
 
 
-def _read(dot: cpu.DotOp) -> None:
+def _read(dot: cpu.DotOp, target: Any) -> None:
     plan = DotPlan.parse(dot.plan.data)
     if plan.uses_amx or len(tile.shape_of(dot.result)) != 2:
         return
-    group = GROUP[plan.kind]
-    a_wanted = BufferLayout("row", plan.m, plan.k, plan.k, in_place=True)
-    b_wanted = BufferLayout(
-        "panel", plan.k, plan.n, plan.micro.columns, group=group, in_place=True
-    )
-    changes: dict[str, Any] = {}
-    if _stands_so(dot.lhs, a_wanted, dot):
-        changes |= {"a_layout": a_wanted, "fetch_a": (0, 0)}
-    whole = plan.k % group == 0 and plan.n % b_wanted.width == 0
-    if whole and _stands_so(dot.rhs, b_wanted, dot):
-        changes |= {"b_layout": b_wanted, "fetch_b": (0, 0)}
-    for index, key in ((0, "a_layout"), (1, "b_layout")):
-        if key in changes:
-            _replace(dot, index, changes[key])
-    if changes:
-        dot.properties["plan"] = StringAttr(str(replace(plan, **changes)))
+    rows = BufferLayout("row", plan.m, plan.k, plan.k, in_place=True)
+    layouts: dict[int, BufferLayout] = {}
+    if _stands_so(dot.lhs, rows, dot):
+        layouts[0] = rows
+        plan = replace(plan, a_layout=rows, fetch_a=(0, 0))
+    for tile_ in _register_tiles(plan, target):
+        panels = BufferLayout(
+            "panel", plan.k, plan.n, tile_.columns, group=GROUP[plan.kind], in_place=True
+        )
+        if _stands_so(dot.rhs, panels, dot):
+            layouts[1] = panels
+            sums = BufferLayout.panel(plan.m, plan.n, tile_.columns)
+            plan = replace(
+                plan, micro=tile_, b_layout=panels, acc_layout=sums, fetch_b=(0, 0)
+            )
+            break
+    for index, layout in layouts.items():
+        _replace(dot, index, layout)
+    if layouts:
+        dot.properties["plan"] = StringAttr(str(plan))
+
+
+def _register_tiles(plan: DotPlan, target: Any) -> list[MicroTile]:
+    """The plan's register tile, and others for panels of another width; panels hold whole ones only."""
+    if plan.k % GROUP[plan.kind]:
+        return []
+    fused = is_fused(plan.kind, plan.acc_type, target)
+    registers = target.vector_registers
+    others = [
+        tile_of_width(
+            plan.micro, vectors * plan.micro.lanes, plan.m, target.vector_bits, registers, fused
+        )
+        for vectors in (1, 2, 3, 4)
+    ]
+    found = [plan.micro, *(t for t in others if t is not None)]
+    return [t for t in found if plan.n % t.columns == 0]
 
 
 def _loaded(value: SSAValue) -> tuple[tile.LoadViewOp | None, list[Operation]]:

@@ -13,6 +13,8 @@ from llvmlite import ir
 
 from tilewright.backends.cpu.lower.dot_loops import (
     I32,
+    I64,
+    POINTER,
     Builder,
     Value,
     at,
@@ -93,8 +95,10 @@ class ColumnSums:
     ) -> None:
         self.b, self.plan, self.product = b, plan, product
         kind = ir.ArrayType(I32, plan.micro.columns)
-        self.sums = b.alloca(kind)
-        self.sums.align = 4 * plan.micro.lanes
+        room = b.alloca(kind)
+        room.align = 4 * plan.micro.lanes
+        # llvmlite gives it a pointer with a type, which vectors cannot be stored through
+        self.sums = b.inttoptr(b.ptrtoint(room, I64), POINTER)
 
     def of(self, panel: Value) -> Value:
         """The address of the sums of the panel at an address."""

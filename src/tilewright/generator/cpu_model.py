@@ -1,0 +1,102 @@
+"""What a way to cut a product costs on a CPU.
+
+A core multiplies a tile of A that stays in its second level cache by panels of B that pass through the first
+(Goto and van de Geijn, 2008). What is not multiplication is packing both operands in that order, loading and
+storing sums at every step of K, and the result's way out. Packing is done by every program for itself, which
+costs `(block_m + block_n) · K` elements a tile, or once before for all of them, which costs each operand once and
+two launches more.
+"""
+
+from __future__ import annotations
+
+from tilewright.generator.machines import Machine, cpu_rates
+from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
+
+_BLOCKS = (16, 32, 64, 128, 256)
+_DEPTHS = (32, 64, 128, 256)
+#: of tiles whose operands were packed before
+_PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
+#: rows of a register tile, and how much of the second level cache a step may take
+_ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.45
+
+
+def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
+    """Candidates for a CPU: a step's tiles and the sums stay in the second level cache."""
+    forms = [(False, _BLOCKS, _DEPTHS)]
+    if work.packable:
+        forms.append((True, _PACKED_BLOCKS, _PACKED_DEPTHS))
+    found: dict[Tiling, None] = {}
+    for packed, blocks, depths in forms:
+        for block_m in _even(work.m, blocks):
+            for block_n in _even(work.n, blocks):
+                for block_k in _even(work.k, depths):
+                    tiling = Tiling(block_m, block_n, block_k, packed=packed)
+                    share = _PACKED_SHARE if packed else _L2_SHARE
+                    if _held(work, tiling) <= share * target.l2_bytes:
+                        found[tiling] = None
+    return list(found)
+
+
+def _even(extent: int, blocks: tuple[int, ...]) -> list[int]:
+    """Blocks of about these sizes that divide an extent evenly, in multiples of 16."""
+    found = {}
+    for block in blocks:
+        even = -(-extent // -(-extent // block))
+        found[-(-even // 16) * 16] = None
+    return list(found)
+
+
+def _held(work: Workload, t: Tiling) -> int:
+    """Bytes that a step keeps in the second level cache: packed panels of B pass through."""
+    size, sums = SIZES[work.element], t.block_m * t.block_n * max(4, SIZES[work.element])
+    if t.packed:
+        return t.block_m * t.block_k * size + sums
+    return (t.block_m + t.block_n) * t.block_k * max(4, size) + sums
+
+
+def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
+    """What a tiling costs on a CPU."""
+    rates, t, size = cpu_rates(target, work.element), tiling, SIZES[work.element]
+    tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
+    steps = -(-work.k // t.block_k)
+    programs, cores = work.batch * tiles_m * tiles_n, max(1, target.cores)
+    waves = -(-programs // cores)
+    lanes = max(1, target.vector_bits // (8 * max(4, size)))
+    # a register tile of a few vectors by some rows: narrow tiles leave it part empty
+    fit = min(1.0, t.block_n / (2 * lanes)) * min(1.0, t.block_m / (2 * _ROWS))
+    depth = steps * t.block_k
+    multiply = t.block_m * t.block_n * depth / (rates.macs_per_ns * fit)
+    area = t.block_m * t.block_n
+    sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
+    store = area * SIZES[work.out] / rates.memory_bytes_per_ns
+    move = 0.0 if t.packed else (t.block_m + t.block_n) * depth * size / rates.pack_bytes_per_ns
+    program = multiply + sums + move + store + rates.program_ns
+    parallel = programs > 1 and cores > 1
+    total = waves * program + (rates.wake_ns if parallel else 0.0)
+    packing, notes = 0.0, ()
+    if t.packed:
+        packed = work.batch * size * depth * (tiles_m * t.block_m + tiles_n * t.block_n)
+        busy = min(cores, work.batch * steps * min(tiles_m, tiles_n))
+        packing = packed / rates.pack_bytes_per_ns / busy + 2 * rates.launch_ns
+        packing += 2 * rates.wake_ns if parallel else 0.0
+        notes = _notes(t, size, target, packed, packing)
+    memory_bytes = work.operand_bytes + work.result_bytes
+    memory = memory_bytes / (rates.memory_bytes_per_ns * cores)
+    bound = "multiply-adds" if multiply > move else "packing"
+    return Estimate(
+        t, max(total + packing, memory), programs, waves, programs / (waves * cores),
+        multiply * fit / program, 1, 0, memory_bytes, "memory" if memory > total else bound, notes,
+    )  # fmt: skip
+
+
+def _notes(
+    t: Tiling, size: int, target: Machine, packed: float, nanoseconds: float
+) -> tuple[str, ...]:
+    tile = t.block_m * t.block_k * size >> 10
+    sums = t.block_m * t.block_n * max(4, size) >> 10
+    return (
+        f"operands packed once, {packed / 1e6:.1f} MB in about {nanoseconds / 1e3:.0f} µs; every program "
+        "packing its own would pack them " + f"{t.block_m}x{t.block_n} at a time",
+        f"a tile of A ({tile} KB) and its sums ({sums} KB) stay in the second level cache "
+        f"({target.l2_bytes >> 10} KB), while panels of B pass through the first",
+    )
