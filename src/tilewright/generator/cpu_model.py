@@ -17,7 +17,7 @@ _DEPTHS = (32, 64, 128, 256)
 #: of tiles whose operands were packed before
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
-_ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.45
+_ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.35
 
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:

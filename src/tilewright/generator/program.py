@@ -45,6 +45,21 @@ class Program:
     contraction: Contraction
     config: MatmulConfig
     part: str = WHOLE
+    apart: bool = False
+    """Whoever launches it has made sure that the result overlaps no operand, nor itself (CPU)."""
+
+    @property
+    def written_apart(self) -> tuple[str, ...]:
+        """Pointers whose memory no other leads to: what is written, unless an epilogue may read it, too."""
+        if not self.apart:
+            return ()
+        if self.part in PACKING:
+            return (f"panels_{PACKING[self.part]}",)
+        if self.part == PARTIAL:
+            return ("work",)
+        c = self.contraction
+        reads_it = c.addend is not None or any(extra.axes == "mn" for extra in c.extras)
+        return () if reads_it else ("out",)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -168,7 +183,7 @@ class Program:
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
         kind(self, tracer, values).emit()
-        return tracer.module(name or self.name, divisibility or {})
+        return tracer.module(name or self.name, divisibility or {}, self.written_apart)
 
 
 #: integers by their bytes
@@ -177,13 +192,16 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
-def programs(contraction: Contraction, config: MatmulConfig) -> tuple[Program, ...]:
+def programs(
+    contraction: Contraction, config: MatmulConfig, apart: bool = False
+) -> tuple[Program, ...]:
     """What to launch, in order: one program, with `split_k` two, with `panels` three."""
+    parts = [WHOLE]
     if config.panels is not None:
-        return tuple(Program(contraction, config, part) for part in (PACK_A, PACK_B, WHOLE))
-    if config.split_k == 1:
-        return (Program(contraction, config),)
-    return (Program(contraction, config, PARTIAL), Program(contraction, config, TOTAL))
+        parts = [PACK_A, PACK_B, WHOLE]
+    elif config.split_k > 1:
+        parts = [PARTIAL, TOTAL]
+    return tuple(Program(contraction, config, part, apart) for part in parts)
 
 
 def _total_tile(config: MatmulConfig) -> tuple[int, int]:

@@ -10,7 +10,7 @@ Values are `TensorValue`s, on which Python's operators are the language's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func, scf
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    UnitAttr,
     i32,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -134,11 +135,15 @@ class Tracer(KernelBuilder):
                 error.location = self.frame.location()
             raise
 
-    def module(self, name: str, divisibility: Mapping[str, int]) -> ModuleOp:
-        """End the function; a module that holds it."""
+    def module(
+        self, name: str, divisibility: Mapping[str, int], apart: Collection[str] = ()
+    ) -> ModuleOp:
+        """End the function; a module that holds it. `apart`: pointers whose memory no other leads to."""
         self.builder.op("func.return", [])
         types = [ir_type(kind) for _, kind in self._arguments]
-        attributes = [self._attributes(n, divisibility.get(n)) for n, _ in self._arguments]
+        attributes = [
+            self._attributes(n, divisibility.get(n), n in apart) for n, _ in self._arguments
+        ]
         function = func.FuncOp.create(
             properties={
                 "sym_name": StringAttr(name),
@@ -151,8 +156,8 @@ class Tracer(KernelBuilder):
         return ModuleOp([function])
 
     @staticmethod
-    def _attributes(name: str, divisor: int | None) -> DictionaryAttr:
-        found: dict[str, Attribute] = {}
+    def _attributes(name: str, divisor: int | None, apart: bool) -> DictionaryAttr:
+        found: dict[str, Attribute] = {"tile.apart": UnitAttr()} if apart else {}
         if divisor is not None and divisor > 1:
             found["tile.divisibility"] = IntegerAttr(divisor, i32)
         found["tile.name"] = StringAttr(name)

@@ -45,8 +45,9 @@ Relies on `raise-access` (structured accesses can be compared) and on `licm` hav
 limits in front of loops. Guarantees: nothing else in the loop may touch the tile's memory. Lanes that a
 mask or a limit turns off load the same value every time but would carry another; so where there are
 such lanes, the value must flow lane by lane, or as a dot's accumulator, to the store and nowhere else.
-Two arguments may overlap by the contract of execution; with `apart` they are taken not to, as all passes
-for GPUs do.
+Two arguments may overlap by the contract of execution, unless one has the attribute `tile.apart`: whoever
+launches the kernel has looked (`tilewright.matmul` does). With the option `apart` none are taken to, as all
+passes for GPUs do.
 """
 
 from __future__ import annotations
@@ -61,7 +62,13 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import root_of, same_addresses, same_scalar
+from tilewright.passes.analysis.addresses import (
+    are_apart,
+    is_apart,
+    root_of,
+    same_addresses,
+    same_scalar,
+)
 from tilewright.passes.analysis.edit import end_of, erase, insert_before
 from tilewright.passes.analysis.effects import defined_inside, is_lane_wise, is_pure
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -102,7 +109,7 @@ class PromoteAccumulator(Pass):
             _same_tile(load, store)
             and all(not defined_inside(v, loop) for v in load.operands)
             and all(not defined_inside(v, loop) for v in store.operands if v is not store.value)
-            and _own_lanes(store, self.apart)
+            and _own_lanes(store, self.apart or _alone(store))
             and self._untouched(loop, load, store)
             and (not _has_dead_lanes(load) or _flows_to(load.result, store))
         )
@@ -118,7 +125,10 @@ class PromoteAccumulator(Pass):
             if not isinstance(op, tile.LoadOp | tile.LoadViewOp | tile.StoreOp | tile.StoreViewOp):
                 return False
             views = isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
-            other = root_of(op.base if views else op.pointer)  # type: ignore[union-attr]
+            pointer = op.base if views else op.pointer  # type: ignore[union-attr]
+            other = root_of(pointer)
+            if are_apart(pointer, store.base):
+                continue
             if not self.apart or root is None or other is None or other is root:
                 return False
         return True
@@ -143,6 +153,11 @@ def _same_tile(load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
         and load.mask is store.mask
         and "indexed" not in tile.view_kinds(load)
     )
+
+
+def _alone(store: tile.StoreViewOp) -> bool:
+    root = root_of(store.base)
+    return root is not None and is_apart(root)
 
 
 def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:

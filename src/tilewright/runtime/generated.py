@@ -65,6 +65,7 @@ def _text(program: Program) -> str:
     facts = (
         matrices, contraction.sums, contraction.precision, contraction.scaled,
         contraction.batch_rank, contraction.wide, contraction.units, contraction.stacked, steps, program.config, program.part,
+        program.apart,
     )  # fmt: skip
     return repr(facts)
 
@@ -97,9 +98,14 @@ def _stand_in(program: Program) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def kernels(contraction: Contraction, config: MatmulConfig) -> tuple[GeneratedKernel, ...]:
-    """The kernels of a contraction, to be launched in order; the same objects for the same arguments."""
-    return tuple(GeneratedKernel(program) for program in programs(contraction, config))
+def kernels(
+    contraction: Contraction, config: MatmulConfig, apart: bool = False
+) -> tuple[GeneratedKernel, ...]:
+    """The kernels of a contraction, to be launched in order; the same objects for the same arguments.
+
+    `apart`: as in `Program`.
+    """
+    return tuple(GeneratedKernel(program) for program in programs(contraction, config, apart))
 
 
 def pointer_names(kernel: GeneratedKernel) -> list[str]:

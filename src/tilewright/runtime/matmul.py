@@ -22,6 +22,7 @@ from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
+from tilewright.runtime.overlap import ResultApart, overlaps_itself
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 from tilewright.runtime.workspace import workspace
@@ -53,7 +54,8 @@ def matmul(
         a, b: arrays [*, M, K] and [*, K, N] on the CPU or one GPU, of one dtype (any two 8-bit floats):
             fp16, bf16, fp8, int8 … int64, fp32, fp64, in any order (strides). Batch axes broadcast. A vector
             counts as a row (a) or a column (b), and its axis is dropped from the result, as in NumPy.
-        out: where to write; made by `a`'s library without it. It must not overlap `a` or `b`.
+        out: where to write; made by `a`'s library without it. It may be `c` or an array of the epilogue, but
+            share no memory with anything else that is read (checked).
         epilogue: steps applied before the result leaves registers: names ("relu", "gelu",
             "gelu_tanh", "silu", "leaky_relu", …), `tilewright.epilogue.bias(x)` and its like, jit functions
             of the sums; one or a list.
@@ -167,10 +169,11 @@ class _Plan:
         numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
         replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
         panels: tuple[_Panels, ...] = (),
+        check: ResultApart | None = None,
     ) -> None:
         self.launches, self.make, self.work, self.result = launches, make, work, result
         self.adds, self.numbers, self.replace = adds, numbers, replace_operands
-        self.panels = panels
+        self.panels, self.check = panels, check
 
     def __call__(
         self,
@@ -184,8 +187,9 @@ class _Plan:
     ) -> Any:
         if self.make is not None:
             out = self.make(a)
-        elif out is a or out is b:
-            raise LaunchError("matmul: out is one of the operands", help="write to another array")
+        elif self.check is not None:
+            read = [a, b] if c is None else [a, b, c]
+            self.check(out, [*read, *(x for part in parts for x in part.arrays)])
         target = out
         if self.replace is not None:
             a, b = self.replace(a)
@@ -242,7 +246,17 @@ def _plan(call: Call) -> _Plan:
         result = lambda array: array.reshape(shape)  # noqa: E731
     adds = call.accumulate is True
     panels = () if found.config.panels is None else _panels(found)
-    return _Plan(launches, make, work, result, adds, _numbers(call), replaced, panels)
+    check = None if call.out is None else _check(call)
+    return _Plan(launches, make, work, result, adds, _numbers(call), replaced, panels, check)
+
+
+def _check(call: Call) -> ResultApart:
+    """That the result given shares no memory with what is read."""
+    read = [("a", call.a, False), ("b", call.b, False)]
+    read += [] if call.c is None else [("c", call.c, True)]
+    extras = [x for part in call.parts for x in part.arrays]
+    read += [(f"array {i + 1} of the epilogue", x, True) for i, x in enumerate(extras)]
+    return ResultApart(call.out, read)
 
 
 def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], Any]:
@@ -315,7 +329,8 @@ def _panels(found: Prepared) -> tuple[_Panels, ...]:
 def _launches(found: Prepared) -> tuple[_Launch, ...]:
     problem = found.problem
     launches = []
-    for kernel in kernels(found.contraction, found.config):
+    apart = found.target.name == "cpu" and not overlaps_itself(problem.matrices["out"].view)
+    for kernel in kernels(found.contraction, found.config, apart):
         program = kernel.program
         packs = PACKING.get(program.part)
         batches = problem.batches if packs is None else problem.planes(packs)

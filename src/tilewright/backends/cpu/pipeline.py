@@ -17,9 +17,11 @@ def cpu_passes() -> tuple[Pass, ...]:
     from tilewright.passes.cpu.vectorize import Vectorize
     from tilewright.passes.cse import Cse
     from tilewright.passes.licm import Licm
+    from tilewright.passes.promote_accumulator import PromoteAccumulator
 
     return (
         *shared_passes(),
+        PromoteAccumulator(),  # behind licm, which moves addresses and limits in front of loops
         LowerDot(),  # before groups form: its conversions belong into the packing loops
         ReadInPlace(),  # before groups form: what stays in place is no member of one
         FormTileGroups(),

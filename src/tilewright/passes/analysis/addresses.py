@@ -31,6 +31,25 @@ def root_of(pointer: SSAValue) -> BlockArgument | None:
             return None
 
 
+def is_apart(root: BlockArgument) -> bool:
+    """Whether an argument has the attribute `tile.apart`.
+
+    Whoever launches such a kernel has made sure that the memory behind the argument is reached through no
+    other, and that no two lanes of one access through it are one address.
+    """
+    function = root.owner.parent_op()
+    attributes = function.arg_attrs if isinstance(function, FuncOp) else None
+    if attributes is None or root.owner is not function.body.block:  # type: ignore[union-attr]
+        return False
+    return "tile.apart" in attributes.data[root.index].data  # type: ignore[union-attr]
+
+
+def are_apart(first: SSAValue, second: SSAValue) -> bool:
+    """Whether two pointers lead to different memory, because one comes from an argument that is apart."""
+    x, y = root_of(first), root_of(second)
+    return x is not None and y is not None and x is not y and (is_apart(x) or is_apart(y))
+
+
 def same_addresses(first: Operation, second: Operation) -> bool:
     """Whether lane i of both accesses is the same address, by the operands alone."""
     views = (tile.LoadViewOp, tile.StoreViewOp)

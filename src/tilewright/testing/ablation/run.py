@@ -120,7 +120,7 @@ class _Bench:
         """The generator's program of a build, compiled."""
         kind = {"float16": float16, "bfloat16": bfloat16, "float32": float32}[self.dtype]
         contraction = Contraction(Operand(kind), Operand(kind), Operand(float32))
-        (kernel,) = kernels(contraction, build.config)
+        (kernel,) = kernels(contraction, build.config, apart=not self.gpu)
         aligned = all(extent % 16 == 0 for extent in self.size)
         options = Options(num_warps=build.warps, num_stages=build.stages, disable=build.off)
         found = kernel.compile(argument_types(kernel.program, aligned), None, self.target, options)

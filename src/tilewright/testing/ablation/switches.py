@@ -55,7 +55,10 @@ CPU_SWITCHES = (
     Switch("registers", "register tile", "3.2", ("lower-dot{register-tile=false}",)),
     Switch("unrolling", "inner loop unrolled", "3.4", ("lower-dot{unroll=false}",)),
     Switch("vectors", "vectors of full width", "3.4", ("lower-dot{wide=false}",)),
-    Switch("fresh", "sums kept out of C's memory, C is written once", "3.4"),
+    Switch(
+        "hoisting", "sums kept out of C's memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
+    ),
+    Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
     Switch("bounds", "full tiles without masks", "3.7", ("vectorize{split-bounds=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),

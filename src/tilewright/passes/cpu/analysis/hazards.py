@@ -7,13 +7,18 @@ their byte ranges. `relation` answers what is known before the program runs.
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import constant_of, same_addresses, same_scalar
+from tilewright.passes.analysis.addresses import (
+    are_apart,
+    constant_of,
+    same_addresses,
+    same_scalar,
+)
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 
-SAME, GUARD, UNKNOWN = "same", "guard", "unknown"
+SAME, APART, GUARD, UNKNOWN = "same", "apart", "guard", "unknown"
 
 
 def accesses_within(op: Operation) -> list[Operation]:
@@ -33,16 +38,26 @@ def is_bounded(op: Operation) -> bool:
 
 
 def relation(first: Operation, second: Operation, nested: bool) -> str:
-    """`SAME` lanes touch the same addresses, `GUARD` compare ranges at run time, or `UNKNOWN`.
+    """`SAME` lanes touch the same addresses, `APART` none ever, `GUARD` compare ranges at run time, or
+    `UNKNOWN`.
 
     `nested`: one of the two sits in a loop of its own, so that its range is not known outside.
     """
+    if are_apart(_pointer(first), _pointer(second)):
+        return APART
     if nested or not (is_bounded(first) and is_bounded(second)):
         return UNKNOWN
     return SAME if same_addresses(first, second) else GUARD
 
 
+def _pointer(access: Operation) -> SSAValue:
+    """The pointer, or the tile of pointers, of a load, a store or an atomic operation."""
+    if isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
+        return access.base
+    return access.operands[0]
+
+
 __all__ = [
-    "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "is_bounded", "relation",
+    "APART", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "is_bounded", "relation",
     "same_addresses", "same_scalar", "writes_memory",
 ]  # fmt: skip

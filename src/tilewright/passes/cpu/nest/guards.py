@@ -12,6 +12,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.analysis.hazards import (
+    APART,
     GUARD,
     UNKNOWN,
     accesses_within,
@@ -47,7 +48,7 @@ def hazards(group: cpu.GroupOp) -> list[Hazard]:
         if isinstance(store, WRITES)
         for earlier in members[:j]
         for access in accesses_within(earlier)
-        if (found := relation(access, store, access is not earlier)) != UNKNOWN
+        if (found := relation(access, store, access is not earlier)) not in (UNKNOWN, APART)
         if not (own_lanes := access not in moved and not _repeats(store)) or found == GUARD
     ]
 

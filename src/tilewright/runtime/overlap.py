@@ -1,0 +1,123 @@
+"""Whether a product's result shares memory with what the product reads.
+
+Programs write tiles of the result while others still read operands, so sharing gives garbage. An addend or an
+array of an epilogue that is the result itself, element by element, is read before it is written, by the
+same program, and may stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.matmul_shapes import View, view_of
+
+#: how long to search for an element that two interleaved arrays share (NumPy's `max_work`)
+_SEARCH = 100_000
+
+
+class ResultApart:
+    """The check of arrays with known shapes and strides.
+
+    Args:
+        out: the result.
+        others: name, array and whether it may be the result itself, for each array that is read.
+    """
+
+    def __init__(self, out: Any, others: Sequence[tuple[str, Any, bool]]) -> None:
+        self.out = view_of(out)
+        self.span = _span(self.out)
+        self.others = [(name, view_of(x), same) for name, x, same in others]
+        self.spans = [_span(view) for _, view, _ in self.others]
+        self._passed: tuple[int, ...] = ()
+
+    def __call__(self, out: Any, arrays: Sequence[Any]) -> None:
+        """Raises LaunchError where `out` shares elements with one of `arrays` (in the order given before)."""
+        places = tuple([address(x) for x in (out, *arrays)])
+        if places == self._passed:
+            return
+        start = places[0]
+        for place, span, (name, view, same) in zip(
+            places[1:], self.spans, self.others, strict=True
+        ):
+            if start + self.span[1] <= place + span[0] or place + span[1] <= start + self.span[0]:
+                continue
+            if same and place == start and _alike(view, self.out):
+                continue
+            if _share(start, self.out, place, view):
+                raise LaunchError(
+                    f"matmul: out and {name} share memory, and {name} is read while out is written",
+                    help=f"write to another array, or pass a copy of {name}",
+                )
+        self._passed = places
+
+
+def address(array: Any) -> int:
+    """Of an array's first element."""
+    pointer = getattr(array, "data_ptr", None)
+    if pointer is not None:
+        return int(pointer())
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        interface = getattr(array, name, None)
+        if interface is not None:
+            return int(interface["data"][0])
+    raise LaunchError(f"a {type(array).__name__} does not say where it is")
+
+
+def overlaps_itself(view: View) -> bool:
+    """Whether two elements may be one: an axis steps less far than shorter ones reach."""
+    reach = 0
+    steps = [(abs(s), n) for n, s in zip(view.shape, view.strides, strict=True) if n > 1]
+    for stride, extent in sorted(steps):
+        if stride <= reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
+
+
+def _span(view: View) -> tuple[int, int]:
+    """First byte and the one behind the last, from the first element's address; nothing: (0, 0)."""
+    if 0 in view.shape:
+        return 0, 0
+    steps = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
+    size = view.dtype.itemsize
+    return size * sum(min(s, 0) for s in steps), size * (sum(max(s, 0) for s in steps) + 1)
+
+
+def _alike(view: View, out: View) -> bool:
+    """Whether two views of one address have every element at the same place (axes of 1 aside)."""
+
+    def steps(x: View) -> list[tuple[int, int]]:
+        return [(n, s) for n, s in zip(x.shape, x.strides, strict=True) if n > 1]
+
+    return view.dtype.itemsize == out.dtype.itemsize and steps(view) == steps(out)
+
+
+class _Bytes:
+    """What NumPy takes for an array of `view` at an address. Nothing is read there."""
+
+    def __init__(self, place: int, view: View) -> None:
+        size = view.dtype.itemsize
+        self.__array_interface__ = {
+            "data": (place, True), "shape": view.shape, "typestr": f"|V{size}", "version": 3,
+            "strides": tuple(s * size for s in view.strides),
+        }  # fmt: skip
+
+
+def _share(start: int, out: View, place: int, view: View) -> bool:
+    """Whether two arrays have a byte in common; also where it would take long to find out."""
+    if 0 in (math.prod(out.shape), math.prod(view.shape)):
+        return False
+    import numpy
+
+    first, second = (
+        numpy.asarray(_Bytes(p, v)) for p, v in ((start, out), (place, view))
+    )
+    try:
+        return bool(numpy.shares_memory(first, second, max_work=_SEARCH))
+    except Exception as error:
+        if type(error).__name__ == "TooHardError":
+            return True
+        raise
