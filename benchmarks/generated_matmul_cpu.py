@@ -258,13 +258,17 @@ def report(rows: list[Row], machine: dict[str, Any]) -> str:
     peers = ("torch", "MKL", "OpenBLAS")
     for threads in sorted({row["threads"] for row in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
-        lines += ["| kind | type | product | ours, GFLOP/s | " + " | ".join(f"/ {p}" for p in peers)]
+        lines += [
+            "| kind | type | product | ours, GFLOP/s | " + " | ".join(f"/ {p}" for p in peers)
+        ]
         lines[-1] += " |"
         lines += ["|---|---|---|---:|---:|---:|---:|"]
         for row in sorted((r for r in rows if r["threads"] == threads), key=_order):
             ratios = " | ".join(protocol.number(row["x"].get(p)) for p in peers)
             rate = row["GFLOP/s"]["tilewright"]
-            lines.append(f"| {row['kind']} | {row['dtype']} | {row['work']} | {rate:.1f} | {ratios} |")
+            lines.append(
+                f"| {row['kind']} | {row['dtype']} | {row['work']} | {rate:.1f} | {ratios} |"
+            )
         lines.append("")
     return "\n".join(lines)
 

@@ -121,3 +121,19 @@ func.func @may_alias(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   }
   func.return
 }
+// -----
+// RUN: promote-accumulator
+// One argument has the attribute: whoever launches it has looked.
+// CHECK-LABEL: @known_to_be_apart
+func.func @known_to_be_apart(%p: !tile.ptr<f32> {tile.apart}, %q: !tile.ptr<f32>, %n: i64) {
+  // CHECK: scf.for {{.+}} iter_args
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %n step %one : i64 {
+    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %d = arith.mulf %c, %x : tensor<64xf32>
+    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}

@@ -100,9 +100,7 @@ def panels(contraction: Contraction, tiling: model.Tiling, target: Any) -> Panel
     if None in names:
         return None
     element, sums = (str(name) for name in names)
-    plan = plan_dot(
-        tiling.block_m, tiling.block_n, tiling.block_k, element, element, sums, target
-    )
+    plan = plan_dot(tiling.block_m, tiling.block_n, tiling.block_k, element, element, sums, target)
     if plan.uses_amx or plan.acc_type != sums or tiling.block_k % GROUP[plan.kind]:
         return None
     if tiling.block_n % plan.micro.columns:

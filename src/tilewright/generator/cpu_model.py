@@ -9,11 +9,14 @@ two launches more.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tilewright.generator.machines import Machine, cpu_rates
 from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
 
-_BLOCKS = (16, 32, 64, 128, 256)
-_DEPTHS = (32, 64, 128, 256)
+_Sizes: TypeAlias = tuple[int, ...]
+_BLOCKS: _Sizes = (16, 32, 64, 128, 256)
+_DEPTHS: _Sizes = (32, 64, 128, 256)
 #: of tiles whose operands were packed before
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
@@ -22,7 +25,7 @@ _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.35
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
     """Candidates for a CPU: a step's tiles and the sums stay in the second level cache."""
-    forms = [(False, _BLOCKS, _DEPTHS)]
+    forms: list[tuple[bool, _Sizes, _Sizes]] = [(False, _BLOCKS, _DEPTHS)]
     if work.packable:
         forms.append((True, _PACKED_BLOCKS, _PACKED_DEPTHS))
     found: dict[Tiling, None] = {}

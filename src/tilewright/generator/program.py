@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.dtypes import dtype
-from tilewright.errors import SourceLocation
+from tilewright.errors import LaunchError, SourceLocation
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Operand
 
@@ -111,7 +111,11 @@ class Program:
     @property
     def _needs_batch(self) -> bool:
         """Whether the extent of the first batch axis is an argument."""
-        return self.part in (PARTIAL, TOTAL) or self.config.persistent or bool(self.contraction.stacked)
+        return (
+            self.part in (PARTIAL, TOTAL)
+            or self.config.persistent
+            or bool(self.contraction.stacked)
+        )
 
     @property
     def matrices(self) -> tuple[tuple[str, Operand], ...]:
@@ -130,7 +134,12 @@ class Program:
         """The type of packed elements."""
         panels = self.config.panels
         named = "" if panels is None else panels.element
-        return dtypes.from_short_name(named) if named else self.contraction.a.dtype
+        if not named:
+            return self.contraction.a.dtype
+        kind = dtypes.from_short_name(named)
+        if not isinstance(kind, dtype):
+            raise LaunchError(f"MatmulConfig: panels of {named}, which is no type of numbers")
+        return kind
 
     @property
     def stored(self) -> dtype:
@@ -140,9 +149,7 @@ class Program:
             return self.packed
         return _WORDS[self.packed.itemsize * panels.rows]
 
-    def grid(
-        self, m: int, n: int, batch: int = 1, cores: int = 1, k: int = 1
-    ) -> tuple[int, ...]:
+    def grid(self, m: int, n: int, batch: int = 1, cores: int = 1, k: int = 1) -> tuple[int, ...]:
         """Programs to launch: tiles of all batches, and parts of K.
 
         `batch`: matrices of the result; for a packing program those of its operand. `k` counts for it alone.

@@ -321,7 +321,9 @@ def _panels(found: Prepared) -> tuple[_Panels, ...]:
         block = config.block_m if name == "a" else config.block_n
         (tiles,) = program.grid(problem.m, problem.n, problem.planes(name), k=problem.k)
         made.append(
-            _Panels(f"panels_{name}", tiles * block * config.block_k, program.stored, program.packed)
+            _Panels(
+                f"panels_{name}", tiles * block * config.block_k, program.stored, program.packed
+            )
         )
     return tuple(made)
 

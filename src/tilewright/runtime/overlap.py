@@ -14,8 +14,9 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.runtime.matmul_shapes import View, view_of
 
-#: how long to search for an element that two interleaved arrays share (NumPy's `max_work`)
-_SEARCH = 100_000
+#: how long to search for an element that two interleaved arrays share: NumPy's `max_work`, whose type its hints
+#: narrow to its two named values
+_SEARCH: Any = 100_000
 
 
 class ResultApart:
@@ -112,9 +113,7 @@ def _share(start: int, out: View, place: int, view: View) -> bool:
         return False
     import numpy
 
-    first, second = (
-        numpy.asarray(_Bytes(p, v)) for p, v in ((start, out), (place, view))
-    )
+    first, second = (numpy.asarray(_Bytes(p, v)) for p, v in ((start, out), (place, view)))
     try:
         return bool(numpy.shares_memory(first, second, max_work=_SEARCH))
     except Exception as error:

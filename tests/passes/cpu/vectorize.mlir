@@ -35,3 +35,19 @@ func.func @guarded(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<256xf32>) -> ()
   func.return
 }
+
+// -----
+// RUN: form-tile-groups,plan-scratch,vectorize
+// What is contiguous down columns is loaded so and transposed in blocks.
+// CHECK-LABEL: @turned
+func.func @turned(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %ld: i64) {
+  // CHECK: "cpu.vector_load"(%p
+  // CHECK-SAME: vector<16xf32>
+  // CHECK: "cpu.transpose"
+  // CHECK: "cpu.vector_store"(%q
+  // CHECK-NOT: cpu.gather
+  %one = arith.constant 1 : i64
+  %x = "tile.load_view"(%p, %one, %ld) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
+  "tile.store_view"(%q, %ld, %one, %x) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x64xf32>) -> ()
+  func.return
+}

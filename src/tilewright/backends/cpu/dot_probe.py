@@ -108,7 +108,8 @@ def positions(layout: BufferLayout) -> np.ndarray:
     i, j = np.meshgrid(np.arange(layout.rows), np.arange(layout.columns), indexing="ij")
     if layout.kind == "row":
         return i * layout.width + j
-    return (j // layout.width * layout.rows + i) * layout.width + j % layout.width
+    line = j // layout.width * layout.rows + i // layout.group * layout.group
+    return line * layout.width + j % layout.width * layout.group + i % layout.group
 
 
 class CompiledDot:

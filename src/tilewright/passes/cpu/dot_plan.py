@@ -104,9 +104,7 @@ class BufferLayout:
     @staticmethod
     def parse(text: str) -> BufferLayout:
         """The layout that `str` printed. Raises `PassError` for other text."""
-        found = re.fullmatch(
-            r"(row|panel):(\d+)(?:\.(\d+))?\[(\d+)x(\d+)\](?:\+(\d+))?(@?)", text
-        )
+        found = re.fullmatch(r"(row|panel):(\d+)(?:\.(\d+))?\[(\d+)x(\d+)\](?:\+(\d+))?(@?)", text)
         if found is None:
             raise PassError(f"not a buffer layout: {text!r}")
         width, group, rows, columns, extra = (int(g or 0) for g in found.groups()[1:6])

@@ -31,9 +31,9 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.addresses import constant_of
 from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
-from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
 from tilewright.passes.cpu.dot_shapes import MicroTile, tile_of_width
 
@@ -70,9 +70,7 @@ def _read(dot: cpu.DotOp, target: Any) -> None:
         if _stands_so(dot.rhs, panels, dot):
             layouts[1] = panels
             sums = BufferLayout.panel(plan.m, plan.n, tile_.columns)
-            plan = replace(
-                plan, micro=tile_, b_layout=panels, acc_layout=sums, fetch_b=(0, 0)
-            )
+            plan = replace(plan, micro=tile_, b_layout=panels, acc_layout=sums, fetch_b=(0, 0))
             break
     for index, layout in layouts.items():
         _replace(dot, index, layout)

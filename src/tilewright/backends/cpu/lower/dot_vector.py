@@ -80,8 +80,12 @@ class _VectorKernel:
     def emit(self) -> None:
         b, plan, shape = self.b, self.plan, self.shape
         in_place = plan.b_layout.in_place
-        interleaver = Interleaver(b, plan, self.product) if shape.group > 1 and not in_place else None
-        summed = ColumnSums(b, plan, self.product) if in_place and plan.kind == "int_quads" else None
+        interleaver = (
+            Interleaver(b, plan, self.product) if shape.group > 1 and not in_place else None
+        )
+        summed = (
+            ColumnSums(b, plan, self.product) if in_place and plan.kind == "int_quads" else None
+        )
         full, rest = divmod(plan.m, plan.micro.rows)
 
         def panel(j: Value) -> None:
