@@ -176,9 +176,10 @@ def epilogues(bench: Bench, quick: bool) -> Iterator[Row]:
     import tilewright as tw
 
     torch, n = bench.torch, 1024
+    gelu = torch.nn.functional.gelu
     for dtype in ("float32", "bfloat16"):
         a, b, bias = (bench.array(*shape, dtype=dtype) for shape in ((n, n), (n, n), (n,)))
-        out, gelu = torch.zeros_like(a), torch.nn.functional.gelu
+        out = torch.zeros_like(a)
         steps = [tw.epilogue.bias(bias), "gelu_tanh"]
 
         def peer(a: Any = a, b: Any = b, bias: Any = bias, out: Any = out) -> None:

@@ -130,6 +130,8 @@ _LOWERED = {
     "group group_end read write scratch": "`vectorize`: loops over chunks, addresses",
     "inline_asm": "refused: PTX is for NVIDIA GPUs",
     "dot_buffers": "`vectorize`: `cpu.dot_call`",
+    "in_place": "`plan-scratch`: `cpu.buffer_at`",
+    "buffer_at": "`vectorize`: the pointer itself",
     "histogram_buffers": "`vectorize`: a loop over lanes",
 }  # fmt: skip
 _WAYS = {name: text for names, text in _LOWERED.items() for name in names.split()}
@@ -226,6 +228,22 @@ Squares of fp16 there, and products that do not fill the chip (before tables are
 | product | tiles | programs | waves | filled | limit |
 |---|---|---:|---:|---:|---|
 {rows}
+
+## On a CPU
+
+`generator/cpu_model.py` weighs two forms. Every program packs the panels that it multiplies, which costs
+`(block_m + block_n) · K` elements a tile; or both operands are packed once, before, for all programs
+([generator.md](generator.md#packed-once)), which costs each operand once and two launches more. Tiles are bounded
+by the second level cache, blocks divide the extents evenly, in multiples of 16. On a core with AVX-512
+(bf16 products included) and 1 MB of second level cache, two of them:
+
+```
+{cpu_example}
+```
+
+| product | type | tiles | packed | programs |
+|---|---|---|---|---:|
+{cpu_rows}
 """
 
 
@@ -258,8 +276,34 @@ def choices_page() -> str:
         cells = [name, str(best.tiling), str(best.programs), str(best.waves)]
         rows.append(f"| {' | '.join([*cells, f'{best.filled:.0%}', best.bound])} |")
     example = model.choose(model.Workload(1536, 1536, 1536), target).explain(3)
-    page = _CHOICES.format(example=example, rows="\n".join(rows))
+    cpu_example, cpu_rows = _cpu_choices()
+    page = _CHOICES.format(
+        example=example, rows="\n".join(rows), cpu_example=cpu_example, cpu_rows="\n".join(cpu_rows)
+    )
     return f"{_NOTE}\n{page}"
+
+
+def _cpu_choices() -> tuple[str, list[str]]:
+    """A choice explained, and the choices for products of several sizes, on a made-up CPU."""
+    from tilewright import dtypes
+    from tilewright.backends.base import TargetInfo
+    from tilewright.generator import Contraction, Operand
+    from tilewright.generator.choice import choose, explain
+
+    features = ("avx2", "fma", "avx512f", "avx512vl", "avx512vnni", "avx512bf16", "clzero")
+    target = TargetInfo("cpu", "x86_64-unknown-linux-gnu", "znver4", features, 512, 32, cores=2)
+    rows = []
+    for kind in (dtypes.float32, dtypes.bfloat16):
+        contraction = Contraction(*[Operand(kind)] * 3)
+        for m, n, k in ((64, 64, 64), (300, 300, 300), (512, 512, 512), (1000, 1000, 1000),
+                        (4096, 4096, 4096), (20, 2048, 2048), (4096, 16, 4096)):  # fmt: skip
+            c = choose(contraction, m, n, k, target)
+            tiles = f"{c.block_m}x{c.block_n}x{c.block_k}"
+            count = -(-m // c.block_m) * -(-n // c.block_n)
+            packed = "in every program" if c.panels is None else f"once, {c.panels.text}"
+            rows.append(f"| {m} x {n} x {k} | {kind.short_name} | {tiles} | {packed} | {count} |")
+    single = Contraction(*[Operand(dtypes.float32)] * 3)
+    return explain(single, 1024, 1024, 1024, target), rows
 
 
 PAGES: dict[str, Callable[[], str]] = {
