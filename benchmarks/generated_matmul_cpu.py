@@ -17,6 +17,7 @@ import ctypes
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ VECTORS = ((1, 1, 4096, 4096), (1, 4096, 1, 4096))
 ORDERS = ("NT", "TN", "TT")
 #: largest error against float64, of the largest element of the result
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 1e-2, "float16": 2e-3, "int8": 0.0}
+#: floating point operations of a product that is timed in shorter blocks
+LARGE = 1e10
 Row = dict[str, Any]
 
 
@@ -49,6 +52,7 @@ class Bench:
     torch: Any
     mkl: Any
     threads: int
+    clock: Callable[[], float]
 
     def array(self, *shape: int, dtype: str, order: str = "N") -> Any:
         """Random data; order "T": stored transposed."""
@@ -98,10 +102,12 @@ class Bench:
             error = float((out.double() - exact).abs().max() / exact.abs().max().clamp(min=1))
             if not error <= TOLERANCE[dtype]:
                 raise SystemExit(f"{kind} {dtype} {work}: {name} is wrong by {error:.1e}")
-        times = protocol.measure(calls)
+        few = 3 if flops > LARGE else protocol.CALLS
+        times = protocol.measure(calls, calls=few, clock=self.clock)
         ours = times["tilewright"]
-        row = {
+        row: Row = {
             "kind": kind, "dtype": dtype, "work": work, "threads": self.threads,
+            "clock": "thread" if self.clock is time.thread_time else "wall",
             "us": {name: 1e6 * t for name, t in times.items()},
             "GFLOP/s": {name: 1e-9 * flops / t for name, t in times.items()},
             "x": {name: t / ours for name, t in times.items() if name != "tilewright"},
@@ -284,6 +290,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--mkl", help="path of libmkl_rt.so")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="time of the thread, not of the clock (busy machines)",
+    )
     parser.add_argument("--dry", action="store_true", help="print, write nothing")
     options = parser.parse_args()
     threads = protocol.set_threads(options.threads)
@@ -294,7 +305,10 @@ def main() -> None:
         raise SystemExit("torch is not installed: there is nothing to compare with")
     torch.set_num_threads(threads)
     torch.manual_seed(0)
-    bench = Bench(torch, find_mkl(options.mkl), threads)
+    if options.cpu_time and threads > 1:
+        raise SystemExit("--cpu-time is the calling thread's: use it with --threads 1")
+    clock = time.thread_time if options.cpu_time else time.perf_counter
+    bench = Bench(torch, find_mkl(options.mkl), threads, clock)
     machine = facts(bench)
     rows = [row for name in options.only for row in SECTIONS[name](bench, options.quick)]
     if options.dry:

@@ -58,41 +58,56 @@ def torch_or_none() -> Any:
 # ---- timing ----------------------------------------------------------------------------------------
 
 
-def block(call: Call, calls: int = CALLS, seconds: float = BLOCK_SECONDS) -> float:
+def block(
+    call: Call,
+    calls: int = CALLS,
+    seconds: float = BLOCK_SECONDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Median seconds of a call in one block of at least `calls` calls and `seconds` seconds."""
-    once = _warm_up(call)
+    once = _warm_up(call, clock)
     if once > SLOW_SECONDS:
         return once
     batch = 1 if once > SHORT_SECONDS else max(1, int(SHORT_SECONDS / max(once, 1e-7)))
     times: list[float] = []
     begun = time.perf_counter()
     while len(times) * batch < calls or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
+        start = clock()
         for _ in range(batch):
             call()
-        times.append((time.perf_counter() - start) / batch)
+        times.append((clock() - start) / batch)
     return statistics.median(times)
 
 
-def _warm_up(call: Call) -> float:
+def _warm_up(call: Call, clock: Callable[[], float]) -> float:
     """Seconds of the last of three calls; of the first if that is already very slow."""
     once = 0.0
     for _ in range(WARMUPS + 1):
-        start = time.perf_counter()
+        start = clock()
         call()
-        once = time.perf_counter() - start
+        once = clock() - start
         if once > SLOW_SECONDS:
             break
     return once
 
 
-def measure(contestants: Mapping[str, Call], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median seconds of a call of each contestant."""
+def measure(
+    contestants: Mapping[str, Call],
+    rounds: int = ROUNDS,
+    calls: int = CALLS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """Median seconds of a call of each contestant.
+
+    Args:
+        calls: at least so many in a block.
+        clock: `time.thread_time` on a busy machine, for what runs on the calling thread alone.
+    """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for turn in range(rounds):
         for name in list(contestants)[:: 1 if turn % 2 == 0 else -1]:
             if not (times[name] and times[name][0] > SLOW_SECONDS):
-                times[name].append(block(contestants[name]))
+                times[name].append(block(contestants[name], calls, clock=clock))
     return {name: statistics.median(values) for name, values in times.items()}
 
 

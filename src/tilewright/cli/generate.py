@@ -16,7 +16,8 @@ from tilewright.cli.signature import Signature
 from tilewright.cli.stages import trace
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.runtime.described import Described, from_mlir, kernels_of, signature_of
+from tilewright.runtime.described import Described, from_mlir, signature_of
+from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Prepared
 
 
@@ -117,7 +118,9 @@ def prepared(described: Described, machine: Any, given: Given) -> Prepared:
     chosen = described.prepared(machine, types, _assignments(given.sizes))
     if given.config is None:
         return chosen
-    changed = chosen.config.with_(**_assignments(given.config, strings=("form",)))
+    # packing that was chosen belongs to the tiles that were
+    wanted = _assignments(given.config, strings=("form",))
+    changed = chosen.config.with_(panels=None).with_(**wanted)
     return replace(chosen, config=changed)
 
 

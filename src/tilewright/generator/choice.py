@@ -20,6 +20,9 @@ _VECTOR_BYTES = 16 << 10
 #: programs of the "vector" form that a multiprocessor should have, and into how many parts K may be cut for it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
+#: elements of a matrix that a program of the "vector" form reads in one run on a CPU
+_RUN = 4096
+
 
 def choose(
     contraction: Contraction,
@@ -29,6 +32,7 @@ def choose(
     target: Any,
     batch: int = 1,
     tuned: bool = True,
+    packed: bool = True,
 ) -> MatmulConfig:
     """The configuration for a product of these sizes.
 
@@ -36,6 +40,7 @@ def choose(
         target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
             read.
         tuned: whether to look in the tables of measured products first.
+        packed: whether operands may be packed by programs of their own (CPU).
     """
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k, target)
@@ -43,6 +48,8 @@ def choose(
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None:
         return known
+    if not packed:
+        work = replace(work, packable=False)
     tiling = _chosen(work, target).tiling
     config = configuration(tiling)
     return config.with_(panels=panels(contraction, tiling, target)) if tiling.packed else config
@@ -138,20 +145,31 @@ def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> Ma
     """A matrix times a vector: long runs along whichever axis is contiguous, enough programs."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
+    if target.name == "cpu":
+        along = matrix.order == along_rows
+        return _streamed(extent, k, along, n == 1, target)
     if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
         deep = min(_power(k), 2048 // size)
         across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))
     else:
         across = min(_power(extent), 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
-    split = 1
-    if (
-        target.name != "cpu"
-    ):  # bytes on their way are what counts: several programs a multiprocessor
-        wanted = _VECTOR_PROGRAMS * max(1, target.cores)
-        split = min(wanted // -(-extent // across), k // (2 * deep), _MOST_PARTS)
+    # bytes on their way are what counts: several programs a multiprocessor
+    wanted = _VECTOR_PROGRAMS * max(1, target.cores)
+    split = min(wanted // -(-extent // across), k // (2 * deep), _MOST_PARTS)
     tile = (across, 1) if n == 1 else (1, across)
     return MatmulConfig(*tile, deep, group_m=1, num_warps=4, split_k=max(1, split), form="vector")
+
+
+def _streamed(extent: int, k: int, along: bool, column: bool, target: Any) -> MatmulConfig:
+    """The same on a CPU: the matrix is read in the order of its memory, in runs that fetching ahead follows."""
+    if along:
+        across, deep = 1, min(_power(k), _RUN)
+    else:
+        share = -(-extent // max(1, target.cores))
+        across, deep = min(_power(share), _RUN), 1
+    tile = (across, 1) if column else (1, across)
+    return MatmulConfig(*tile, deep, group_m=1, form="vector")
 
 
 def _power(number: int) -> int:

@@ -22,6 +22,9 @@ _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
 _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.35
 
+#: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
+_FAR_SHARE = 4.0
+
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
     """Candidates for a CPU: a step's tiles and the sums stay in the second level cache."""
@@ -71,9 +74,11 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     multiply = t.block_m * t.block_n * depth / (rates.macs_per_ns * fit)
     area = t.block_m * t.block_n
     sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
+    # what comes from the third level, mostly while products are made
+    far = (t.block_m + t.block_n) * depth * size / (_FAR_SHARE * rates.cache_bytes_per_ns)
     store = area * SIZES[work.out] / rates.memory_bytes_per_ns
     move = 0.0 if t.packed else (t.block_m + t.block_n) * depth * size / rates.pack_bytes_per_ns
-    program = multiply + sums + move + store + rates.program_ns
+    program = multiply + sums + far + move + store + rates.program_ns
     parallel = programs > 1 and cores > 1
     total = waves * program + (rates.wake_ns if parallel else 0.0)
     packing, notes = 0.0, ()

@@ -12,7 +12,7 @@ from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description
 from tilewright.runtime.epilogues import Part
-from tilewright.runtime.generated import GeneratedKernel, kernels
+from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import ArgumentType, element_type, is_array
@@ -246,11 +246,6 @@ def signature_of(kernel: GeneratedKernel, prepared: Prepared) -> dict[str, Argum
             value = 0.5
         found[item.name] = specializer.argument(param, value)
     return found
-
-
-def kernels_of(prepared: Prepared) -> tuple[GeneratedKernel, ...]:
-    """The kernels of a prepared call, in order."""
-    return kernels(prepared.contraction, prepared.config)
 
 
 def loop_nest(function: Any) -> Described:

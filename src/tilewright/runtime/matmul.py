@@ -328,11 +328,16 @@ def _panels(found: Prepared) -> tuple[_Panels, ...]:
     return tuple(made)
 
 
+def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
+    """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
+    own = not overlaps_itself(found.problem.matrices["out"].view)
+    return kernels(found.contraction, found.config, found.target.name == "cpu" and own)
+
+
 def _launches(found: Prepared) -> tuple[_Launch, ...]:
     problem = found.problem
     launches = []
-    apart = found.target.name == "cpu" and not overlaps_itself(problem.matrices["out"].view)
-    for kernel in kernels(found.contraction, found.config, apart):
+    for kernel in kernels_of(found):
         program = kernel.program
         packs = PACKING.get(program.part)
         batches = problem.batches if packs is None else problem.planes(packs)

@@ -33,7 +33,8 @@ def export_matmul(
     """Write a product as a C header and an object file (CPU) or a C file (GPU) into `folder`.
 
     The C function takes any sizes. `sizes` and `batch` say for which M, N, K and how many products the
-    tiles are chosen, unless `config` gives them (K is never split: a function is one launch).
+    tiles are chosen, unless `config` gives them (K is never split, and nothing packed before: a function is one
+    launch).
 
     Args:
         aligned: take addresses to be multiples of 16 bytes, and K, N and strides multiples of 16
@@ -43,7 +44,7 @@ def export_matmul(
     not, CompilationError for an epilogue function.
     """
     machine = registry.machine(target) if isinstance(target, str) else target
-    chosen = config or choose(contraction, *sizes, machine, batch)
+    chosen = config or choose(contraction, *sizes, machine, batch, packed=False)
     (kernel,) = kernels(contraction, chosen.with_(split_k=1, panels=None))
     options = {} if machine.name == "cpu" else kernel.launch_options()
     compiled = kernel.compile(
