@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.generator.config import Panels
 
 #: relative error of one rounding of the result, with room for the sums' order
 EPS = {
@@ -78,7 +79,15 @@ def random_epilogue(rng, reference, dtype):
     return parts, reference
 
 
-def random_config(rng):
+def random_config(rng, dtype):
+    if rng.random() < 0.4:
+        rows = {"bfloat16": 2, "int8": 4}.get(dtype, 1)
+        element = {"float16": "fp32", "float8_e4m3fn": "bf16"}.get(dtype, "")
+        columns = int(rng.choice([16, 32]))
+        return tw.MatmulConfig(
+            int(rng.choice([16, 48])), 2 * columns, int(rng.choice([16, 32])),
+            panels=Panels(columns, rows, element),
+        )  # fmt: skip
     form = str(rng.choice(["tiled", "tiled", "listing1"]))
     return tw.MatmulConfig(
         int(rng.choice([16, 32])), int(rng.choice([16, 32, 48])), int(rng.choice([16, 32])),
@@ -104,7 +113,7 @@ def run_case(seed):
         options |= {"c": c, "beta": 2.0}
         reference = reference + 2 * c.astype(np.float64)
     parts, reference = random_epilogue(rng, reference, dtype)
-    config = random_config(rng) if rng.random() < 0.3 else None
+    config = random_config(rng, dtype) if rng.random() < 0.3 else None
     out_dtype = "float32" if dtype == "int8" else None
     result = tw.matmul(
         a, b, epilogue=parts, out_dtype=out_dtype and np.dtype(out_dtype), config=config, **options
@@ -232,7 +241,7 @@ def test_one_compilation_serves_many_shapes():
         a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
         check(tw.matmul(a, b, config=config), a @ b, 1e-13, k)
     (launch,) = {plan.launches[0].kernel for key, plan in _plans.items() if key not in before}
-    assert launch in kernels(launch.program.contraction, config)
+    assert launch in kernels(launch.program.contraction, config, launch.program.apart)
     assert len(launch.launcher.compiled) == 1
 
 
