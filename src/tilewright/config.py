@@ -69,8 +69,23 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
+_latest: tuple[dict[Any, Any], Config] | None = None
+"""The environment as it was when it was last read, and what it said."""
+
+
 def current() -> Config:
     """The settings as the environment has them now."""
+    global _latest
+    environment = getattr(os.environ, "_data", None)  # to compare it takes 1 us, to read it 50
+    if not isinstance(environment, dict):
+        return _read()
+    latest = _latest
+    if latest is None or latest[0] != environment:
+        latest = _latest = dict(environment), _read()
+    return latest[1]
+
+
+def _read() -> Config:
     cache_dir = _text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
     threads = _text("TILEWRIGHT_NUM_THREADS", "OMP_NUM_THREADS")
     tuning = _text("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")

@@ -43,6 +43,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tilewright.dialects.operand_groups import quick_operand_groups
 from tilewright.dialects.tile import PtrType
 
 
@@ -169,6 +170,7 @@ class DotBuffersOp(IRDLOperation):
     plan = prop_def(StringAttr)
 
 
+@quick_operand_groups
 @irdl_op_definition
 class HistogramBuffersOp(IRDLOperation):
     """`tile.histogram` on rank-1 buffers."""
@@ -223,6 +225,7 @@ class LaneMaskOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
+@quick_operand_groups
 @irdl_op_definition
 class VectorLoadOp(IRDLOperation):
     """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
@@ -253,6 +256,7 @@ class VectorStoreOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
 
 
+@quick_operand_groups
 @irdl_op_definition
 class GatherOp(IRDLOperation):
     """Lane i from `pointers[i]`; `other` as in `cpu.vector_load`."""
@@ -296,6 +300,7 @@ class ConcatOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
+@quick_operand_groups
 @irdl_op_definition
 class TransposeOp(IRDLOperation):
     """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""

@@ -39,6 +39,7 @@ from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
+from tilewright.dialects.operand_groups import quick_operand_groups
 from tilewright.dialects.tile.agreement import layout_of as layout_of
 from tilewright.dialects.tile.agreement import same_layout
 from tilewright.dialects.tile.base import require, same_shape
@@ -168,6 +169,7 @@ class LocalLoadOp(IRDLOperation):
         rules.verify_moved(self, self.result, self.buffer)
 
 
+@quick_operand_groups
 @irdl_op_definition
 class CopyOp(IRDLOperation):
     """Start copying a structured access to stage `slot` of a buffer, if `active`.

@@ -28,7 +28,7 @@ from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
 from tilewright.ir.context import op_class
-from tilewright.ir.types import ir_type
+from tilewright.ir.types import ir_type, segment_sizes
 
 _FASTMATH = arith.FastMathFlagsAttr("none")
 
@@ -118,7 +118,7 @@ class IRBuilder:
                 properties[key] = _attribute(value)
         if info.segmented:
             sizes = [0 if v is None else 1 for v in operands]
-            properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+            properties["operandSegmentSizes"] = segment_sizes(*sizes)
         several = isinstance(result_type, tuple | list)
         kinds = result_type if several else () if result_type is None else (result_type,)
         op = info.cls.create(

@@ -8,13 +8,16 @@ from typing import Any
 from xdsl.dialects.builtin import (
     AnyFloat,
     BFloat16Type,
+    DenseArrayBase,
     Float8E4M3FNType,
     Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
+    IntegerAttr,
     IntegerType,
     TensorType,
+    i32,
 )
 from xdsl.ir import Attribute
 
@@ -46,8 +49,26 @@ def ir_type(language_type: Any) -> Attribute:
         if language_type.is_floating():
             return _FLOATS[language_type.name]
         if language_type.is_int():
-            return IntegerType(language_type.primitive_bitwidth)
+            return integer_type(language_type.primitive_bitwidth)
     raise TypeError(f"{language_type!r} has no IR type")
+
+
+@functools.lru_cache(maxsize=256)
+def integer_type(width: int) -> IntegerType:
+    """The signless integer type of `width` bits, made once: making an attribute verifies it."""
+    return IntegerType(width)
+
+
+@functools.lru_cache(maxsize=4096)
+def integer_attribute(number: int, width: int) -> IntegerAttr[IntegerType]:
+    """`number : i<width>`, wrapped to the width, made once."""
+    return IntegerAttr(number, integer_type(width), truncate_bits=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def segment_sizes(*sizes: int) -> DenseArrayBase[IntegerType]:
+    """`operandSegmentSizes` of an operation with groups of operands, made once."""
+    return DenseArrayBase.from_list(i32, list(sizes))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -30,6 +30,7 @@ bits, so 0.0 and -0.0 stay apart and NaN meets itself.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -38,9 +39,9 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import Block, Operation
-from xdsl.traits import Commutative, IsTerminator
+from xdsl.traits import Commutative
 
-from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.effects import is_pure, is_terminator
 from tilewright.passes.base import Pass
 
 Table = dict[Hashable, list[Operation]]
@@ -62,20 +63,25 @@ class Cse(Pass):
 def _key(op: Operation) -> Hashable:
     """Equal for operations that compute the same, apart from their regions."""
     operands = [id(v) for v in op.operands]
-    if len(operands) == 2 and op.has_trait(Commutative):
+    if len(operands) == 2 and _is_commutative(type(op)):
         operands.sort()
     value: Hashable = frozenset(op.properties.items())
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
+    if type(op) is arith.ConstantOp and isinstance(op.value, FloatAttr):
         value = struct.pack("d", op.value.value.data)
     attributes = frozenset(op.attributes.items())
     return op.name, tuple(operands), value, attributes, op.result_types
+
+
+@functools.cache
+def _is_commutative(kind: type[Operation]) -> bool:
+    return kind.has_trait(Commutative)
 
 
 def _block(block: Block, known: Table) -> None:
     """Visit `block` with what enclosing blocks have computed; `known` itself stays as it is."""
     scope = dict(known)
     for op in list(block.ops):
-        if not is_pure(op) or op.has_trait(IsTerminator):
+        if not is_pure(op) or is_terminator(op):
             for region in op.regions:
                 for inner in region.blocks:
                     _block(inner, scope)

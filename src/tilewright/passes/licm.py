@@ -39,9 +39,8 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.traits import IsTerminator
 
-from tilewright.passes.analysis.effects import defined_inside, is_pure
+from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
 from tilewright.passes.analysis.regions import post_order
 from tilewright.passes.base import Pass
 
@@ -66,7 +65,7 @@ def _hoist(loop: Operation) -> None:
     for region in loop.regions:
         for block in region.blocks:
             for op in list(block.ops):
-                if is_pure(op) and not op.has_trait(IsTerminator) and _invariant(op, loop):
+                if is_pure(op) and not is_terminator(op) and _invariant(op, loop):
                     op.detach()
                     if loop.parent is not None:
                         loop.parent.insert_op_before(op, loop)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.passes.base import Pass
 
 
+@functools.cache
 def shared_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tile IR with structured accesses."""
     from tilewright.passes.accumulate_dot import AccumulateDot

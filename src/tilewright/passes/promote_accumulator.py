@@ -59,7 +59,6 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
-from xdsl.traits import IsTerminator
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.addresses import (
@@ -70,7 +69,12 @@ from tilewright.passes.analysis.addresses import (
     same_scalar,
 )
 from tilewright.passes.analysis.edit import end_of, erase, insert_before
-from tilewright.passes.analysis.effects import defined_inside, is_lane_wise, is_pure
+from tilewright.passes.analysis.effects import (
+    defined_inside,
+    is_lane_wise,
+    is_pure,
+    is_terminator,
+)
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.regions import post_order, rebuild_for, replace, terminator
 from tilewright.passes.base import Pass
@@ -118,7 +122,7 @@ class PromoteAccumulator(Pass):
         """Whether nothing else in the loop may touch the memory of the tile, or waits for others."""
         root = root_of(store.base)
         for op in loop.walk():
-            if op in (loop, load, store) or is_pure(op) or op.has_trait(IsTerminator):
+            if op in (loop, load, store) or is_pure(op) or is_terminator(op):
                 continue
             if isinstance(op, scf.ForOp | scf.IfOp | tile.AssumeOp):
                 continue

@@ -47,9 +47,8 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsTerminator
 
-from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.folding import arithmetic, shapes
@@ -92,7 +91,7 @@ def _sweep(function: FuncOp) -> bool:
                 changed = True
                 gone.update(inner for inner in inside if not _is_in(inner, function))
             continue
-        if len(op.results) != 1 or op.has_trait(IsTerminator):
+        if len(op.results) != 1 or is_terminator(op):
             continue
         value = _simpler(op)
         if value is not None and value is not op.results[0]:

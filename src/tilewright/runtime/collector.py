@@ -13,6 +13,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _lock = threading.Lock()
+_OBJECTS = 20_000
+"""Objects that a compilation makes between two looks of the collector: few of them die in cycles."""
 
 
 @contextmanager
@@ -24,10 +26,14 @@ def objects_set_aside() -> Generator[None]:
     """
     with _lock:
         ours = gc.get_freeze_count() == 0
+        rate = gc.get_threshold()
         if ours:
             gc.freeze()
+            if 0 < rate[0] < _OBJECTS:
+                gc.set_threshold(_OBJECTS, *rate[1:])
     try:
         yield
     finally:
         if ours:
+            gc.set_threshold(*rate)
             gc.unfreeze()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.passes.base import Pass
 from tilewright.passes.pipeline import shared_passes
 
 
+@functools.cache
 def cpu_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> loop nests over vectors."""
     from tilewright.passes.cpu.form_tile_groups import FormTileGroups

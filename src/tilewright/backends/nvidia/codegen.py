@@ -325,6 +325,20 @@ class KernelCodegen:
         found = self.module.globals.get(name)
         return found if found is not None else ir.Function(self.module, kind, name)
 
+    def registers(self, kinds: list[ir.Type]) -> ir.Type:
+        """The type of several registers that one instruction gives.
+
+        Many of them get a name: LLVM's text spells a type out at each use, and an instruction of a
+        tensor core has up to 128 registers, each taken out by an instruction of its own.
+        """
+        if len(kinds) <= 8 or any(kind != kinds[0] for kind in kinds):
+            return ir.LiteralStructType(kinds)
+        name = f"{kinds[0]}x{len(kinds)}"
+        kind = self.module.context.get_identified_type(name)
+        if kind.is_opaque:
+            kind.set_body(*kinds)
+        return kind
+
     def assembly(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
         """Inline PTX with effects, done by every thread that gets there."""
         function = ir.FunctionType(kind, [v.type for v in operands])
@@ -425,7 +439,7 @@ def emit_module(
 ) -> tuple[KernelCodegen, ir.Module]:
     """The LLVM module of a laid-out tile module, and what its launch needs to know."""
     function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
-    llvm_module = ir.Module(name=function.sym_name.data)
+    llvm_module = ir.Module(name=function.sym_name.data, context=ir.Context())
     llvm_module.triple = TRIPLE
     llvm_module.data_layout = DATA_LAYOUT
     gen = KernelCodegen(llvm_module, function, target, fuse)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from tilewright.passes.base import Pass
 from tilewright.passes.pipeline import shared_passes
 
 
+@functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
     from tilewright.passes.cse import Cse

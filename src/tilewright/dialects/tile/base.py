@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -10,7 +12,14 @@ from xdsl.dialects.builtin import (
     TensorType,
     VectorType,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import (
+    Attribute,
+    BlockArgument,
+    OpResult,
+    ParametrizedAttribute,
+    SSAValue,
+    TypeAttribute,
+)
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -28,31 +37,48 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
     pointee: Attribute
 
 
+# Every class of xDSL is abstract in Python's sense, so `isinstance` asks the class in Python code; the
+# functions below are called thousands of times a kernel, and compare classes first.
+_VALUES = frozenset((OpResult, BlockArgument))
+
+
+def _type_of(value: SSAValue | Attribute) -> Attribute:
+    """The type of a value, or the type given."""
+    if type(value) in _VALUES or isinstance(value, SSAValue):
+        return cast(SSAValue, value).type
+    return value
+
+
 def shape_of(value: SSAValue | Attribute) -> tuple[int, ...]:
     """Extents of a tile value or type; `()` for a scalar."""
-    kind = value.type if isinstance(value, SSAValue) else value
-    return tuple(kind.get_shape()) if isinstance(kind, TensorType) else ()
+    kind = _type_of(value)
+    return tuple([extent.data for extent in kind.shape.data]) if type(kind) is TensorType else ()
 
 
 def element_of(value: SSAValue | Attribute) -> Attribute:
     """Element type of a tile, or the scalar type itself."""
-    kind = value.type if isinstance(value, SSAValue) else value
-    return kind.element_type if isinstance(kind, TensorType) else kind
+    kind = _type_of(value)
+    return kind.element_type if type(kind) is TensorType else kind
 
 
-def with_shape(element: Attribute, shape: tuple[int, ...] | list[int]) -> Attribute:
+@functools.lru_cache(maxsize=4096)
+def _tile_type(element: Attribute, shape: tuple[int, ...]) -> TensorType:
+    return TensorType(element, shape)
+
+
+def with_shape(element: Attribute, shape: Sequence[int]) -> Attribute:
     """`tensor<shape x element>`, or `element` for an empty shape."""
-    return TensorType(element, shape) if len(shape) else element
+    return _tile_type(element, tuple(shape)) if len(shape) else element
 
 
 def is_tile(value: SSAValue | Attribute) -> bool:
-    kind = value.type if isinstance(value, SSAValue) else value
-    return isinstance(kind, TensorType)
+    kind = _type_of(value)
+    return type(kind) is TensorType
 
 
 def element_bytes(element: Attribute) -> int:
     """Bytes one element takes in memory. Raises TypeError for types without a size."""
-    if isinstance(element, PtrType):
+    if type(element) is PtrType:
         return 8
     if isinstance(element, FixedBitwidthType):
         return max(1, element.bitwidth // 8)
@@ -91,4 +117,4 @@ def require(condition: bool, message: str) -> None:
 
 
 def ints(attr: DenseArrayBase) -> tuple[int, ...]:
-    return tuple(int(v) for v in cast(Any, attr).get_values())
+    return tuple(map(int, cast(Any, attr).get_values()))

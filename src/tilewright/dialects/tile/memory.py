@@ -30,6 +30,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tilewright.dialects.operand_groups import quick_operand_groups
 from tilewright.dialects.tile.agreement import corresponds
 from tilewright.dialects.tile.base import (
     PtrType,
@@ -61,6 +62,7 @@ class AddPtrOp(IRDLOperation):
         require(isinstance(scalar_of(self.offset), IntegerType), "tile.addptr: offset is no int")
 
 
+@quick_operand_groups
 @irdl_op_definition
 class LoadOp(IRDLOperation):
     """Read through a pointer or a tile of pointers.
@@ -165,6 +167,7 @@ class AtomicCASOp(IRDLOperation):
         require(len(kinds) == 1, "tile.atomic_cas: value types differ")
 
 
+@quick_operand_groups
 @irdl_op_definition
 class LoadViewOp(IRDLOperation):
     """A structured load (made by `raise-access`): addresses are sums of one term a dimension.
@@ -206,6 +209,7 @@ class LoadViewOp(IRDLOperation):
             elementwise(self, self.result, self.other)
 
 
+@quick_operand_groups
 @irdl_op_definition
 class StoreViewOp(IRDLOperation):
     """A structured store; the address and mask operands are those of `tile.load_view`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator, Pure
 
@@ -22,14 +24,35 @@ def is_pure(op: Operation) -> bool:
     xDSL marks some `arith` operations (divisions, `extsi`) less than pure; here division by zero gives
     an unspecified value and never traps, so all of `arith` and `math` may be executed speculatively.
     """
-    if isinstance(op, tile.InlineAsmOp):
-        return bool(op.pure.value.data)
-    return op.name.startswith(_PURE_DIALECTS) or op.has_trait(Pure)
+    kind = type(op)
+    if kind is tile.InlineAsmOp:
+        return bool(op.pure.value.data)  # type: ignore[attr-defined]
+    return _is_pure_kind(kind)
+
+
+@functools.cache
+def _is_pure_kind(kind: type[Operation]) -> bool:
+    return kind.name.startswith(_PURE_DIALECTS) or kind.has_trait(Pure)
+
+
+@functools.cache
+def _is_lane_wise_kind(kind: type[Operation]) -> bool:
+    return kind.name.startswith(_PURE_DIALECTS) or issubclass(kind, _LANE_WISE)
+
+
+@functools.cache
+def _is_terminator_kind(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsTerminator)
+
+
+def is_terminator(op: Operation) -> bool:
+    """Whether `op` ends a block."""
+    return _is_terminator_kind(type(op))
 
 
 def is_lane_wise(op: Operation) -> bool:
     """Whether `op` is a pure operation that acts lane by lane on operands of its result's shape."""
-    return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _LANE_WISE)
+    return _is_lane_wise_kind(type(op))
 
 
 def is_volatile(op: tile.LoadOp) -> bool:
@@ -49,7 +72,7 @@ def has_effect(op: Operation) -> bool:
         return any(has_effect(inner) for region in op.regions for inner in _ops(region))
     if isinstance(op, tile.LoadOp):
         return is_volatile(op)
-    if isinstance(op, tile.LoadViewOp) or op.has_trait(IsTerminator):
+    if isinstance(op, tile.LoadViewOp) or is_terminator(op):
         return False
     return not is_pure(op)
 
@@ -64,7 +87,7 @@ def erase_dead(block: Block) -> int:
     op = block.last_op
     while op is not None:
         before = op.prev_op
-        dead = not op.has_trait(IsTerminator) and not any(r.first_use for r in op.results)
+        dead = not is_terminator(op) and not any([r.first_use for r in op.results])
         if dead and (op.results or op.name in _REGION_OPS) and not has_effect(op):
             block.erase_op(op)
             erased += 1

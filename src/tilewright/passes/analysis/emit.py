@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -12,40 +13,45 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     StringAttr,
-    TensorType,
+    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.ir.types import integer_attribute
 
-_SPREADING = (
-    tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp,
+_SPREADING: frozenset[type] = frozenset(
+    (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp)
 )  # fmt: skip
 
 
 def constant_int(value: SSAValue) -> int | None:
     """The number an `arith.constant` of integer type holds (signed; i1 as 0 or 1), or None."""
     owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        number = owner.value.value.data
-        return number & 1 if value.type == IntegerType(1) else number
+    if type(owner) is arith.ConstantOp:
+        held = owner.properties["value"]
+        if type(held) is IntegerAttr:
+            number = held.value.data
+            return number & 1 if value.type == i1 else number
     return None
 
 
 def constant_float(value: SSAValue) -> float | None:
     """The number an `arith.constant` of floating type holds, or None."""
     owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr):
-        return owner.value.value.data
+    if type(owner) is arith.ConstantOp:
+        held = owner.properties["value"]
+        if type(held) is FloatAttr:
+            return held.value.data
     return None
 
 
 def uniform_constant(value: SSAValue) -> int | float | None:
     """The number that a scalar constant, or every lane of a tile made from one, holds; or None."""
-    while isinstance(value.owner, _SPREADING):
-        value = value.owner.operands[0]
+    while type(value.owner) in _SPREADING:
+        value = cast(Operation, value.owner).operands[0]
     number = constant_int(value)
     return constant_float(value) if number is None else number
 
@@ -83,7 +89,10 @@ class Emitter:
     def constant(self, number: int, kind: Attribute = i64) -> SSAValue:
         if not isinstance(kind, IntegerType):
             raise TypeError(f"integer type expected, got {kind}")
-        return self.insert(arith.ConstantOp(IntegerAttr(number, kind, truncate_bits=True)))
+        value = integer_attribute(number, kind.width.data)
+        return self.insert(
+            arith.ConstantOp.create(result_types=[kind], properties={"value": value})
+        )
 
     def float_constant(self, number: float, kind: AnyFloat) -> SSAValue:
         return self.insert(arith.ConstantOp(FloatAttr(number, kind)))
@@ -91,19 +100,20 @@ class Emitter:
     def splat(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         result = tile.with_shape(value.type, tuple(shape))
         return (
-            self.insert(tile.SplatOp(operands=[value], result_types=[result])) if shape else value
+            self.insert(tile.SplatOp.create(operands=[value], result_types=[result]))
+            if shape
+            else value
         )
 
     def arange(self, extent: int) -> SSAValue:
         """`0 … extent-1` as `tensor<extent x i32>`."""
-        bounds = {"start": IntegerAttr(0, i32), "end": IntegerAttr(extent, i32)}
-        return self.insert(
-            tile.ArangeOp(result_types=[TensorType(i32, [extent])], properties=bounds)
-        )
+        bounds = {"start": integer_attribute(0, 32), "end": integer_attribute(extent, 32)}
+        result = tile.with_shape(i32, (extent,))
+        return self.insert(tile.ArangeOp.create(result_types=[result], properties=bounds))
 
     def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`kind` (an `arith` binary integer operation) of two values of one type."""
-        return self.insert(kind(lhs, rhs))  # type: ignore[call-arg]
+        return self.insert(kind.create(operands=[lhs, rhs], result_types=[lhs.type]))
 
     def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         a, b = constant_int(lhs), constant_int(rhs)
@@ -144,13 +154,15 @@ class Emitter:
         return self.binary(arith.MaxSIOp, lhs, rhs)
 
     def select(self, condition: SSAValue, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.insert(tile.SelectOp(operands=[condition, lhs, rhs], result_types=[lhs.type]))
+        return self.insert(
+            tile.SelectOp.create(operands=[condition, lhs, rhs], result_types=[lhs.type])
+        )
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """`tile.cmpi` of two values of one type."""
-        result = tile.with_shape(IntegerType(1), tile.shape_of(lhs))
+        result = tile.with_shape(i1, tile.shape_of(lhs))
         return self.insert(
-            tile.CmpIOp(
+            tile.CmpIOp.create(
                 operands=[lhs, rhs],
                 result_types=[result],
                 properties={"predicate": StringAttr(predicate)},
@@ -169,25 +181,27 @@ class Emitter:
             return self.constant(number, kind)
         result = tile.with_shape(kind, tile.shape_of(value))
         if have.width.data > kind.width.data:
-            return self.insert(arith.TruncIOp(value, result))  # type: ignore[arg-type]
-        return self.insert(
-            (arith.ExtSIOp if signed else arith.ExtUIOp)(value, result)  # type: ignore[arg-type]
-        )
+            cast_op = arith.TruncIOp
+        else:
+            cast_op = arith.ExtSIOp if signed else arith.ExtUIOp
+        return self.insert(cast_op.create(operands=[value], result_types=[result]))
 
     def advance(self, pointer: SSAValue, offset: SSAValue) -> SSAValue:
         """`tile.addptr`: both scalars or tiles of one shape."""
         if constant_int(offset) == 0:
             return pointer
-        return self.insert(tile.AddPtrOp(operands=[pointer, offset], result_types=[pointer.type]))
+        return self.insert(
+            tile.AddPtrOp.create(operands=[pointer, offset], result_types=[pointer.type])
+        )
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if tile.shape_of(value) == tuple(shape):
             return value
-        result = TensorType(tile.element_of(value), list(shape))
-        return self.insert(tile.BroadcastOp(operands=[value], result_types=[result]))
+        result = tile.with_shape(tile.element_of(value), shape)
+        return self.insert(tile.BroadcastOp.create(operands=[value], result_types=[result]))
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
         if tile.shape_of(value) == tuple(shape):
             return value
-        result = TensorType(tile.element_of(value), list(shape))
-        return self.insert(tile.ReshapeOp(operands=[value], result_types=[result]))
+        result = tile.with_shape(tile.element_of(value), shape)
+        return self.insert(tile.ReshapeOp.create(operands=[value], result_types=[result]))

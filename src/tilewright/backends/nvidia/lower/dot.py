@@ -115,7 +115,7 @@ def _emit(
     inputs = [letters[0]] * (len(a) + len(b)) + [str(i) for i in range(len(c))]
     constraints = ",".join([f"={letters[1]}"] * len(c) + inputs)
     text = f"{text} {names[0]}, {names[1]}, {names[2]}, {names[0]};"
-    kind = ir.LiteralStructType([v.type for v in c])
+    kind = gen.registers([v.type for v in c])
     function = ir.FunctionType(kind, [v.type for v in (*a, *b, *c)])
     made = gen.builder.asm(function, text, constraints, [*a, *b, *c], side_effect=True)
     made.attributes.add("convergent")

@@ -191,7 +191,7 @@ class _Product:
         ties = [str(j) for j in range(count)]
         kinds = ["l" if v.type == I64 else "r" for v in operands]
         constraints = ",".join([*_outputs(sums), *kinds, *ties])
-        kind = ir.LiteralStructType([v.type for v in sums])
+        kind = gen.registers([v.type for v in sums])
         made = gen.together(text, constraints, kind, [*operands, *sums])
         return [gen.builder.extract_value(made, j) for j in range(count)]
 
@@ -305,7 +305,7 @@ def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
     """An instruction that sums pass through: what made them comes before it, what reads them after."""
     ties = [str(i) for i in range(len(sums))]
     constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
-    kind = ir.LiteralStructType([v.type for v in sums])
+    kind = gen.registers([v.type for v in sums])
     made = gen.together(text, constraints, kind, sums)
     return [gen.builder.extract_value(made, i) for i in range(len(sums))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -142,6 +143,8 @@ def storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
         return b.ptrtoint(value, kind)
     if isinstance(value.type, ir.IntType):
         return b.zext(value, kind) if value.type.width < kind.width else value
+    if isinstance(value.type, ir.FloatType) and type(getattr(value, "constant", None)) is float:
+        return ir.Constant(kind, struct.unpack("<I", struct.pack("<f", value.constant))[0])
     return b.bitcast(value, kind)
 
 
