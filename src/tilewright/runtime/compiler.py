@@ -22,6 +22,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
+from tilewright.runtime.back_end import compile_module
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
@@ -63,7 +64,7 @@ def compile_kernel(
             loaded = artifact is not None  # another process compiled it while this one waited
             if artifact is None:
                 with objects_set_aside():
-                    artifact = _compile(kernel, signature, options, machine, backend)
+                    artifact = _compile(kernel, signature, options, machine)
                 _store(cache, key, artifact)
     found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
     found.signature = signature
@@ -75,17 +76,13 @@ def _compile(
     signature: Mapping[str, ArgumentType],
     options: Options,
     machine: TargetInfo,
-    backend: Any,
 ) -> Artifact:
     module = build_ir(kernel, signature, options)
-    from tilewright.ir.blame import internal_errors, location_at_fault
-
     try:
-        with internal_errors("to compile the kernel", pass_errors=False):
-            return backend.compile(module, options, machine)
+        return compile_module(module, options, machine)
     except TilewrightError as error:
         if error.location is None:
-            error.location = location_at_fault(error) or SourceLocation(
+            error.location = SourceLocation(
                 kernel.file, kernel.first_line, kernel.column_offset, function=kernel.fn.__name__
             )
         error.context = _types(kernel, signature)

@@ -28,6 +28,7 @@ from tilewright.runtime.snapshot import Snapshot
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family
 from tilewright.runtime.tuning_records import TuningRecord
+from tilewright.runtime.workers import WORTH, side_by_side
 
 QUANTILES = (0.5, 0.2, 0.8)
 #: configurations this close to the fastest count as equal; the first in the list wins
@@ -175,7 +176,7 @@ class Tuner:
 
     def _compiled(self, configs: Sequence[Config]) -> Iterator[Any]:
         """What each configuration compiles to, or the error that keeps it out; those that ask for
-        more than the target has are left out here. On a GPU several compile at a time.
+        more than the target has are left out here. Several compile at a time (`workers`).
         """
 
         def compile_one(config: Config) -> Any:
@@ -187,13 +188,18 @@ class Tuner:
                 return error
             return compiled
 
-        # on a CPU compiling is Python and LLVM under one lock; for a GPU the assembler is a process
-        if len(configs) < 2 or target_family(self.task.named.values()) == "cpu":
+        # a few for a CPU are Python and LLVM under one lock; for a GPU the assembler is a process
+        on_cpu = target_family(self.task.named.values()) == "cpu"
+        if len(configs) < 2 or (on_cpu and len(configs) < WORTH):
             yield from map(compile_one, configs)
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(len(configs), cores()), "tilewright-compile") as pool:
+        threads = min(len(configs), cores())
+        with (
+            side_by_side(len(configs), cores()),
+            ThreadPoolExecutor(threads, "tilewright-compile") as pool,
+        ):
             yield from pool.map(compile_one, configs)
 
     def _written(self, compiled: Any) -> list[str]:

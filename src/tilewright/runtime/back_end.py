@@ -1,0 +1,32 @@
+"""From tile IR to an artifact, in this process or in one of its workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.backends import registry
+from tilewright.backends.base import Artifact, Options, TargetInfo
+from tilewright.errors import TilewrightError
+
+
+def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact:
+    """Compile a tile IR module (consumed). Errors carry the line that they are about, where one is known."""
+    from tilewright.ir.blame import internal_errors, location_at_fault
+
+    try:
+        with internal_errors("to compile the kernel", pass_errors=False):
+            return registry.get(machine.name).compile(module, options, machine)
+    except TilewrightError as error:
+        if error.location is None:
+            error.location = location_at_fault(error)
+        raise
+
+
+def compile_module(module: Any, options: Options, machine: TargetInfo) -> Artifact:
+    """`compile_here`, or the same by a worker while many kernels are being compiled."""
+    from tilewright.runtime.workers import active
+
+    workers = active()
+    if workers is None or not isinstance(registry.get(machine.name), registry.LazyBackend):
+        return compile_here(module, options, machine)
+    return workers.compile(module, options, machine)

@@ -1,0 +1,74 @@
+"""A process that compiles what another one asks for: see `workers`.
+
+It reads requests from its standard input, answers on what was its standard output (anything else that is
+printed goes to the error stream), and ends with the stream or when nothing was asked for a while.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import sys
+from typing import Any
+
+from tilewright.errors import InternalError, TilewrightError
+from tilewright.runtime.back_end import compile_here
+from tilewright.runtime.workers import environment, receive, send
+
+_IDLE_SECONDS = 30.0
+_NEEDED = (
+    "tilewright.ir.transport",
+    "tilewright.backends.cpu.backend",
+    "tilewright.backends.nvidia.backend",
+)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that started this one
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    for name in _NEEDED:
+        importlib.import_module(name)
+    gc.freeze()
+    send(answers, "ready")
+    while select.select([requests], [], [], _IDLE_SECONDS)[0]:
+        try:
+            request = receive(requests)
+        except EOFError:
+            return
+        send(answers, _answer(*request))
+
+
+def _answer(settings: dict[str, str], data: bytes, options: Any, machine: Any) -> tuple[Any, Any]:
+    """An artifact or None, and what to raise: class, arguments, attributes.
+
+    For anything but the errors of a kernel's author both are None: it happens again where it can be seen.
+    """
+    from tilewright.ir.transport import module_from_bytes
+
+    for name in environment():
+        os.environ.pop(name)
+    os.environ.update(settings)
+    try:
+        return compile_here(module_from_bytes(data), options, machine), None
+    except InternalError:
+        return None, None
+    except TilewrightError as error:
+        described = type(error), error.args, error.__dict__
+        try:
+            pickle.dumps(described)
+        except Exception:
+            return None, None
+        return None, described
+    except Exception:
+        return None, None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Processes that compile, for the configurations of an autotuned kernel.
+
+The compiler's Python runs one thread at a time. Inside `side_by_side(jobs, cores)` compilations of several
+threads are handed to worker processes: the front end stays here, where the kernel's source is; a worker
+gets tile IR (`ir.transport`), options, the target and the settings in the environment, and gives back
+the artifact or the error. While workers start, and where none can be started, kernels are compiled here.
+
+A worker is a new Python (`compile_worker`), not a fork: forks of a process with threads or a CUDA context
+do not work. It is started when a second compilation wants to run at the same time as a first, is used by
+later tunings, and ends by itself when nothing was asked of it for a while or this process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from tilewright.backends.base import Artifact, Options, TargetInfo
+from tilewright.runtime.back_end import compile_here
+
+#: compilations from which on workers may pay: to start one takes as long as several small kernels
+WORTH = 6
+_MOST = 16
+_PREFIXES = ("TILEWRIGHT_", "TRITON_", "CUDA_", "OMP_")
+
+
+class WorkerGone(Exception):
+    """A worker ended, or answered what nobody asked."""
+
+
+def environment() -> dict[str, str]:
+    """The variables that `config` reads."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)}
+
+
+def send(stream: Any, content: Any) -> None:
+    """One message: its length in bytes, then its pickle."""
+    data = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)) + data)
+    stream.flush()
+
+
+def receive(stream: Any) -> Any:
+    """The next message. Raises EOFError at the end of the stream."""
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (length,) = struct.unpack("<Q", head)
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    return pickle.loads(data)
+
+
+class Worker:
+    """One process. Raises OSError or WorkerGone where it does not start."""
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tilewright.runtime.compile_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        try:
+            self._hear()  # that it is ready
+        except WorkerGone:
+            self.close()
+            raise
+
+    def _hear(self) -> Any:
+        try:
+            return receive(self._process.stdout)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+            raise WorkerGone(str(error)) from None
+
+    def compile(self, module: bytes, options: Options, machine: TargetInfo) -> Artifact | None:
+        """Its artifact, or None where the compilation failed in a way that is better told from here.
+
+        Raises what the kernel's author is to see, and WorkerGone.
+        """
+        try:
+            send(self._process.stdin, (environment(), module, options, machine))
+        except (OSError, ValueError) as error:
+            raise WorkerGone(str(error)) from None
+        result, error = self._hear()
+        if error is not None:
+            kind, arguments, state = error
+            raised = kind.__new__(kind, *arguments)
+            raised.__dict__.update(state)
+            raise raised
+        return result
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        with contextlib.suppress(OSError):
+            self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError, ValueError):
+                if stream is not None:
+                    stream.close()
+        self._process.wait()
+
+
+class Workers:
+    """Some workers, and who waits for them."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.wanted = 0
+        """How many there shall be."""
+        self.users = 0
+        self._free: list[Worker] = []
+        self._all: list[Worker] = []
+        self._starting = 0
+        self._here = 0
+        self._failed = False
+        self._changed = threading.Condition()
+
+    def compile(self, module: Any, options: Options, machine: TargetInfo) -> Artifact:
+        """Compile a tile IR module (consumed) in a worker that is free, or here."""
+        from tilewright.ir.transport import module_to_bytes
+
+        worker = self._take()
+        if worker is not None:
+            try:
+                artifact = worker.compile(module_to_bytes(module), options, machine)
+            except WorkerGone:
+                self._lose(worker)
+            except BaseException:
+                self._give_back(worker)
+                raise
+            else:
+                self._give_back(worker)
+                if artifact is not None:
+                    return artifact
+            with self._changed:
+                self._here += 1
+        try:
+            return compile_here(module, options, machine)
+        finally:
+            with self._changed:
+                self._here -= 1
+                self._changed.notify()
+
+    def _take(self) -> Worker | None:
+        """A free worker, or None when it is this process's turn."""
+        with self._changed:
+            while True:
+                if self._free:
+                    return self._free.pop()
+                if self._here < (2 if self._starting else 1):
+                    break
+                self._start()
+                if not self._all and not self._starting:
+                    break  # nobody else will: threads at least run beside the assembler
+                self._changed.wait()
+            self._here += 1
+            return None
+
+    def _start(self) -> None:
+        """Begin to start the workers that are missing."""
+        while not self._failed and len(self._all) + self._starting < self.wanted:
+            self._starting += 1
+            threading.Thread(target=self._start_one, name="tilewright-worker", daemon=True).start()
+
+    def _start_one(self) -> None:
+        worker = None
+        with contextlib.suppress(OSError, WorkerGone, ValueError):
+            worker = Worker()
+        with self._changed:
+            self._starting -= 1
+            if worker is None:
+                self._failed = True  # here and now it does not work: do not try again
+            else:
+                self._all.append(worker)
+                self._free.append(worker)
+            self._changed.notify_all()
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._changed:
+            self._free.append(worker)
+            self._changed.notify()
+
+    def _lose(self, worker: Worker) -> None:
+        worker.close()
+        with self._changed:
+            self._all.remove(worker)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all workers."""
+        with self._changed:
+            workers, self._all, self._free = self._all, [], []
+            self.wanted = 0
+        for worker in workers:
+            worker.close()
+
+
+_workers: Workers | None = None
+_lock = threading.Lock()
+
+
+def active() -> Workers | None:
+    """The workers, while someone is inside `side_by_side` in this process."""
+    workers = _workers
+    if workers is None or not workers.users or workers.owner != os.getpid():
+        return None
+    return workers
+
+
+@contextlib.contextmanager
+def side_by_side(jobs: int, cores: int) -> Generator[None]:
+    """Let compilations inside be done by workers, if `jobs` of them on `cores` cores make it pay."""
+    global _workers
+    count = min(cores - 1, jobs // 2, _MOST)
+    if count < 1 or jobs < WORTH or os.name != "posix" or not sys.executable:
+        yield
+        return
+    with _lock:
+        if _workers is None or _workers.owner != os.getpid():
+            _workers = Workers()
+            atexit.register(_workers.close)
+        workers = _workers
+        workers.users += 1
+        workers.wanted = max(workers.wanted, count)
+    try:
+        yield
+    finally:
+        with _lock:
+            workers.users -= 1
