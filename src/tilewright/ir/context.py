@@ -7,6 +7,7 @@ that a dialect may use what stands here (types, layouts).
 from __future__ import annotations
 
 import functools
+import threading
 from importlib import import_module
 
 from xdsl.context import Context
@@ -21,6 +22,10 @@ _OWN = (
     ("gpu", "tilewright.dialects.gpu", "Gpu"),
 )
 _CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB"}
+
+
+_loading = threading.RLock()
+"""A context loads a dialect when it is first asked for one of its names, for one thread at a time."""
 
 
 def _factory(module: str, attribute: str) -> Dialect:
@@ -49,7 +54,8 @@ def shared_context() -> Context:
 @functools.cache
 def op_class(name: str) -> type[Operation]:
     """The class of the operation called `name` (`"arith.addf"`). Raises KeyError if there is none."""
-    found = shared_context().get_optional_op(name)
+    with _loading:
+        found = shared_context().get_optional_op(name)
     if found is None:
         raise KeyError(name)
     return found
@@ -58,7 +64,8 @@ def op_class(name: str) -> type[Operation]:
 @functools.cache
 def type_class(name: str) -> type[Attribute]:
     """The class of the type called `name` (`"tile.ptr"`). Raises KeyError if there is none."""
-    found = shared_context().get_optional_type(name)
+    with _loading:
+        found = shared_context().get_optional_type(name)
     if found is None:
         raise KeyError(name)
     return found

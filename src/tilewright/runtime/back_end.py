@@ -22,6 +22,14 @@ def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact
         raise
 
 
+def start_workers() -> None:
+    """Let workers start, if there are to be any: something is not in the cache."""
+    from tilewright.runtime.workers import active
+
+    if (workers := active()) is not None:
+        workers.start()
+
+
 def compile_module(module: Any, options: Options, machine: TargetInfo) -> Artifact:
     """`compile_here`, or the same by a worker while many kernels are being compiled."""
     from tilewright.runtime.workers import active

@@ -22,7 +22,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
-from tilewright.runtime.back_end import compile_module
+from tilewright.runtime.back_end import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
@@ -77,6 +77,7 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
+    start_workers()
     module = build_ir(kernel, signature, options)
     try:
         return compile_module(module, options, machine)

@@ -28,7 +28,7 @@ from tilewright.runtime.snapshot import Snapshot
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family
 from tilewright.runtime.tuning_records import TuningRecord
-from tilewright.runtime.workers import WORTH, side_by_side
+from tilewright.runtime.workers import side_by_side, worthwhile
 
 QUANTILES = (0.5, 0.2, 0.8)
 #: configurations this close to the fastest count as equal; the first in the list wins
@@ -188,14 +188,14 @@ class Tuner:
                 return error
             return compiled
 
-        # a few for a CPU are Python and LLVM under one lock; for a GPU the assembler is a process
-        on_cpu = target_family(self.task.named.values()) == "cpu"
-        if len(configs) < 2 or (on_cpu and len(configs) < WORTH):
+        # without workers compiling is Python and LLVM under one lock; GPUs' assembler is a process
+        alone = target_family(self.task.named.values()) == "cpu"
+        if len(configs) < 2 or (alone and not worthwhile(len(configs), cores())):
             yield from map(compile_one, configs)
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        threads = min(len(configs), cores())
+        threads = min(len(configs), 2 * cores())  # so that a worker finds its next one read
         with (
             side_by_side(len(configs), cores()),
             ThreadPoolExecutor(threads, "tilewright-compile") as pool,

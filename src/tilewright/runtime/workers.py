@@ -6,8 +6,8 @@ gets tile IR (`ir.transport`), options, the target and the settings in the envir
 the artifact or the error. While workers start, and where none can be started, kernels are compiled here.
 
 A worker is a new Python (`compile_worker`), not a fork: forks of a process with threads or a CUDA context
-do not work. It is started when a second compilation wants to run at the same time as a first, is used by
-later tunings, and ends by itself when nothing was asked of it for a while or this process ends.
+do not work. It is started when the first configuration is not found in the cache, is used by later
+tunings, and ends by itself when nothing was asked of it for a while or this process ends.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any
 from tilewright.backends.base import Artifact, Options, TargetInfo
 from tilewright.runtime.back_end import compile_here
 
-#: compilations from which on workers may pay: to start one takes as long as several small kernels
-WORTH = 6
+#: compilations from which on workers pay: to start one takes as long as several small kernels
+_FEWEST_JOBS = 6
 _MOST = 16
 _PREFIXES = ("TILEWRIGHT_", "TRITON_", "CUDA_", "OMP_")
 
@@ -160,17 +160,18 @@ class Workers:
                     return self._free.pop()
                 if self._here < (2 if self._starting else 1):
                     break
-                self._start()
                 if not self._all and not self._starting:
                     break  # nobody else will: threads at least run beside the assembler
                 self._changed.wait()
             self._here += 1
             return None
 
-    def _start(self) -> None:
-        """Begin to start the workers that are missing."""
-        while not self._failed and len(self._all) + self._starting < self.wanted:
-            self._starting += 1
+    def start(self) -> None:
+        """Begin to start the workers that are missing; it takes them as long as this process's imports."""
+        with self._changed:
+            missing = 0 if self._failed else max(0, self.wanted - len(self._all) - self._starting)
+            self._starting += missing
+        for _ in range(missing):
             threading.Thread(target=self._start_one, name="tilewright-worker", daemon=True).start()
 
     def _start_one(self) -> None:
@@ -218,14 +219,22 @@ def active() -> Workers | None:
     return workers
 
 
+def worthwhile(jobs: int, cores: int) -> bool:
+    """Whether workers make `jobs` compilations faster.
+
+    On two cores one worker starts while the other core could have compiled a third of a usual list.
+    """
+    return cores > 2 and jobs >= _FEWEST_JOBS and os.name == "posix" and bool(sys.executable)
+
+
 @contextlib.contextmanager
 def side_by_side(jobs: int, cores: int) -> Generator[None]:
     """Let compilations inside be done by workers, if `jobs` of them on `cores` cores make it pay."""
     global _workers
-    count = min(cores - 1, jobs // 2, _MOST)
-    if count < 1 or jobs < WORTH or os.name != "posix" or not sys.executable:
+    if not worthwhile(jobs, cores):
         yield
         return
+    count = min(cores - 1, jobs // 2, _MOST)
     with _lock:
         if _workers is None or _workers.owner != os.getpid():
             _workers = Workers()
