@@ -7,7 +7,7 @@ launches. TRITON_* spellings are accepted where a user of Triton already has the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,27 @@ def _read() -> Config:
         ptxas=Path(ptxas) if (ptxas := _text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")) else None,
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
     )
+
+
+_PREFIXES = ("TILEWRIGHT_", "TRITON_", "CUDA_", "OMP_")
+"""What the names of all variables read here begin with."""
+
+
+def variables() -> dict[str, str]:
+    """The variables that settings are read from, for another process to `adopt`."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)}
+
+
+def adopt(given: Mapping[str, str]) -> None:
+    """Take another process's `variables` for this one's."""
+    for name in variables():
+        os.environ.pop(name)
+    os.environ.update(given)
+
+
+def environment_of_child(**more: str) -> dict[str, str]:
+    """The environment for a process of ours, with `more` variables."""
+    return {**os.environ, **more}
 
 
 #: variables that a launch looks at: they choose how a kernel is compiled or run

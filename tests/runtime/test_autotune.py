@@ -22,6 +22,7 @@ class Clock:
         self.nanoseconds = 0
 
     def perf_counter_ns(self):
+        self.spend(0.1)  # nothing takes no time at all
         return self.nanoseconds
 
     def spend(self, milliseconds):
@@ -74,7 +75,7 @@ class FakeKernel(KernelInterface):
             self.compiled.append(BLOCK)
             return Compiled(self.written)
         self.runs.append((BLOCK, EVEN, options, grid({"BLOCK": BLOCK}) if callable(grid) else grid))
-        self.clock.spend(self.cost(BLOCK) + 0.01)
+        self.clock.spend(self.cost(BLOCK))
         out_ptr += x_ptr
         return None
 

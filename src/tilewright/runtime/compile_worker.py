@@ -15,9 +15,10 @@ import signal
 import sys
 from typing import Any
 
+from tilewright import config
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.runtime.back_end import compile_here
-from tilewright.runtime.workers import environment, receive, send
+from tilewright.runtime.workers import receive, send
 
 _IDLE_SECONDS = 30.0
 _NEEDED = (
@@ -52,9 +53,7 @@ def _answer(settings: dict[str, str], data: bytes, options: Any, machine: Any) -
     """
     from tilewright.ir.transport import module_from_bytes
 
-    for name in environment():
-        os.environ.pop(name)
-    os.environ.update(settings)
+    config.adopt(settings)
     try:
         return compile_here(module_from_bytes(data), options, machine), None
     except InternalError:

@@ -23,22 +23,17 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
+from tilewright import config
 from tilewright.backends.base import Artifact, Options, TargetInfo
 from tilewright.runtime.back_end import compile_here
 
 #: compilations from which on workers pay: to start one takes as long as several small kernels
 _FEWEST_JOBS = 6
 _MOST = 16
-_PREFIXES = ("TILEWRIGHT_", "TRITON_", "CUDA_", "OMP_")
 
 
 class WorkerGone(Exception):
     """A worker ended, or answered what nobody asked."""
-
-
-def environment() -> dict[str, str]:
-    """The variables that `config` reads."""
-    return {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)}
 
 
 def send(stream: Any, content: Any) -> None:
@@ -69,7 +64,7 @@ class Worker:
             [sys.executable, "-P", "-m", "tilewright.runtime.compile_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": paths},
+            env=config.environment_of_child(PYTHONPATH=paths),
         )
         try:
             self._hear()  # that it is ready
@@ -89,7 +84,7 @@ class Worker:
         Raises what the kernel's author is to see, and WorkerGone.
         """
         try:
-            send(self._process.stdin, (environment(), module, options, machine))
+            send(self._process.stdin, (config.variables(), module, options, machine))
         except (OSError, ValueError) as error:
             raise WorkerGone(str(error)) from None
         result, error = self._hear()
