@@ -2,19 +2,13 @@
 
 import random
 
-import numpy as np
 import pytest
 
-from tilewright import dtypes
-from tilewright.dtypes import constexpr
 from tilewright.frontend import build
 from tilewright.ir.text import parse_ir, print_ir
 from tilewright.ir.transport import module_from_bytes, module_to_bytes
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
-
-_TYPES = {"float32": dtypes.float32, "float16": dtypes.float16, "float64": dtypes.float64,
-          "int32": dtypes.int32, "bfloat16": dtypes.bfloat16}  # fmt: skip
 
 TEXT = """
 func.func @k(%x: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "x_ptr"}, %n: i32) {
@@ -46,14 +40,7 @@ def test_regions_names_and_locations():
 @pytest.mark.parametrize("seed", range(20))
 def test_random_programs(seed):
     program = generate(random.Random(seed))
-    signature = {
-        name: dtypes.pointer_type(_TYPES[str(value.dtype)])
-        if isinstance(value, np.ndarray)
-        else dtypes.int32
-        for name, value in program.arguments.items()
-    }
-    signature |= {name: constexpr(value) for name, value in program.constants.items()}
-    same(build(KernelFunction(program.function()), signature).module)
+    same(build(KernelFunction(program.function()), program.signature()).module)
 
 
 def test_only_modules():
