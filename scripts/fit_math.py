@@ -58,6 +58,11 @@ def main() -> None:
         "ERF_SMALL": (lambda z: erf(np.sqrt(z)) / np.sqrt(z) - 1, one, 1e-12, 0.8465, 5),
         # erf(x) = 1 - exp(-(x p(x))) for x in [0.92, 4]
         "ERF_LARGE": (lambda x: -np.log(erfc(x)) / x, lambda x: x * erfc(x) / erf(x), 0.9199, 4.0, 7),
+        # log2 of the normal distribution's tail Φ(-x), in x Φ(x): `generator/epilogue.py`
+        "TAIL": (
+            lambda x: np.log2(erfc(x * math.sqrt(0.5)) / 2), lambda x: erfc(x * math.sqrt(0.5)) / 2,
+            0.0, 5.5, 7,
+        ),
     }  # fmt: skip
     for name, (target, weight, low, high, degree) in fits.items():
         coefficients, error = minimax(target, weight, low, high, degree)

@@ -220,6 +220,27 @@ def test_functions_of_the_user():
     check(tw.matmul(a, b, epilogue=soft), wanted, 1e-5, 20)
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
+def test_gelu_over_its_whole_range(name):
+    """In fp32, as far off as the formula by erf is; infinities and NaN as they should be."""
+    x = np.concatenate([np.linspace(-12, 12, 20001), np.linspace(-0.01, 0.01, 501), [1e30, -1e30]])
+    x = x.astype(np.float32)
+    one = np.ones((1, 1), np.float32)
+    result = tw.matmul(x[:, None], one, epilogue=name)[:, 0].astype(np.float64)
+    wide = x.astype(np.float64)
+    if name == "gelu":
+        wanted = wide * 0.5 * np.vectorize(math.erfc)(-wide * math.sqrt(0.5))
+    else:
+        power = -2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+        wanted = wide / (1 + np.exp(np.minimum(power, 700)))
+    assert (np.abs(result - wanted) <= 1.5e-7 * np.abs(wide)).all()
+    edges = np.array([[np.inf], [np.nan], [0.0]], np.float32)
+    found = tw.matmul(edges, one, epilogue=name)[:, 0]
+    assert found[0] == np.inf
+    assert np.isnan(found[1])
+    assert found[2] == 0
+
+
 def test_split_products_are_reproducible():
     rng = np.random.default_rng(8)
     a = rng.standard_normal((40, 1000)).astype(np.float32)

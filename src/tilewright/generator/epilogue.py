@@ -21,6 +21,14 @@ from tilewright.semantics.values import TensorValue, type_text
 #: a `TensorValue`, whose operators type checkers cannot see
 Tile = Any
 
+#: log2 of the normal distribution's upper tail as a polynomial of x in [0, 5.5] (`scripts/fit_math.py`);
+#: from there to `_TAIL_END` it falls on, to 2^-50
+_TAIL = (
+    -9.999998965e-01, -1.151110941e00, -4.591531576e-01, -5.269109279e-02, 7.389253056e-03,
+    -4.212258533e-04, -5.390632360e-05, 8.470423581e-06,
+)  # fmt: skip
+_TAIL_END = 10.0
+
 
 class Epilogue:
     """Applies α, β and the steps of a contraction to a tile.
@@ -83,12 +91,26 @@ class Epilogue:
         return self.s.maximum(x, 0.0, "ALL")
 
     def _gelu(self, x: Tile) -> Tile:
-        return x * 0.5 * (self.s.erf(x * math.sqrt(0.5)) + 1.0)
+        """x Φ(x) = max(x, 0) - |x| Φ(-|x|), in single precision with Φ(-|x|) = 2^p(|x|).
+
+        The error is at most 9e-8 |x| with a correctly rounded 2^p, of p and of rounding (the usual form
+        by erf has as much), 2e-7 |x| with a GPU's, in a third of the instructions that erf takes and
+        without its registers: one polynomial for all x, no cancellation. NaN stays, infinity becomes
+        infinity, minus infinity less than 1e-14.
+        """
+        if x.dtype.is_fp64():
+            return x * 0.5 * (self.s.erf(x * math.sqrt(0.5)) + 1.0)
+        size = self.s.minimum(self.s.abs(x), _TAIL_END)
+        power: Tile = _TAIL[-1]
+        for coefficient in _TAIL[-2::-1]:
+            power = size * power + coefficient
+        return self._relu(x) - size * self.s.exp2(power)
 
     def _gelu_tanh(self, x: Tile) -> Tile:
         # (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is cheaper
-        double = -2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)
-        return x / (self.s.exp(double) + 1.0)
+        first = -2.0 * math.sqrt(2.0 / math.pi) / math.log(2)
+        power = x * (x * x * (0.044715 * first) + first)
+        return x / (self.s.exp2(power) + 1.0)
 
     def _sigmoid(self, x: Tile) -> Tile:
         return 1.0 / (self.s.exp(-x) + 1.0)

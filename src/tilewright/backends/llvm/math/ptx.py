@@ -47,6 +47,10 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     leaves the loops in which it does not change.
     """
     kind = x.type
+    if _at_least_one(y):  # 1 + e^x: a quarter of it has a normal inverse (4 ulp from 2^126 on)
+        quarter = constant(kind, 0.25)
+        inverse = _instruction(b, "rcp.approx.ftz.f32", b.fmul(y, quarter))
+        return b.fmul(x, b.fmul(inverse, quarter))
     magnitude = ir.FunctionType(kind, [kind])
     size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
     small = b.fcmp_ordered("<", size, constant(kind, 2.0**-126))
@@ -55,6 +59,21 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     scale = b.select(small, constant(kind, 2.0**24), b.select(large, constant(kind, 0.25), one))
     inverse = _instruction(b, "rcp.approx.ftz.f32", b.fmul(y, scale))
     return b.fmul(b.fmul(x, scale), inverse)
+
+
+def _at_least_one(y: Any) -> bool:
+    """Whether `y` is computed as a power plus a constant that is 1 or more (or is NaN)."""
+    if getattr(y, "opname", "") != "fadd":
+        return False
+    powers = [v for v in y.operands if _is_power(v)]
+    others = [v for v in y.operands if isinstance(v, ir.Constant) and float(v.constant) >= 1.0]
+    return len(powers) == len(others) == 1
+
+
+def _is_power(value: Any) -> bool:
+    """Whether a value comes from `exp2`: 0 or more, infinity, NaN."""
+    callee = getattr(value, "callee", None)
+    return isinstance(callee, ir.InlineAsm) and callee.asm.startswith("ex2.approx")
 
 
 def to_bf16(b: Builder, x: Any) -> Any:

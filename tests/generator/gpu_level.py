@@ -1,0 +1,82 @@
+"""Calls of `matmul` as a GPU would have them, interpreted at the GPU's level: late copies, poison, races."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from programs import aligned, to_gpu
+
+from tilewright.dtypes import constexpr, int32, int64, pointer_type
+from tilewright.generator.program import INTEGER, PARTIAL, POINTER, Program
+from tilewright.interpreter.executor import run_module
+from tilewright.runtime.epilogues import parts_of
+from tilewright.runtime.generated import kernels, pointer_names
+from tilewright.runtime.matmul_prepare import Call, Prepared, prepare
+
+#: multiprocessors of the pretended GPU: few, so that persistent programs have several tiles
+CORES = 3
+
+
+def prepared(target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any) -> Prepared:
+    """What `matmul` works out for arrays if they are on `target`."""
+    given = {
+        "accumulate": False, "trans_a": False, "trans_b": False, "batch": None, "alpha": None,
+        "c": None, "precision": None, "config": None, **options,
+    }  # fmt: skip
+    return prepare(Call(a, b, out, parts_of(epilogue), out_dtype=None, **given), target)
+
+
+def specialised(program: Program, found: Prepared, arrays: dict[str, Any], numbers: list[float]):
+    """Types as a launch finds them, known divisors, and the arguments that are left."""
+    names = [p.name for p in program.parameters if p.kind == INTEGER]
+    integers = dict(zip(names, found.problem.integers(names), strict=True))
+    signature: dict[str, Any] = {}
+    divisibility: dict[str, int] = {}
+    arguments: list[Any] = []
+    rest = iter(numbers)
+    for p in program.parameters:
+        if p.kind == POINTER:
+            array = arrays[p.name]
+            signature[p.name] = pointer_type(p.dtype)
+            if array.__array_interface__["data"][0] % 16 == 0:
+                divisibility[p.name] = 16
+            arguments.append(array)
+        elif p.kind == INTEGER:
+            value = integers[p.name]
+            wide = not -(1 << 31) <= value < 1 << 31
+            signature[p.name] = constexpr(1) if value == 1 else int64 if wide else int32
+            if value != 1:
+                arguments.append(value)
+                if value % 16 == 0:
+                    divisibility[p.name] = 16
+        else:
+            signature[p.name] = p.dtype
+            arguments.append(next(rest))
+    return signature, divisibility, arguments
+
+
+def interpret(target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any) -> Prepared:
+    """Run the programs of a call in the interpreter after all passes for `target`; fills `out`."""
+    beta = options.pop("beta", 1.0)
+    found = prepared(target, a, b, out, epilogue, **options)
+    parts, c = parts_of(epilogue), options.get("c")
+    numbers = [options["alpha"]] if options.get("alpha") is not None else []
+    numbers += [beta] if c is not None else []
+    numbers += [part.number for part in parts if part.number is not None]
+    problem = found.problem
+    shape = (found.config.split_k, problem.batches, problem.m, problem.n)
+    work = aligned(shape, found.contraction.sums)
+    work[...] = np.nan if found.contraction.sums.is_floating() else -7
+    arrays = {"a": a, "b": b, "out": out, "c": c, "work": work}
+    arrays |= {f"x{i}": x for i, x in enumerate(x for part in parts for x in part.arrays)}
+    for kernel in kernels(found.contraction, found.config):
+        program = kernel.program
+        given = numbers if program.part != PARTIAL else []
+        signature, divisibility, arguments = specialised(program, found, arrays, given)
+        module = program.build(signature, divisibility)
+        to_gpu(module, program, target.name)
+        grid = program.grid(problem.m, problem.n, problem.batches, CORES)
+        assert len(pointer_names(kernel)) == sum(isinstance(x, np.ndarray) for x in arguments)
+        run_module(module, arguments, grid)
+    return found
