@@ -49,6 +49,11 @@ GPU_SWITCHES = (
     Switch("stages", "four stages", "", upon="latency"),
     Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
     Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),
+    Switch("persistent", "one program a multiprocessor", ""),
+    Switch(
+        "warp roles", "a warp of its own copies", "", ("specialize-warps",), ("specialize-warps",),
+        upon="persistent",
+    ),
 )  # fmt: skip
 CPU_SWITCHES = (
     Switch("tiles", "two-level tiling", "3.2"),
@@ -64,6 +69,8 @@ CPU_SWITCHES = (
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
     Switch("order", "programs in groups of rows", "3.8"),
 )  # fmt: skip
+#: what only sm_90a has
+_HOPPER = ("warp groups", "boxes", "store boxes", "warp roles")
 SWITCHES = {"cpu": CPU_SWITCHES, "nvidia": GPU_SWITCHES}
 
 
@@ -77,12 +84,14 @@ class Build:
     group: int = 1
     form: str = "listing1"
     off: tuple[str, ...] = ()
+    persistent: bool = False
 
     @property
     def config(self) -> MatmulConfig:
         """For the generator: the paper's listing 1 in these tiles, or with sums in registers."""
         return MatmulConfig(
             *self.blocks, self.group, num_warps=self.warps, num_stages=self.stages, form=self.form,
+            persistent=self.persistent,
         )  # fmt: skip
 
 
@@ -94,7 +103,7 @@ def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
         s
         for s in SWITCHES[family]
         if names.issuperset(s.needs)
-        and not (s.key in ("warp groups", "boxes") and target.name != "sm_90a")
+        and not (s.key in _HOPPER and target.name != "sm_90a")
     ]
     keys = {s.key for s in found}
     return tuple(s if s.upon in keys else replace(s, upon="") for s in found)
@@ -138,6 +147,7 @@ def _cpu(on: Collection[str], base: Build) -> Build:
 
 def _gpu(on: Collection[str], base: Build) -> Build:
     stages = 1 if "latency" not in on else 4 if "stages" in on else 2
+    base = replace(base, persistent="persistent" in on)
     if "tiles" not in on:
         return replace(base, stages=stages)
     blocks = (128, 256 if "large tiles" in on else 128, 64 if "warp groups" in on else 32)
