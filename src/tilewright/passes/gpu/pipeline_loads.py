@@ -65,8 +65,9 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 STAGES = "gpu.stages"
 _RESERVE = 512
 """Bytes of shared memory left to memory barriers."""
-_PAD = 64
-"""Most bytes by which lines of a tile that changes its layout are apart in shared memory."""
+_PAD = 16
+"""Bytes between lines of a tile that changes its layout in shared memory, for which there is room at
+least; code generation takes as many more as it likes if they fit."""
 
 
 @dataclass(frozen=True)

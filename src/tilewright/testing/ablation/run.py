@@ -134,7 +134,8 @@ class _Bench:
             "out_m": n,
         }  # fmt: skip
         given = [values[argument.name] for argument in kernel.plan.arguments]
-        grid = (-(-m // build.blocks[0]) * -(-n // build.blocks[1]),)
+        programs = -(-m // build.blocks[0]) * -(-n // build.blocks[1])
+        grid = (min(programs, self.target.cores) if build.persistent else programs,)
         return lambda: kernel.run(grid, *given)
 
     def error(self, call: Callable[[], Any]) -> float:

@@ -45,7 +45,10 @@ GPU_SWITCHES = (
         upon="padding",
     ),
     Switch("warp groups", "wgmma", "", ("select-mma{wgmma=false}",)),
-    Switch("boxes", "tensor memory accelerator", "", ("pipeline-loads{boxes=false}",)),
+    Switch(
+        "boxes", "tensor memory accelerator", "",
+        ("pipeline-loads{boxes=false}", "specialize-warps"),
+    ),
     Switch("stages", "four stages", "", upon="latency"),
     Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
     Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),

@@ -271,9 +271,9 @@ def same_threads(source: Layout, target: Layout) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def padding(source: Layout, target: Layout, element: Attribute) -> int:
+def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 << 30) -> int:
     """Bytes after each row with which a conversion asks shared memory least often, and the fewest of
-    those.
+    those; the tile takes at most `room` bytes if it can.
 
     Lanes of one access differ by what their own bits contribute, whatever the warp and the register,
     so that one access stands for all.
@@ -289,8 +289,10 @@ def padding(source: Layout, target: Layout, element: Attribute) -> int:
         return total
 
     size = tile.element_bytes(element)
-    pads = [p for p in _PADS if p % size == 0] if source.rank > 1 else [0]
-    return min(pads, key=lambda pad: (cost(pad), pad))
+    lines = prod(source.shape[:-1])
+    most = room // lines - source.shape[-1] * size
+    pads = [p for p in _PADS if p % size == 0 and p <= most] if source.rank > 1 else []
+    return min(pads or [0], key=lambda pad: (cost(pad), pad))
 
 
 def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
@@ -300,7 +302,8 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
-    pad = padding(source, target, element)
+    room = max(0, gen.target.shared_bytes - gen.shared.free_from(op))
+    pad = padding(source, target, element, room)
     count = _panels(gen, source, target, SharedTile(None, element, source.shape, 0, pad).bytes)
     if count > 1:
         _convert_in_panels(gen, op, pad, count)
