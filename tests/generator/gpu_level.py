@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from programs import aligned, to_gpu
+from tests.generator.programs import aligned, to_gpu
 
 from tilewright.dtypes import constexpr, int32, int64, pointer_type
 from tilewright.generator.program import INTEGER, PARTIAL, POINTER, Program
@@ -18,7 +18,9 @@ from tilewright.runtime.matmul_prepare import Call, Prepared, prepare
 CORES = 3
 
 
-def prepared(target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any) -> Prepared:
+def prepared(
+    target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any
+) -> Prepared:
     """What `matmul` works out for arrays if they are on `target`."""
     given = {
         "accumulate": False, "trans_a": False, "trans_b": False, "batch": None, "alpha": None,
@@ -56,7 +58,9 @@ def specialised(program: Program, found: Prepared, arrays: dict[str, Any], numbe
     return signature, divisibility, arguments
 
 
-def interpret(target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any) -> Prepared:
+def interpret(
+    target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any
+) -> Prepared:
     """Run the programs of a call in the interpreter after all passes for `target`; fills `out`."""
     beta = options.pop("beta", 1.0)
     found = prepared(target, a, b, out, epilogue, **options)

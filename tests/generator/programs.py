@@ -146,4 +146,5 @@ def to_gpu(module, program, target="sm_90a"):
     warps = 4 if program.part == "total" else program.config.num_warps
     function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
     function.attributes["gpu.stages"] = IntegerAttr(program.config.num_stages, i32)
-    run_pipeline(module, nvidia_passes(), target_info(target))
+    off = () if program.part == "total" else program.config.left_out
+    run_pipeline(module, nvidia_passes(), target_info(target), disabled=off)

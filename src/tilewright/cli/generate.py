@@ -131,7 +131,7 @@ def _assignments(text: str, strings: Sequence[str] = ()) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if name in strings:
             found[name] = value
-        elif name == "persistent":
+        elif name in ("persistent", "boxes"):
             found[name] = value.lower() in ("1", "true", "yes")
         elif not equals or not value.isdigit():
             raise LaunchError(f"'{part}' is no NAME=NUMBER")

@@ -128,7 +128,7 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     """The model's tiling as a configuration. (Its stages count buffers, `num_stages` those ahead.)"""
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
-        max(1, tiling.stages - 1), tiling.split_k,
+        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent,
     )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ class MatmulConfig:
         split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
             second program adds them in a fixed order, so results are reproducible.
         persistent: one program a multiprocessor, each of which computes many tiles.
+        boxes: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
+            copy them.
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
             "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
@@ -65,6 +67,7 @@ class MatmulConfig:
     num_stages: int = 3
     split_k: int = 1
     persistent: bool = False
+    boxes: bool = True
     form: str = "tiled"
     panels: Panels | None = None
 
@@ -111,6 +114,11 @@ class MatmulConfig:
         return replace(self, **changes)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Passes, or forms of passes, that it does without."""
+        return () if self.boxes else ("pipeline-loads{boxes=false}", "specialize-warps")
+
+    @property
     def text(self) -> str:
         """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names."""
         parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
@@ -119,6 +127,8 @@ class MatmulConfig:
             parts.append(f"k{self.split_k}")
         if self.persistent:
             parts.append("persistent")
+        if not self.boxes:
+            parts.append("threads")
         if self.form != "tiled":
             parts.append(self.form)
         if self.panels is not None:

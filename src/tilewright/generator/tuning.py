@@ -79,6 +79,10 @@ def _neighbours(config: MatmulConfig) -> Iterator[MatmulConfig]:
             yield replace(config, group_m=group)
     if config.split_k == 1:
         yield replace(config, persistent=not config.persistent)
+        if config.persistent:
+            yield replace(config, persistent=False, num_stages=config.num_stages + 1)
+    if config.block_m * config.block_n <= 64 * 64:
+        yield replace(config, block_k=2 * config.block_k, num_stages=max(1, config.num_stages // 2))
 
 
 def tune(
@@ -111,9 +115,22 @@ def key_of(work: Workload, orders: str) -> str:
 
 
 def found(work: Workload, orders: str, target: Machine) -> MatmulConfig | None:
-    """The measured configuration of a product on a machine of this kind, if there is one."""
-    entry = _table(target.name, target.cores).get(key_of(work, orders))
+    """The measured configuration of a product on a machine of this kind, if there is one.
+
+    fp16 and bf16 stand for each other: the same instructions at the same rates, the same bytes.
+    """
+    table = _table(target.name, target.cores)
+    entry = table.get(key_of(work, orders)) or table.get(key_of(_twin(work), orders))
     return None if entry is None else MatmulConfig.from_dict(entry["config"])
+
+
+def _twin(work: Workload) -> Workload:
+    """The same product of the other type of 16 bits."""
+    other = {"fp16": "bf16", "bf16": "fp16"}
+    if work.accumulator != "fp32":
+        return work
+    element, out = (other.get(kind, kind) for kind in (work.element, work.out))
+    return replace(work, element=element, out=out)
 
 
 @functools.cache

@@ -49,12 +49,13 @@ class GeneratedKernel(JITFunction):
             self._dependencies = found
         return self._dependencies
 
-    def launch_options(self) -> dict[str, int]:
+    def launch_options(self) -> dict[str, Any]:
         """Keywords of its launches."""
         if self.program.part == "total":
             return {"num_warps": 4}
         config = self.program.config
-        return {"num_warps": config.num_warps, "num_stages": config.num_stages}
+        options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+        return {**options, "disable": config.left_out} if config.left_out else options
 
 
 def _text(program: Program) -> str:

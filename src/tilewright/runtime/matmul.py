@@ -134,7 +134,7 @@ class _Launch:
     kernel: GeneratedKernel
     grid: tuple[int, ...]
     integers: tuple[int, ...]
-    options: dict[str, int]
+    options: dict[str, Any]
     pointers: tuple[int, ...]
     numbers: bool
 

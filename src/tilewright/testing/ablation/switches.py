@@ -105,8 +105,7 @@ def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
     found = [
         s
         for s in SWITCHES[family]
-        if names.issuperset(s.needs)
-        and not (s.key in _HOPPER and target.name != "sm_90a")
+        if names.issuperset(s.needs) and not (s.key in _HOPPER and target.name != "sm_90a")
     ]
     keys = {s.key for s in found}
     return tuple(s if s.upon in keys else replace(s, upon="") for s in found)

@@ -47,9 +47,16 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     leaves the loops in which it does not change.
     """
     kind = x.type
-    if _at_least_one(y):  # 1 + e^x: a quarter of it has a normal inverse (4 ulp from 2^126 on)
+    above = _power_above_one(y)
+    if (
+        above is not None
+    ):  # a quarter of it has a normal inverse, whatever it is (4 ulp from 2^126 on)
+        power, one = above
         quarter = constant(kind, 0.25)
-        inverse = _instruction(b, "rcp.approx.ftz.f32", b.fmul(y, quarter))
+        form = ir.FunctionType(kind, [kind] * 3)
+        operands = [power, quarter, constant(kind, 0.25 * one)]
+        less = b.asm(form, "fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f", operands, side_effect=False)
+        inverse = _instruction(b, "rcp.approx.ftz.f32", less)
         return b.fmul(x, b.fmul(inverse, quarter))
     magnitude = ir.FunctionType(kind, [kind])
     size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
@@ -61,13 +68,13 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     return b.fmul(b.fmul(x, scale), inverse)
 
 
-def _at_least_one(y: Any) -> bool:
-    """Whether `y` is computed as a power plus a constant that is 1 or more (or is NaN)."""
+def _power_above_one(y: Any) -> tuple[Any, float] | None:
+    """`(e, c)` where `y` is computed as a power `e` plus a constant `c` of 1 or more: 1 + e^x."""
     if getattr(y, "opname", "") != "fadd":
-        return False
+        return None
     powers = [v for v in y.operands if _is_power(v)]
-    others = [v for v in y.operands if isinstance(v, ir.Constant) and float(v.constant) >= 1.0]
-    return len(powers) == len(others) == 1
+    others = [float(v.constant) for v in y.operands if isinstance(v, ir.Constant)]
+    return (powers[0], others[0]) if len(powers) == len(others) == 1 and others[0] >= 1.0 else None
 
 
 def _is_power(value: Any) -> bool:

@@ -302,7 +302,7 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
-    room = max(0, gen.target.shared_bytes - gen.shared.free_from(op))
+    room = max(0, (gen.target.shared_bytes or _USUAL) - gen.exchange_start())
     pad = padding(source, target, element, room)
     count = _panels(gen, source, target, SharedTile(None, element, source.shape, 0, pad).bytes)
     if count > 1:

@@ -1,0 +1,108 @@
+"""Random calls of `matmul`, as a GPU would have them, interpreted after all passes for it, against float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.generator.gpu_level import interpret
+from tests.generator.programs import aligned
+from tests.generator.test_matmul import EPS, random_array, random_epilogue
+
+import tilewright as tw
+from tilewright import dtypes
+from tilewright.backends.nvidia.target import target_info
+
+KINDS = {
+    "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
+    "float64": dtypes.float64, "int8": dtypes.int8, "float8_e4m3fn": dtypes.float8e4nv,
+}  # fmt: skip
+RESULTS = {"int8": dtypes.float32, "float8_e4m3fn": dtypes.float16}
+SIZES = (1, 2, 7, 16, 24, 33, 64, 72, 100, 128, 136, 200)
+
+
+def array(rng, shape, dtype, turned=False):
+    """A random array at a multiple of 16 bytes."""
+    found = empty(shape, KINDS[dtype], turned)
+    found[...] = random_array(rng, shape, dtype)
+    return found
+
+
+def empty(shape, kind, turned=False):
+    if not turned:
+        return aligned(shape, kind)
+    return np.swapaxes(aligned((*shape[:-2], shape[-1], shape[-2]), kind), -1, -2)
+
+
+def random_config(rng, target):
+    form = str(rng.choice(["tiled"] * 7 + ["listing1"]))
+    hopper = target == "sm_90a"
+    warps = int(rng.choice([1, 2, 4, 4, 8, 8, 12] if hopper else [1, 2, 4, 8]))
+    return tw.MatmulConfig(
+        192 if warps == 12 else int(rng.choice([16, 32, 64, 128])),
+        int(rng.choice([16, 32, 64, 96, 128] if hopper else [16, 32, 64, 128])),
+        int(rng.choice([16, 32, 64])), int(rng.choice([1, 4])), warps, int(rng.choice([1, 2, 3, 4])),
+        int(rng.choice([1, 1, 2, 3])) if form == "tiled" else 1, bool(rng.random() < 0.3),
+        bool(rng.random() < 0.8), form,
+    )  # fmt: skip
+
+
+def run_case(seed):
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["float16", *KINDS]))
+    m, n, k = (int(rng.choice(SIZES)) for _ in range(3))
+    batch = [(), (), (3,), (2, 3)][rng.integers(4)]
+    a = array(rng, (*(batch if rng.random() < 0.7 else ()), m, k), dtype, rng.random() < 0.4)
+    b = array(rng, (*(batch if rng.random() < 0.7 else ()), k, n), dtype, rng.random() < 0.4)
+    reference = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    options = {}
+    if rng.random() < 0.3:
+        options["alpha"], reference = 0.5, 0.5 * reference
+    if rng.random() < 0.3:
+        c = array(rng, reference.shape, dtype)
+        options |= {"c": c, "beta": 2.0}
+        reference = reference + 2 * c.astype(np.float64)
+    parts, reference = random_epilogue(rng, reference, dtype)
+    target = str(rng.choice(["sm_90a", "sm_90a", "sm_80"]))
+    config = random_config(rng, target) if rng.random() < 0.75 else None
+    out = empty(reference.shape, RESULTS.get(dtype, KINDS[dtype]), rng.random() < 0.2)
+    out[...] = np.float64(-99)
+    found = interpret(target_info(target), a, b, out, parts, config=config, **options)
+    eps = (EPS[dtype] or 1e-5) * (6 if found.config.form == "listing1" else 1)
+    allowed = eps * (np.abs(reference) + 4 * (math.sqrt(k) + 4))
+    assert (np.abs(out.astype(np.float64) - reference) <= allowed).all(), (seed, found.config.text)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(0, 1 << 30))
+def test_random_calls(seed):
+    run_case(seed)
+
+
+@pytest.mark.long
+@settings(max_examples=600, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_many_random_calls(seed):
+    run_case(seed)
+
+
+@pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("block_k", [16, 64])
+def test_split_batches_with_an_old_c(batched, turned, block_k):
+    """More parts than steps, in every order and batching; the workspace begins as NaN."""
+    rng = np.random.default_rng(57)
+    m, n, k, batch = 72, 76, 64, (2, 3)
+    a = array(rng, (*(batch if batched[0] else ()), m, k), "float16", turned[0])
+    b = array(rng, (*(batch if batched[1] else ()), k, n), "float16", turned[1])
+    product = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    c, bias = array(rng, product.shape, "float16"), array(rng, (n,), "float16")
+    out = empty(product.shape, dtypes.float16)
+    config = tw.MatmulConfig(64, 64, block_k, 8, 8, 3, 3)
+    parts = [tw.epilogue.bias(bias), "relu"]
+    interpret(target_info("sm_90a"), a, b, out, parts, config=config, c=c, beta=2.0)
+    wanted = np.maximum(product + 2 * c.astype(np.float64) + bias.astype(np.float64), 0)
+    assert (np.abs(out - wanted) <= 2e-3 * (np.abs(wanted) + 48)).all()
