@@ -290,10 +290,8 @@ def _of_tile(
     tiles = work.batch * -(-work.m // block[0]) * -(-work.n // block[1])
     ahead = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
     sums = block[0] * block[1] // (32 * warps)
-    if (
-        groups and tiles > target.cores and ahead >= _FEWEST_STAGES_AHEAD
-        and sums <= _MOST_SUMS_AHEAD and not work.epilogue_bytes
-    ):  # fmt: skip
+    fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _MOST_SUMS_AHEAD
+    if groups and fits and tiles > target.cores and not work.epilogue_bytes:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
     return found
 
