@@ -300,7 +300,6 @@ class ConcatOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
-@quick_operand_groups
 @irdl_op_definition
 class TransposeOp(IRDLOperation):
     """`n` vectors of `n` lanes as the rows of a matrix; the results are its columns."""
@@ -317,6 +316,7 @@ class TransposeOp(IRDLOperation):
             raise VerifyException(f"cpu.transpose: {count} vectors that are no square matrix")
 
 
+@quick_operand_groups
 @irdl_op_definition
 class DotCallOp(IRDLOperation):
     """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses, or

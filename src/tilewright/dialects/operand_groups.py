@@ -11,7 +11,7 @@ import struct
 from typing import Any, TypeVar
 
 from xdsl.ir import Operation
-from xdsl.irdl import OptOperandDef, VarOperandDef
+from xdsl.irdl import AttrSizedOperandSegments, OptOperandDef, VarOperandDef
 
 _Kind = TypeVar("_Kind", bound=type[Operation])
 
@@ -29,6 +29,8 @@ def _places(sizes: bytes) -> tuple[slice, ...]:
 def quick_operand_groups(kind: _Kind) -> _Kind:
     """Decorates an operation whose sizes are a property: the same accessors, faster."""
     definition: Any = kind.get_irdl_definition()  # type: ignore[attr-defined]
+    if not any(isinstance(option, AttrSizedOperandSegments) for option in definition.options):
+        raise TypeError(f"{definition.name} has no operandSegmentSizes")
     for position, (name, operand) in enumerate(definition.operands):
         setattr(kind, name, _accessor(position, operand))
     return kind
