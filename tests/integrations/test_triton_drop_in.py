@@ -215,10 +215,15 @@ def test_names_that_programs_import():
         from triton.runtime import MockTensor, reinterpret
         from triton.runtime.jit import constexpr_function
         from triton.testing import do_bench_cudagraph, get_max_tensorcore_tflops, nvsmi
+        import textwrap
         assert tl.core.get_int_dtype(16, signed=False) is tl.uint16 and _log2(64) == 6
         assert tl.float8e4b8 != tl.float8e4nv
         tuned = triton.autotune([triton.Config({})], key=[])(triton.jit(lambda: None))
         assert not tuned.user_defined_pre_hook and not tuned.user_defined_post_hook
+        by_name = triton.jit(lambda x, y=1: None).params[1]
+        kernel = triton.jit(textwrap.dedent)
+        assert kernel.__name__ == 'dedent' and kernel.__globals__ is textwrap.dedent.__globals__
+        assert (by_name.num, by_name.name, by_name.is_const) == (1, 'y', False)
         """
     )
 

@@ -9,7 +9,7 @@ from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSynt
 from tilewright.frontend.analysis import exits_loop_or_function
 from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.values import has_tensor, is_tensor
+from tilewright.frontend.values import is_tensor
 from tilewright.semantics.values import TensorValue, describe
 
 _UNSUPPORTED = {
@@ -67,15 +67,8 @@ class Statements(Expressions):
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
             return
-        value = self.visit(node.value)
-        if "constexpr" in ast.unparse(node.annotation) and has_tensor(value):
-            name = ast.unparse(node.target)
-            raise KernelTypeError(
-                f"'{name}' is declared constexpr but its value is known only at run time "
-                f"({describe(value)})",
-                help=f"drop the annotation, or compute '{name}' from tl.constexpr values",
-            )
-        self.assign(node.target, value)
+        # an annotation asks nothing of the value, as in Triton: `x: tl.constexpr = n * 2` may be a tensor
+        self.assign(node.target, self.visit(node.value))
 
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):

@@ -41,6 +41,16 @@ class KernelParam:
         return "constexpr" in self.annotation
 
     @property
+    def num(self) -> int:
+        """`index`, by Triton's name."""
+        return self.index
+
+    @property
+    def is_const(self) -> bool:
+        """Whether the parameter is annotated `tl.const`, a pointer that is only read."""
+        return "const" in self.annotation and not self.is_constexpr
+
+    @property
     def default(self) -> Any:
         return self.parameter.default
 

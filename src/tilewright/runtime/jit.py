@@ -68,6 +68,8 @@ class JITFunction(KernelFunction, KernelInterface):
         self.launch_metadata = launch_metadata
         self.pre_run_hooks: list[Callable[..., Any]] = []
         self.module = fn.__module__
+        self.__name__, self.__qualname__, self.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
+        self.__module__, self.__globals__ = fn.__module__, fn.__globals__
         self.signature = self.signature_of_fn
         self._repr = repr
         self._dependencies: Dependencies | None = None
