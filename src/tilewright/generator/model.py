@@ -53,6 +53,8 @@ _FETCHED_AHEAD_NS = 600.0
 _FEWEST_STAGES_AHEAD = 3
 #: sums of a thread beside which one more warp finds registers
 _MOST_SUMS_AHEAD = 128
+#: elements of tiles of which nothing smaller was measured so; several programs of such share a multiprocessor
+_LEAST_TILE_AHEAD = 128 * 128
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,7 @@ def _of_tile(
     ahead = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
     sums = block[0] * block[1] // (32 * warps)
     fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _MOST_SUMS_AHEAD
+    fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
     if groups and fits and tiles > target.cores and not work.epilogue_bytes:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
     return found
@@ -343,7 +346,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
     shared = t.stages * (t.block_m + t.block_n) * t.block_k * size
-    resident = _resident(work, t, shared, rates)
+    resident = 1 if t.persistent else _resident(work, t, shared, rates)
     # programs that share a multiprocessor hide each other's beginnings and ends
     rounds = -(-waves // resident)
     saved = (waves - 1) * _FETCHED_AHEAD_NS if t.persistent else 0.0
