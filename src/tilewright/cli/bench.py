@@ -82,7 +82,7 @@ def _versions(target: str) -> list[str]:
         machine = registry.get("cpu").target()
         wide = f"{machine.cpu}, {machine.vector_bits}-bit vectors, {machine.cores} cores"
         return [f"{platform.machine()}, {wide}; llvmlite {metadata.version('llvmlite')}"]
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]  # optional
 
     from tilewright.runtime.drivers.cuda import driver
 

@@ -97,7 +97,7 @@ class _Bench:
         """Random operands, and the product and its sums of magnitudes in float64."""
         m, n, k = self.size
         if self.gpu:
-            import torch
+            import torch  # pyright: ignore[reportMissingImports]  # optional
 
             kind = getattr(torch, self.dtype)
             torch.manual_seed(0)
@@ -148,7 +148,7 @@ class _Bench:
     @property
     def peer(self) -> tuple[str, Callable[[], Any]]:
         if self.gpu:
-            import torch
+            import torch  # pyright: ignore[reportMissingImports]  # optional
 
             out = torch.empty(self.size[:2], device="cuda", dtype=self.a.dtype)
             return "cuBLAS (torch.mm)", lambda: torch.mm(self.a, self.b, out=out)
