@@ -22,6 +22,8 @@ _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
 #: elements of a matrix that a program of the "vector" form reads in one run on a CPU
 _RUN = 4096
+#: bytes of the matrix that one part of K should have at least there
+_PART_BYTES = 1 << 18
 
 
 def choose(
@@ -147,7 +149,7 @@ def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> Ma
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
     if target.name == "cpu":
         along = matrix.order == along_rows
-        return _streamed(extent, k, along, n == 1, target)
+        return _streamed(matrix, extent, k, along, n == 1, target)
     if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
         deep = min(_power(k), 2048 // size)
         across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))
@@ -161,15 +163,23 @@ def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> Ma
     return MatmulConfig(*tile, deep, group_m=1, num_warps=4, split_k=max(1, split), form="vector")
 
 
-def _streamed(extent: int, k: int, along: bool, column: bool, target: Any) -> MatmulConfig:
-    """The same on a CPU: the matrix is read in the order of its memory, in runs that fetching ahead follows."""
+def _streamed(
+    matrix: Any, extent: int, k: int, along: bool, column: bool, target: Any
+) -> MatmulConfig:
+    """The same on a CPU: the matrix is read in the order of its memory, in runs that fetching ahead follows.
+
+    Where K goes down the columns, it is K that is cut among the cores, not rows that are shorter than a
+    run: half rows a power of two apart meet in the same sets of the cache, and fetching ahead ends early.
+    """
     if along:
-        across, deep = 1, min(_power(k), _RUN)
-    else:
-        share = -(-extent // max(1, target.cores))
-        across, deep = min(_power(share), _RUN), 1
+        tile = (1, 1)
+        return MatmulConfig(*tile, min(_power(k), _RUN), group_m=1, form="vector")
+    across = _power(extent) if extent <= _RUN else _RUN // 2
+    wanted = -(-2 * target.cores * across // extent)
+    most = min(_MOST_PARTS, extent * k * matrix.dtype.itemsize // _PART_BYTES)
     tile = (across, 1) if column else (1, across)
-    return MatmulConfig(*tile, deep, group_m=1, form="vector")
+    split = max(1, min(wanted, most))
+    return MatmulConfig(*tile, 1, group_m=1, split_k=split, form="vector")
 
 
 def _power(number: int) -> int:
