@@ -1,5 +1,5 @@
 // + register tile
-// Build(blocks=(256, 256, 128), warps=1, stages=1, group=1, form='listing1', off=('lower-dot{unroll=false}', 'lower-dot{wide=false}', 'licm', 'vectorize{split-bounds=false}', 'vectorize{prefetch=false}'))
+// Build(blocks=(256, 256, 128), warps=1, stages=1, group=1, form='listing1', off=('lower-dot{unroll=false}', 'lower-dot{wide=false}', 'promote-accumulator', 'licm', 'vectorize{split-bounds=false}', 'vectorize{prefetch=false}'), persistent=False)
 builtin.module {
   func.func @matmul_fp32_256x256x128_g1_w1_s1_listing1(%0: i64, %1: i64) attributes {cpu.scratch_bytes = 524480 : i64, cpu.scheduled = ["!tile.ptr<f32>", "!tile.ptr<f32>", "!tile.ptr<f32>", "i32", "i32", "i32", "i32", "i32", "i32"], cpu.asserts = []} {
     %a = "cpu.argument"() <{index = 0 : i64}> : () -> !tile.ptr<f32>
