@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
@@ -96,32 +97,53 @@ def random_config(rng, dtype):
     )  # fmt: skip
 
 
-def run_case(seed):
-    """A random product with everything chosen from `seed`."""
-    rng = np.random.default_rng(seed)
+@dataclass(frozen=True)
+class RandomProduct:
+    """Operands, what `matmul` is given with them, and the result in float64."""
+
+    dtype: str
+    a: np.ndarray
+    b: np.ndarray
+    options: dict
+    parts: list
+    reference: np.ndarray
+
+    def check(self, result, config):
+        eps = EPS[self.dtype] or 1e-5
+        if config is not None and config.form == "listing1":
+            eps *= 6  # sums are rounded at every step
+        check(result, self.reference, eps, self.a.shape[-1])
+
+
+def random_product(rng, sizes=SIZES, array=random_array):
+    """A product of any dtype, sizes, batches, orders, alpha, beta and epilogue; `array` makes operands."""
     dtype = str(rng.choice(["float32", "float16", "bfloat16", "float64", "int8", "float8_e4m3fn"]))
-    m, n, k = (int(rng.choice(SIZES)) for _ in range(3))
+    m, n, k = (int(rng.choice(sizes)) for _ in range(3))
     batch = [(), (), (3,), (2, 3), (1,)][rng.integers(5)]
-    a = random_array(rng, (*(batch if rng.random() < 0.7 else ()), m, k), dtype, rng.random() < 0.4)
-    b = random_array(rng, (*(batch if rng.random() < 0.7 else ()), k, n), dtype, rng.random() < 0.4)
+    a = array(rng, (*(batch if rng.random() < 0.7 else ()), m, k), dtype, rng.random() < 0.4)
+    b = array(rng, (*(batch if rng.random() < 0.7 else ()), k, n), dtype, rng.random() < 0.4)
     reference = np.matmul(a.astype(np.float64), b.astype(np.float64))
     options = {}
     if rng.random() < 0.3:
         options["alpha"], reference = 0.5, 0.5 * reference
     if rng.random() < 0.3:
-        c = random_array(rng, reference.shape, dtype)
+        c = array(rng, reference.shape, dtype)
         options |= {"c": c, "beta": 2.0}
         reference = reference + 2 * c.astype(np.float64)
     parts, reference = random_epilogue(rng, reference, dtype)
-    config = random_config(rng, dtype) if rng.random() < 0.3 else None
-    out_dtype = "float32" if dtype == "int8" else None
+    return RandomProduct(dtype, a, b, options, parts, reference)
+
+
+def run_case(seed):
+    """A random product with everything chosen from `seed`."""
+    rng = np.random.default_rng(seed)
+    made = random_product(rng)
+    config = random_config(rng, made.dtype) if rng.random() < 0.3 else None
+    out_dtype = np.dtype("float32") if made.dtype == "int8" else None
     result = tw.matmul(
-        a, b, epilogue=parts, out_dtype=out_dtype and np.dtype(out_dtype), config=config, **options
+        made.a, made.b, epilogue=made.parts, out_dtype=out_dtype, config=config, **made.options
     )
-    eps = EPS[dtype] or 1e-5
-    if config is not None and config.form == "listing1":
-        eps *= 6  # sums are rounded at every step
-    check(result, reference, eps, k)
+    made.check(result, config)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

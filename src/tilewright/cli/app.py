@@ -26,6 +26,19 @@ SignatureOption = Annotated[
         help='Types and values, e.g. "x_ptr=*fp32,n=i32,BLOCK=1024"; what is left out is guessed.',
     ),
 ]  # fmt: skip
+PassOption = Annotated[
+    list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
+]
+DiffOption = Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")]
+CodeOption = Annotated[
+    str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
+]
+HtmlOption = Annotated[Path | None, typer.Option(help="Write one page with all stages.")]
+DumpOption = Annotated[Path | None, typer.Option(help="Write each stage to a file here.")]
+CompileOption = Annotated[
+    Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
+]
+TimesOption = Annotated[bool, typer.Option(help="Print times.")]
 DisableOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,26 +72,20 @@ def show(
         str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL, or a dump: FILE.mlir.")
     ],
     signature: SignatureOption = None,
-    passes: Annotated[
-        list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
-    ] = None,
+    passes: PassOption = None,
     after: Annotated[
         str | None, typer.Option("--after", "--stop-after", help="Stop after this pass.")
     ] = None,
     disable: DisableOption = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")] = False,
-    code: Annotated[
-        str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one page with all stages.")] = None,
-    dump: Annotated[Path | None, typer.Option(help="Write each stage to a file here.")] = None,
+    diff: DiffOption = False,
+    code: CodeOption = None,
+    html: HtmlOption = None,
+    dump: DumpOption = None,
     start: Annotated[
         str | None, typer.Option("--from", help="The pass after which a dump stands.")
     ] = None,
-    compile_to: Annotated[
-        Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
-    ] = None,
-    times: Annotated[bool, typer.Option(help="Print times.")] = True,
+    compile_to: CompileOption = None,
+    times: TimesOption = True,
     target: Annotated[
         str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
     ] = None,
@@ -119,21 +126,15 @@ def generate(
         str | None,
         typer.Option("--config", help="In place of the model's choice: block_m=128,num_stages=3."),
     ] = None,
-    passes: Annotated[
-        list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
-    ] = None,
+    passes: PassOption = None,
     after: Annotated[str | None, typer.Option(help="Stop after this pass.")] = None,
     disable: DisableOption = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")] = False,
-    code: Annotated[
-        str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one page with all stages.")] = None,
-    dump: Annotated[Path | None, typer.Option(help="Write each stage to a file here.")] = None,
-    compile_to: Annotated[
-        Path | None, typer.Option("--compile", help="Write the object file (and .json plan).")
-    ] = None,
-    times: Annotated[bool, typer.Option(help="Print times.")] = True,
+    diff: DiffOption = False,
+    code: CodeOption = None,
+    html: HtmlOption = None,
+    dump: DumpOption = None,
+    compile_to: CompileOption = None,
+    times: TimesOption = True,
     export: Annotated[
         Path | None, typer.Option(help="Write a C header and an object file or C launcher here.")
     ] = None,
