@@ -39,7 +39,7 @@ test: $(VENV)/.test  ## all tests (those that use torch run where torch is insta
 	$(BIN)/python -m pytest -n 2 -m "not long"
 
 test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kernels compile for a GPU too
-	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_90a
+	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_90a --hypothesis-profile=explore
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q -n 8 \

@@ -6,6 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile("fixed")
+"""The same examples on every run, so that a failure is the change's; `make test-long` looks at others."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

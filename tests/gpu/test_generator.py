@@ -96,14 +96,14 @@ def run_case(seed):
     check(result, reference, EPS[dtype], k, (dtype, m, n, k, parts, config))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_random_products(seed):
     run_case(seed)
 
 
 @pytest.mark.long
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_many_random_products(seed):
     run_case(seed)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from tilewright.testing.random_programs.writer import Writer, type_name
+from tilewright.testing.random_programs.writer import LARGEST, Value, Writer, type_name
+
+
+def _squared(w: Writer, least: int, parts: int) -> Value | None:
+    """The last matrix of floats with at least `least` rows, `parts` of which can be multiplied by
+    their transposes without more elements than a tile may have."""
+    for value in reversed(w.values):
+        if len(value.shape) == 2 and value.kind != "int32":
+            rows = value.shape[0]
+            if rows >= least and rows * rows // parts <= LARGEST:
+                return value
+    return None
 
 
 def dot(w: Writer) -> None:
-    a = next((v for v in reversed(w.values) if len(v.shape) == 2 and v.kind != "int32"), None)
+    a = _squared(w, least=1, parts=1)
     if a is None:
         return
     other = w.pick(shape=(a.shape[1], a.shape[0]), kind=a.kind)
@@ -27,10 +38,7 @@ def _precision(w: Writer, kind: str) -> str:
 
 def batched(w: Writer) -> None:
     """Products of the two halves of a tile."""
-    a = next(
-        (v for v in reversed(w.values) if len(v.shape) == 2 and v.kind != "int32" and v.shape[0] > 1),
-        None,
-    )  # fmt: skip
+    a = _squared(w, least=2, parts=2)
     if a is None:
         return
     rows, columns = a.shape[0] // 2, a.shape[1]

@@ -10,7 +10,9 @@ from typing import Any
 FLOATS = ("float32", "float32", "float16", "bfloat16", "float64")
 SPACE = 16384
 """Elements of an array that is only read."""
-SLOT = 3 * 4096
+LARGEST = 4096
+"""Elements of the largest tile: the arrays that are written have room for it in every program."""
+SLOT = 3 * LARGEST
 """What one store of all programs takes at most: programs never write what others read or write."""
 SLOTS = 8
 KEPT = 4
@@ -64,14 +66,16 @@ class Writer:
 
     def add(self, text: str, shape: tuple[int, ...], kind: str, exact: bool) -> Value:
         value = Value(self.let(text), shape, kind, exact)
-        self.values.append(value)
+        self.keep(value)
         return value
 
     def keep(self, value: Value) -> None:
-        """Let later statements use a value whose lines are written."""
+        """Let later statements use a value whose lines are written; ValueError if it is too large."""
+        if value.size > LARGEST:
+            raise ValueError(f"a tile of {value.size} elements; at most {LARGEST} can be stored")
         self.values.append(value)
 
-    def pick(self, most: int = 4096, **wanted: Any) -> Value | None:
+    def pick(self, most: int = LARGEST, **wanted: Any) -> Value | None:
         """A value of at most `most` elements that has the attributes `wanted`; None if there is none."""
         found = [
             v
@@ -80,7 +84,7 @@ class Writer:
         ]
         return self.rng.choice(found) if found else None
 
-    def pick_exact(self, most: int = 4096) -> Value | None:
+    def pick_exact(self, most: int = LARGEST) -> Value | None:
         """An integer tile that is the same everywhere."""
         return self.pick(most, kind="int32", exact=True)
 
