@@ -8,7 +8,7 @@ from tests.runtime.test_export import COMPILER, build
 from tests.runtime.test_export_gpu import PRODUCT, product
 
 from tilewright.dtypes import float16
-from tilewright.generator import Contraction, Operand
+from tilewright.generator import Contraction, MatmulConfig, Operand
 from tilewright.runtime.export.matmul import export_matmul
 
 MAIN = """
@@ -69,14 +69,15 @@ int main(void) {
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-@pytest.mark.parametrize("described", [False, True])
-def test_a_c_program_multiplies_on_the_gpu(tmp_path, described):
+@pytest.mark.parametrize("form", ["written", "described", "split"])
+def test_a_c_program_multiplies_on_the_gpu(tmp_path, form):
     main = MAIN
-    if described:
+    if form != "written":
         half = Operand(float16)
         exported = export_matmul(
-            Contraction(half, half, half), tmp_path, "product", sizes=(300, 208, 160), target="cuda"
-        )
+            Contraction(half, half, half), tmp_path, "product", sizes=(300, 208, 160), target="cuda",
+            config=MatmulConfig(64, 64, 32, split_k=3) if form == "split" else None,
+        )  # fmt: skip
         # its strides are arguments
         main = main.replace(", M, N, K, NULL)", ", M, N, K, K, N, N, NULL)")
         main = main.replace("1, 16, 16, NULL)", "1, 16, 16, 16, 16, 16, NULL)")

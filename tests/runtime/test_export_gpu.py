@@ -7,6 +7,10 @@ from tests.runtime.test_export import PLACES, build, needs_compiler, places
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
+from tilewright.runtime.export.matmul import argument_types, export_matmul
+from tilewright.runtime.generated import kernels
 
 #: a libcuda that prints every call; context 7 is current
 FAKE = """
@@ -55,8 +59,26 @@ int cuTensorMapEncodeTiled(
     map[0] = (uintptr_t)address;
     return (uintptr_t)map % 64 ? 1 : (uintptr_t)address == 4096 * 7 ? 1 : 0;
 }
+int cuMemAllocAsync(unsigned long long *memory, size_t bytes, void *stream) {
+    printf("memory %d, stream %d\\n", (int)bytes, (int)(uintptr_t)stream);
+    *memory = 1 << 20;
+    return bytes > 1 << 24 ? 2 : 0;
+}
+int cuMemFreeAsync(unsigned long long memory, void *stream) {
+    printf("free %d, stream %d\\n", (int)memory, (int)(uintptr_t)stream);
+    return 0;
+}
+/* of the next launch; those of several kernels are separated */
+static const char *next_kinds(const char *kinds) {
+    static const char *next = 0;
+    const char *found = next && *next ? next : kinds;
+    for (next = found; *next && *next != '/';) ++next;
+    if (*next == '/') ++next;
+    return found;
+}
 static void show(const char *kinds, void **params) {
-    for (; *kinds; ++kinds, ++params) {
+    kinds = next_kinds(kinds);
+    for (; *kinds && *kinds != '/'; ++kinds, ++params) {
         if (*kinds == 'p') printf(" %d", (int)*(uint64_t *)*params);
         if (*kinds == 'i') printf(" %d", *(int32_t *)*params);
         if (*kinds == 'b') printf(" %d", *(uint8_t *)*params);
@@ -160,6 +182,52 @@ def test_a_launch_with_tensor_maps(tmp_path):
     ]
     assert [line for line in lines[first + 1 :] if not line.startswith("map")] == [
         "104", "101", "0", "100001", "100201", *loaded, "0", "unload 1", "0",
+    ]  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_a_product_whose_k_is_split(tmp_path, target):
+    half = Operand(dtypes.float16)
+    contraction = Contraction(half, half, half, epilogue=(Step("add", (Extra(half.dtype, "n"),)),))
+    config = MatmulConfig(64, 128, 64, num_stages=3, split_k=4)
+    exported = export_matmul(
+        contraction, tmp_path, "product", sizes=(128, 256, 4096), target=target, config=config
+    )
+    assert exported.prototype == (
+        "int product(const uint16_t *a, const uint16_t *b, uint16_t *out, const uint16_t *x0, int32_t M, "
+        "int32_t N, int32_t K, int32_t a_m, int32_t b_k, int32_t out_m, CUstream stream)"
+    )
+    main = """int main(void) {
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), AT(32768), 100, 256, 512, 512, 256, 256, (CUstream)3));
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), AT(32768), 0, 256, 512, 512, 256, 256, 0));
+        printf("%d\\n", product(AT(4096), AT(8192), AT(16384), AT(32768), 65536, 256, 512, 512, 256, 256, 0));
+        return product_unload();
+    }"""
+    values = dict(
+        a=4096, b=8192, out=16384, x0=32768, work=1 << 20, M=100, N=256, K=512, a_m=512, b_k=256, out_m=256
+    )  # fmt: skip
+    kernels_of = kernels(contraction, config)
+    plans = [
+        k.compile(argument_types(k.program, True), target=target, options=k.launch_options()).plan
+        for k in kernels_of
+    ]
+    kinds = ["".join("p" if a.kind == "pointer" else "i" for a in p.arguments) for p in plans]
+    kinds = "/".join(k + "l" * len(p.tensor_maps) for k, p in zip(kinds, plans, strict=True))
+    lines = outcome(tmp_path, exported, main, kinds)
+    launches = [line for line in lines if not line.startswith(("map", "attribute"))]
+    shown = []
+    for plan, grid in zip(plans, ("4 4 1", "14 1 1"), strict=True):
+        given = [values[a.name] for a in plan.arguments]
+        given += [given[m.argument] for m in plan.tensor_maps]
+        shown.append(
+            f"launch 2: {grid} of {plan.threads} 1 1, {plan.shared_bytes} bytes, stream 3: "
+            + " ".join(map(str, given))
+        )
+    assert launches == [
+        "load code", f"function {plans[0].name}", "load code", f"function {plans[1].name}",
+        f"memory {100 * 256 * 4 * 4}, stream 3", *shown, f"free {1 << 20}, stream 3", "0", "0",
+        f"memory {65536 * 256 * 4 * 4}, stream 0", "100002", "unload 1", "unload 1",
     ]  # fmt: skip
 
 

@@ -3,12 +3,14 @@
 import ctypes
 import subprocess
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests.runtime.test_export import address, build, called, needs_compiler
 
 from tilewright import dtypes
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
+from tilewright.generator.config import Panels
 from tilewright.runtime.export.matmul import export_matmul
 
 FP32 = dtypes.float32
@@ -55,27 +57,79 @@ def test_aligned_products_refuse_others(tmp_path):
     assert fused(8, 16, 16, 16, 5, 48, 32, 32, 32, 48, 1.0, 1.0, 0) == 100
 
 
-def test_batches_and_chosen_tiles(tmp_path):
-    operand = Operand(FP32, batch=(True,))
-    contraction = Contraction(operand, Operand(FP32, batch=(False,)), operand, batch_rank=1)
-    config = MatmulConfig(32, 16, 32, split_k=4)
+FORMS = {
+    "plain": MatmulConfig(32, 16, 32),
+    "persistent": MatmulConfig(32, 16, 32, persistent=True),
+    "split": MatmulConfig(32, 16, 32, split_k=4),
+    "packed": MatmulConfig(32, 32, 32, panels=Panels(32)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("batched", ["a", "b", "both"])
+def test_batches_and_chosen_tiles(tmp_path, form, batched):
+    a_varies, b_varies = batched != "b", batched != "a"
+    contraction = Contraction(
+        Operand(FP32, batch=(a_varies,)), Operand(FP32, batch=(b_varies,)), Operand(FP32, batch=(True,)),
+        batch_rank=1,
+    )  # fmt: skip
     exported = export_matmul(
-        contraction, tmp_path, "batched", sizes=(64, 64, 64), config=config, aligned=False
+        contraction, tmp_path, "batched", sizes=(64, 64, 64), config=FORMS[form], aligned=False
     )
-    assert "cdiv" not in exported.header.read_text()
-    assert exported.prototype.endswith("int64_t batch0, int threads)")
+    strides = ["a_m", *["a_b0"] * a_varies, "b_k", *["b_b0"] * b_varies, "out_m", "out_b0"]
+    listed = ", ".join(f"int32_t {name}" for name in ("M", "N", "K", *strides))
+    # whatever the tiles are
+    assert exported.prototype == (
+        f"int batched(const float *a, const float *b, float *out, {listed}, int64_t batch0, int threads)"
+    )
+    integers = 3 + len(strides)
     call = called(
-        exported, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 8, ctypes.c_int64, ctypes.c_int
+        exported, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * integers, ctypes.c_int64, ctypes.c_int
     )
     random = np.random.default_rng(1)
-    a = random.standard_normal((3, 40, 50), dtype=np.float32)
-    b = random.standard_normal((50, 30), dtype=np.float32)
+    a = random.standard_normal((*(3,) * a_varies, 40, 50), dtype=np.float32)
+    b = random.standard_normal((*(3,) * b_varies, 50, 30), dtype=np.float32)
     out = np.full((3, 40, 30), np.nan, np.float32)
-    names = exported.prototype.partition("(")[2].split(", ")
-    strides = dict(M=40, N=30, K=50, a_m=50, a_b0=2000, b_k=30, out_m=30, out_b0=1200)
-    integers = [strides[p.split()[-1]] for p in names if p.startswith("int32_t")]
-    assert call(address(a), address(b), address(out), *integers, 3, 1) == 0
-    np.testing.assert_allclose(out, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    sizes = dict(M=40, N=30, K=50, a_m=50, a_b0=2000, b_k=30, b_b0=1500, out_m=30, out_b0=1200)
+    given = [sizes[p.split()[-1]] for p in listed.split(", ")]
+    for threads in (1, 3):
+        out[...] = np.nan
+        assert call(address(a), address(b), address(out), *given, 3, threads) == 0
+        np.testing.assert_allclose(out, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+    assert call(address(a), address(b), address(out), *given, 0, 1) == 0
+    assert call(address(a), address(b), address(out), *given, -1, 1) == 1
+
+
+@pytest.mark.parametrize("form", ["split", "packed"])
+def test_sums_of_nothing_and_epilogues_behind_parts(tmp_path, form):
+    exported = export_matmul(
+        FUSED, tmp_path, "fused", sizes=(64, 64, 64), config=FORMS[form], aligned=False
+    )
+    fused = called(exported, *KINDS)
+    header = exported.header.read_text()
+    assert "Each call allocates memory" in header
+    for m, n, k in ((100, 45, 33), (33, 70, 1), (5, 7, 0), (0, 5, 5)):
+        a, b, x, want, out = arrays(m, n, k)
+        assert fused(*map(address, (a, b, out, x)), m, n, k, k, k, n, 0.5, 0.1, 2) == 0
+        np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_packed_words(tmp_path, dtype):
+    """Types whose rows are interleaved, or that are packed in a wider one."""
+    kind = getattr(dtypes, dtype)
+    out_kind = dtypes.int32 if dtype == "int8" else dtypes.float32
+    contraction = Contraction(Operand(kind), Operand(kind), Operand(out_kind))
+    exported = export_matmul(contraction, tmp_path, "product", sizes=(512, 512, 512), aligned=False)
+    call = called(exported, *[ctypes.c_void_p] * 3, *[ctypes.c_int32] * 6, ctypes.c_int)
+    random = np.random.default_rng(2)
+    m, n, k = 130, 95, 77
+    element = np.dtype(getattr(ml_dtypes, dtype, None) or dtype)
+    a = random.integers(-8, 8, (m, k)).astype(element)
+    b = random.integers(-8, 8, (k, n)).astype(element)
+    out = np.zeros((m, n), np.int32 if dtype == "int8" else np.float32)
+    assert call(address(a), address(b), address(out), m, n, k, k, n, n, 0) == 0
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
 
 
 PROGRAM = """
@@ -104,8 +158,9 @@ int main(void) {
 
 
 @needs_compiler
-def test_a_c_program(tmp_path):
-    export_matmul(FUSED, tmp_path, "fused", sizes=(64, 64, 64), aligned=False)
+@pytest.mark.parametrize("form", ["plain", "split", "packed"])
+def test_a_c_program(tmp_path, form):
+    export_matmul(FUSED, tmp_path, "fused", sizes=(64, 64, 64), config=FORMS[form], aligned=False)
     (tmp_path / "main.c").write_text(PROGRAM)
     program = build(tmp_path, "main.c", "fused.o")
     done = subprocess.run([program], capture_output=True, text=True)

@@ -34,7 +34,6 @@ def choose(
     target: Any,
     batch: int = 1,
     tuned: bool = True,
-    packed: bool = True,
 ) -> MatmulConfig:
     """The configuration for a product of these sizes.
 
@@ -42,7 +41,6 @@ def choose(
         target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
             read.
         tuned: whether to look in the tables of measured products first.
-        packed: whether operands may be packed by programs of their own (CPU).
     """
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k, target)
@@ -50,8 +48,6 @@ def choose(
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None:
         return known
-    if not packed:
-        work = replace(work, packable=False)
     tiling = _chosen(work, target).tiling
     config = configuration(tiling)
     return config.with_(panels=panels(contraction, tiling, target)) if tiling.packed else config

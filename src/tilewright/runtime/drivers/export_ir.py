@@ -1,9 +1,9 @@
-"""Object files that C programs link: a kernel and its launch code in one relocatable module.
+"""Object files that C programs link: kernels and their launch code in one relocatable module.
 
 The launch code is LLVM IR, so that exporting needs no C compiler. The exported function checks what
-the code was compiled for, packs the argument slots of the kernel's calling convention (see
-`docs/architecture.md`), and runs the programs: in the calling thread, or in contiguous blocks on
-threads that it makes and joins. It needs libc and pthreads only.
+the code was compiled for, allocates what kernels hand on to each other, and for one kernel after the other packs
+the argument slots of its calling convention (see `docs/architecture.md`) and runs its programs: in the calling
+thread, or in contiguous blocks on threads that it makes and joins. It needs libc and pthreads only.
 
     job   0 kernel  8 slots  16 programs  24 scratch bytes  32 fault (3 words)  56 out of memory
           64 blocks
@@ -17,7 +17,6 @@ from typing import Any
 
 from llvmlite import binding
 
-from tilewright.backends.base import Artifact
 from tilewright.backends.cpu.target import machine
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.export import grids
@@ -27,6 +26,7 @@ from tilewright.runtime.export.interface import (
     NOT_A_MULTIPLE,
     OUT_OF_MEMORY,
     Interface,
+    Launch,
     Parameter,
 )
 
@@ -48,7 +48,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
-declare i32 @"$KERNEL"(ptr, i64, i64, ptr)
+$KERNELS
 
 define internal ptr @tilewright.part(ptr %part) nounwind {
 entry:
@@ -93,26 +93,28 @@ go:
   store ptr %fault, ptr %fault.p
   %slots.p = getelementptr i8, ptr %job, i64 8
   %slots = load ptr, ptr %slots.p
-  %code = call i32 @"$KERNEL"(ptr %slots, i64 %first, i64 %last, ptr %thread)
+  %kernel = load ptr, ptr %job
+  %code = call i32 %kernel(ptr %slots, i64 %first, i64 %last, ptr %thread)
   call void @free(ptr %memory)
   br label %done
 done:
   ret ptr null
 }
 
-; programs 0 … total - 1 on as many threads as are asked for and worth making; a result code
-define internal i32 @tilewright.run(ptr %slots, i64 %total, i32 %wanted) nounwind {
+; programs 0 … total - 1 of a kernel on as many threads as are asked for and worth making (one for each `grain` of
+; them); a result code
+define internal i32 @tilewright.run(ptr %kernel, ptr %slots, i64 %total, i32 %wanted, i64 %scratch, i64 %grain) nounwind {
 entry:
   %job = alloca [9 x i64], align 64
   %parts = alloca [$MOST_THREADS x [2 x i64]], align 16
   %ids = alloca [$MOST_THREADS x i64], align 16
-  store i64 0, ptr %job
+  store ptr %kernel, ptr %job
   %j8 = getelementptr i8, ptr %job, i64 8
   store ptr %slots, ptr %j8
   %j16 = getelementptr i8, ptr %job, i64 16
   store i64 %total, ptr %j16
   %j24 = getelementptr i8, ptr %job, i64 24
-  store i64 $SCRATCH_BYTES, ptr %j24
+  store i64 %scratch, ptr %j24
   %j32 = getelementptr i8, ptr %job, i64 32
   store i64 0, ptr %j32
   %j40 = getelementptr i8, ptr %job, i64 40
@@ -122,7 +124,7 @@ entry:
   %j56 = getelementptr i8, ptr %job, i64 56
   store i64 0, ptr %j56
   %j64 = getelementptr i8, ptr %job, i64 64
-  %useful.0 = udiv i64 %total, $GRAIN
+  %useful.0 = udiv i64 %total, %grain
   %useful = call i64 @llvm.umin.i64(i64 %useful.0, i64 $MOST_THREADS)
   %serial.0 = icmp ule i64 %useful, 1
   %serial.1 = icmp eq i32 %wanted, 1
@@ -216,42 +218,62 @@ entry:
 $FETCH
   br label %guard.0
 $GUARDS
-pack:
-$STORE
-  br label %grid
-grid:
-$GRID
-  %x.bad = icmp slt i64 $GX, 0
-  %y.bad = icmp slt i64 $GY, 0
-  %z.bad = icmp slt i64 $GZ, 0
-  %xy = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 $GX, i64 $GY)
-  %xy.n = extractvalue { i64, i1 } %xy, 0
-  %xy.o = extractvalue { i64, i1 } %xy, 1
-  %xyz = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %xy.n, i64 $GZ)
-  %total = extractvalue { i64, i1 } %xyz, 0
-  %xyz.o = extractvalue { i64, i1 } %xyz, 1
-  %huge = icmp slt i64 %total, 0
-  %b0 = or i1 %x.bad, %y.bad
-  %b1 = or i1 %b0, %z.bad
-  %b2 = or i1 %xy.o, %xyz.o
-  %b3 = or i1 %b1, %b2
-  %bad = or i1 %b3, %huge
+extents:
+$EXTENTS
   br i1 %bad, label %refuse, label %some
 refuse:
   ret i32 $BAD_GRID
 some:
-  %empty = icmp eq i64 %total, 0
-  br i1 %empty, label %nothing, label %run
+  %empty = icmp eq i64 %total.$LAST, 0
+  br i1 %empty, label %nothing, label %make
 nothing:
   ret i32 0
-run:
-  %result = call i32 @tilewright.run(ptr %slots, i64 %total, i32 $THREADS)
-  ret i32 %result
+make:
+$MEMORY
+lacking:
+  ret i32 $OUT_OF_MEMORY
+$LAUNCHES
+end:
+  %code = phi i32 $CODES
+  $FREE
+  ret i32 %code
 }
 """
 
+#: the grid of kernel $I in %total.$I, and in %bad.$I whether something is wrong with it or was before
+_EXTENTS = r"""
+$GRID
+  %x.bad.$I = icmp slt i64 $GX, 0
+  %y.bad.$I = icmp slt i64 $GY, 0
+  %z.bad.$I = icmp slt i64 $GZ, 0
+  %xy.$I = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 $GX, i64 $GY)
+  %xy.n.$I = extractvalue { i64, i1 } %xy.$I, 0
+  %xy.o.$I = extractvalue { i64, i1 } %xy.$I, 1
+  %xyz.$I = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %xy.n.$I, i64 $GZ)
+  %total.$I = extractvalue { i64, i1 } %xyz.$I, 0
+  %xyz.o.$I = extractvalue { i64, i1 } %xyz.$I, 1
+  %huge.$I = icmp slt i64 %total.$I, 0
+  %b0.$I = or i1 %x.bad.$I, %y.bad.$I
+  %b1.$I = or i1 %b0.$I, %z.bad.$I
+  %b2.$I = or i1 %xy.o.$I, %xyz.o.$I
+  %b3.$I = or i1 %b1.$I, %b2.$I
+  %b4.$I = or i1 %b3.$I, %huge.$I
+  %bad.$I = or i1 %b4.$I, $BEFORE
+"""
 
-def object_file(artifact: Artifact, interface: Interface) -> bytes:
+_LAUNCH = r"""
+run.$I:
+$STORE
+  %result.$I = call i32 @tilewright.run(ptr @"$KERNEL", ptr %slots, i64 %total.$I, i32 $THREADS, i64 $SCRATCH_BYTES, i64 $GRAIN)
+  %asserted.$I = icmp sge i32 %result.$I, $ASSERT_FAILED
+  %shift.$I = select i1 %asserted.$I, i32 $FIRST_ASSERT, i32 0
+  %code.$I = add i32 %result.$I, %shift.$I
+  %failed.$I = icmp ne i32 %code.$I, 0
+  $LEAVE
+"""
+
+
+def object_file(interface: Interface) -> bytes:
     """A relocatable object file that defines the function `interface` describes, and nothing else.
 
     Raises UnsupportedTarget for targets whose threads are no pthreads.
@@ -260,26 +282,33 @@ def object_file(artifact: Artifact, interface: Interface) -> bytes:
     system = next((name for name in _SC_NPROCESSORS_ONLN if name in target.triple), None)
     if system is None:
         raise UnsupportedTarget(f"there is no launch code for {target.triple}: it has no pthreads")
-    inner = f"tilewright.{interface.name}"
-    module = binding.parse_assembly(artifact.asm["llvm"])
-    module.get_function(artifact.entry).name = inner
-    text = _runtime(interface, inner, _SC_NPROCESSORS_ONLN[system]) + _entry(interface)
+    text = _runtime(interface, _SC_NPROCESSORS_ONLN[system]) + _entry(interface)
     launcher = binding.parse_assembly(text)
-    launcher.triple, launcher.data_layout = module.triple, module.data_layout
-    module.link_in(launcher)
-    module.verify()
-    for value in (*module.functions, *module.global_variables):
+    for i, launch in enumerate(interface.launches):
+        module = binding.parse_assembly(launch.artifact.asm["llvm"])
+        for value in (*module.functions, *module.global_variables):
+            if not value.is_declaration and value.name != launch.artifact.entry:
+                value.linkage = "internal"  # two kernels may have the same
+        module.get_function(launch.artifact.entry).name = _kernel(interface, i)
+        launcher.triple, launcher.data_layout = module.triple, module.data_layout
+        launcher.link_in(module)
+    launcher.verify()
+    for value in (*launcher.functions, *launcher.global_variables):
         if not value.is_declaration and value.name != interface.name:
             value.linkage = "internal"
-    return machine(target).emit_object(module)
+    return machine(target).emit_object(launcher)
 
 
-def _runtime(interface: Interface, kernel: str, cores: int) -> str:
-    cost = interface.plan.program_cost
-    grain = max(1, int(THREAD_WORTH_NS / cost)) if cost > 0 else 1
+def _kernel(interface: Interface, index: int) -> str:
+    """The symbol of a kernel."""
+    return f"tilewright.{interface.name}.{index}"
+
+
+def _runtime(interface: Interface, cores: int) -> str:
+    kernels = [_kernel(interface, i) for i in range(len(interface.launches))]
     values: dict[str, Any] = {
-        "KERNEL": kernel, "MOST_THREADS": MOST_THREADS, "GRAIN": grain, "CORES": cores,
-        "SCRATCH_BYTES": interface.plan.scratch_bytes, "ASSERT_FAILED": ASSERT_FAILED,
+        "KERNELS": "\n".join(f'declare i32 @"{k}"(ptr, i64, i64, ptr)' for k in kernels),
+        "MOST_THREADS": MOST_THREADS, "CORES": cores, "ASSERT_FAILED": ASSERT_FAILED,
         "OUT_OF_MEMORY": OUT_OF_MEMORY,
     }  # fmt: skip
     return Template(_RUNTIME).substitute(values)
@@ -295,34 +324,98 @@ def _entry(interface: Interface) -> str:
         if p.argument is not None
         for line in _guard(i, wide[p.name], p.argument.divisible)
     ]
-    stores: list[str] = []
-    grid: list[str] = []
-    extents = []
-    for axis, node in zip("xyz", interface.extents, strict=True):
-        made, value = grids.llvm_lines(node, wide, f"{axis}.")
-        grid += made
-        extents.append(value)
-    slots = [wide[p.name] for p in interface.arguments]
-    for i, value in enumerate(slots):
-        stores += _store(i, value)
-    for i, value in enumerate(extents, len(slots)):
-        grid += _store(i, value)
+    memory = _memory(interface, wide)
+    threads, launches, extents = f"%p{len(named) - 1}", list[str](), list[str]()
+    for i, launch in enumerate(interface.launches):
+        text, grid = _extents(interface, launch, i, wide)
+        extents.append(text)
+        launches.append(_launch(interface, i, [wide[n] for n in launch.arguments] + grid, threads))
     amx = any(f.startswith("amx") for f in interface.target.features)
+    last = len(launches) - 1
     values = {
         "NAME": interface.name,
         "PARAMETERS": ", ".join(f"{_kind(p)} {v}" for v, p in named),
-        "SLOTS": len(slots) + 3,
+        "SLOTS": max(len(each.arguments) for each in interface.launches) + 3,
         # Linux gives the tile registers to processes that ask for them
         "AMX": "%amx = call i64 (i64, ...) @syscall(i64 158, i64 4131, i64 18)" if amx else "",
         "FETCH": _block(lines),
-        "GUARDS": "\n".join([*guards, *_last_guard(len(slots))]),
-        "STORE": _block(stores),
-        "GRID": _block(grid),
-        "GX": extents[0], "GY": extents[1], "GZ": extents[2],
+        "GUARDS": "\n".join([*guards, *_last_guard(len(interface.arguments))]),
+        "EXTENTS": "".join(extents) + f"  %bad = or i1 %bad.{last}, false",
+        "MEMORY": _block(memory),
+        "FREE": "call void @free(ptr %memory)" if interface.workspaces else "",
+        "LAUNCHES": "".join(launches),
+        "LAST": last,
+        "CODES": ", ".join(f"[ %code.{i}, %run.{i} ]" for i in range(last + 1)),
         "BAD_GRID": BAD_GRID,
-        "THREADS": f"%p{len(named) - 1}",
-    }  # fmt: skip
+        "OUT_OF_MEMORY": OUT_OF_MEMORY,
+    }
     return Template(_ENTRY).substitute(values)
+
+
+def _memory(interface: Interface, wide: dict[str, str]) -> list[str]:
+    """Instructions that allocate all workspaces in one piece; `wide` gets where each begins."""
+    if not interface.workspaces:
+        return ["br i1 false, label %lacking, label %run.0"]
+    lines: list[str] = []
+    starts, size = [], "0"
+    for i, each in enumerate(interface.workspaces):
+        made, bytes_ = grids.llvm_lines(each.size, wide, f"w{i}.")
+        starts.append(size)
+        size = f"%w{i}.end"
+        lines += [
+            *made,
+            f"%w{i}.more = add i64 {bytes_}, 63",
+            f"%w{i}.whole = and i64 %w{i}.more, -64",
+            f"{size} = add i64 {starts[-1]}, %w{i}.whole",
+        ]
+    lines += [
+        f"%memory.size = call i64 @llvm.umax.i64(i64 {size}, i64 64)",
+        "%memory = call ptr @aligned_alloc(i64 64, i64 %memory.size)",
+        "%memory.start = ptrtoint ptr %memory to i64",
+    ]
+    for i, (each, start) in enumerate(zip(interface.workspaces, starts, strict=True)):
+        wide[each.name] = f"%w{i}.start"
+        lines.append(f"%w{i}.start = add i64 %memory.start, {start}")
+    return [
+        *lines,
+        "%missing = icmp eq ptr %memory, null",
+        "br i1 %missing, label %lacking, label %run.0",
+    ]
+
+
+def _extents(
+    interface: Interface, launch: Launch, index: int, wide: dict[str, str]
+) -> tuple[str, list[str]]:
+    """Instructions that compute a kernel's grid and check it, and the operands that hold it."""
+    lines: list[str] = []
+    extents: list[str] = []
+    for axis, node in zip("xyz", interface.extents(launch), strict=True):
+        made, value = grids.llvm_lines(node, wide, f"{axis}{index}.")
+        lines += made
+        extents.append(value)
+    values = {
+        "GRID": _block(lines), "GX": extents[0], "GY": extents[1], "GZ": extents[2], "I": index,
+        "BEFORE": f"%bad.{index - 1}" if index else "false",
+    }  # fmt: skip
+    return Template(_EXTENTS).substitute(values), extents
+
+
+def _launch(interface: Interface, index: int, slots: list[str], threads: str) -> str:
+    """The block that runs a kernel with these slots."""
+    launch = interface.launches[index]
+    cost = launch.plan.program_cost
+    last = index == len(interface.launches) - 1
+    values: dict[str, Any] = {
+        "I": index, "KERNEL": _kernel(interface, index), "THREADS": threads,
+        "STORE": _block([line for i, v in enumerate(slots) for line in _store(index, i, v)]),
+        "SCRATCH_BYTES": launch.plan.scratch_bytes,
+        "GRAIN": max(1, int(THREAD_WORTH_NS / cost)) if cost > 0 else 1,
+        "ASSERT_FAILED": ASSERT_FAILED, "FIRST_ASSERT": launch.first_assert,
+        "LEAVE": "br label %end"
+        if last
+        else f"br i1 %failed.{index}, label %end, label %run.{index + 1}",
+    }  # fmt: skip
+    return Template(_LAUNCH).substitute(values)
 
 
 def _block(lines: list[str]) -> str:
@@ -380,11 +473,11 @@ def _guard(index: int, value: str, divisor: int) -> list[str]:
 
 
 def _last_guard(count: int) -> list[str]:
-    return [f"guard.{count}:", "  br label %pack"]
+    return [f"guard.{count}:", "  br label %extents"]
 
 
-def _store(index: int, value: str) -> list[str]:
-    place = f"%slot.{index}"
+def _store(launch: int, index: int, value: str) -> list[str]:
+    place = f"%slot.{launch}.{index}"
     return [
         f"{place} = getelementptr i64, ptr %slots, i64 {index}",
         f"store i64 {value}, ptr {place}",

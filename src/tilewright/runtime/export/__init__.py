@@ -7,12 +7,12 @@ needs the driver's library and no toolkit. Both declare one function `int NAME(â
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.runtime.export.interface import header_of, interface_of
+from tilewright.runtime.export.interface import Part, header_of, interface_of
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -47,19 +47,29 @@ def export_kernel(
     pthreads.
     """
     extents = [grid] if isinstance(grid, (str, int)) else grid
-    name = name or compiled.name
-    interface = interface_of(
-        compiled.plan, compiled.target, name, extents, compiled.signature, sizes
-    )
+    return export_parts([Part(compiled, extents)], folder, name or compiled.name, sizes=sizes)
+
+
+def export_parts(
+    parts: Sequence[Part],
+    folder: str | Path,
+    name: str,
+    *,
+    sizes: Sequence[str] = (),
+    workspaces: Mapping[str, str] | None = None,
+    order: Sequence[str] = (),
+) -> Exported:
+    """The same for kernels that one C function launches in order; see `interface.interface_of`."""
+    interface = interface_of(parts, name, sizes, workspaces, order)
     header = header_of(interface)
     if interface.gpu:
         from tilewright.runtime.export.cuda import launcher_source
 
-        code, suffix = launcher_source(compiled.artifact, interface).encode(), ".c"
+        code, suffix = launcher_source(interface).encode(), ".c"
     else:
         from tilewright.runtime.drivers.export_ir import object_file
 
-        code, suffix = object_file(compiled.artifact, interface), ".o"
+        code, suffix = object_file(interface), ".o"
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     header_path, code_path = place / f"{name}.h", place / f"{name}{suffix}"

@@ -1,30 +1,50 @@
-"""The C file of an exported GPU kernel: its machine code as an array, and its launcher."""
+"""The C file of exported GPU kernels: machine code as arrays, and the launcher."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright.backends.base import Artifact, Extent, TensorMap
+from tilewright.backends.base import Extent, TensorMap
 from tilewright.runtime.drivers.tensor_map_ir import DATA_TYPES, SWIZZLES
 from tilewright.runtime.export import grids
-from tilewright.runtime.export.interface import Interface, asserts_of, render
+from tilewright.runtime.export.interface import Interface, Launch, asserts_of, render
 
 
-def launcher_source(artifact: Artifact, interface: Interface) -> str:
+def launcher_source(interface: Interface) -> str:
     """The C file: for any C11 compiler, with the driver's library."""
-    code = artifact.object_code
-    if code[:4] != b"\x7fELF" and not code.endswith(b"\0"):
-        code += b"\0"  # the driver takes PTX as a C string
+    launches = [_launch(launch, interface) for launch in interface.launches]
     return render(
         "launcher.c.jinja",
         f=interface,
-        plan=interface.plan,
-        asserts=asserts_of(interface.plan),
-        size=len(code),
-        image=_bytes(code),
-        grid=[grids.c_text(e) for e in interface.extents],
-        maps=[_tensor_map(m, interface) for m in interface.plan.tensor_maps],
+        stream=interface.parameters[-1].name,
+        asserts=asserts_of(interface),
+        launches=launches,
+        clusters=any(launch.plan.cluster > 1 for launch in interface.launches),
+        plain=any(launch.plan.cluster == 1 for launch in interface.launches),
+        maps=any(each["maps"] for each in launches),
+        large=any(launch.plan.shared_bytes > _PLAIN_SHARED for launch in interface.launches),
+        memory=[{"name": w.name, "size": grids.c_text(w.size)} for w in interface.workspaces],
     )
+
+
+#: bytes of shared memory that a kernel has without asking
+_PLAIN_SHARED = 48 << 10
+
+
+def _launch(launch: Launch, interface: Interface) -> dict[str, Any]:
+    """What the template needs of a kernel."""
+    code = launch.artifact.object_code
+    if code[:4] != b"\x7fELF" and not code.endswith(b"\0"):
+        code += b"\0"  # the driver takes PTX as a C string
+    return {
+        "plan": launch.plan,
+        "names": launch.arguments,
+        "first_assert": launch.first_assert,
+        "size": len(code),
+        "image": _bytes(code),
+        "grid": [grids.c_text(e) for e in interface.extents(launch)],
+        "maps": [_tensor_map(m, launch) for m in launch.plan.tensor_maps],
+    }
 
 
 def _bytes(code: bytes) -> str:
@@ -32,21 +52,19 @@ def _bytes(code: bytes) -> str:
     return "\n".join("".join(f"{b}," for b in row) for row in rows)
 
 
-def _tensor_map(recipe: TensorMap, interface: Interface) -> dict[str, Any]:
+def _tensor_map(recipe: TensorMap, launch: Launch) -> dict[str, Any]:
     """What the template needs of a tensor map."""
 
     def text(extent: Extent) -> str:
         terms = [
-            " * ".join(
-                [f"INT64_C({c})", *(f"(int64_t){interface.arguments[i].name}" for i in factors)]
-            )
+            " * ".join([f"INT64_C({c})", *(f"(int64_t){launch.arguments[i]}" for i in factors)])
             for c, factors in extent.terms
         ]
         return " + ".join(terms) or "0"
 
     return {
         "type": DATA_TYPES[recipe.element_bytes],
-        "address": interface.arguments[recipe.argument].name,
+        "address": launch.arguments[recipe.argument],
         "width": text(recipe.width),
         "height": text(recipe.height),
         "pitch": text(recipe.pitch),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tilewright.backends.base import Argument, LaunchPlan, TargetInfo
+from tilewright.backends.base import Argument, Artifact, LaunchPlan, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 from tilewright.runtime.export import grids
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled import CompiledKernel
 
 #: what the C function returns: 0, these, or one of the sums below
 BAD_GRID, OUT_OF_MEMORY = 1, 2
@@ -36,7 +39,7 @@ _C_WORDS = frozenset((
     "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "bool", "true",
     "false", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t",
     "uint64_t", "CUstream", "main", "gx", "gy", "gz", "code", "failed", "result", "maps", "fault",
-    "params", "config", "cluster", "capturing", "site", "here", "encode",
+    "params", "config", "cluster", "capturing", "site", "here", "encode", "extents", "memory", "done",
 ))  # fmt: skip
 
 
@@ -51,20 +54,51 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Interface:
-    """The C function of a kernel for a target.
+class Part:
+    """A kernel that a C function launches, and its grid: expressions, or None where a caller gives it."""
 
-    `grid` computes the grid from the arguments; without one its extents are parameters.
+    compiled: CompiledKernel
+    grid: Sequence[str | int] | None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Memory that the C function has while it runs; `size` in bytes. Starts on a cache line."""
+
+    name: str
+    size: grids.Node
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel of the C function: the C names of its arguments, its grid, the number of its first assertion."""
+
+    artifact: Artifact
+    arguments: tuple[str, ...]
+    grid: tuple[grids.Node, ...] | None
+    first_assert: int
+
+    @property
+    def plan(self) -> LaunchPlan:
+        return self.artifact.plan
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The C function of kernels for a target, which are launched in order.
+
+    Grids are computed from the arguments; a kernel without one (it is the only one then) makes its extents
+    parameters.
     """
 
     name: str
-    plan: LaunchPlan
     target: TargetInfo
     arguments: tuple[Parameter, ...]
-    grid: tuple[grids.Node, ...] | None
+    launches: tuple[Launch, ...]
     constants: tuple[tuple[str, str], ...]
     sizes: tuple[str, ...] = ()
-    """Integers that only the grid needs: parameters after the kernel's."""
+    """Integers that only grids need: parameters after the kernels'."""
+    workspaces: tuple[Workspace, ...] = ()
 
     @property
     def gpu(self) -> bool:
@@ -73,9 +107,9 @@ class Interface:
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """All parameters of the C function, in order."""
-        taken = {p.name for p in self.arguments}
+        taken = {p.name for p in self.arguments} | {w.name for w in self.workspaces}
         more = [Parameter(_free(n, taken), "int64_t", "for the grid") for n in self.sizes]
-        if self.grid is None:
+        if self.launches[0].grid is None:
             more += [
                 Parameter(_free(f"grid_{axis}", taken), "int64_t", f"programs along {axis}")
                 for axis in "xyz"
@@ -87,15 +121,14 @@ class Interface:
             more.append(Parameter(_free("threads", taken), "int", says))
         return (*self.arguments, *more)
 
-    @property
-    def extents(self) -> tuple[grids.Node, grids.Node, grids.Node]:
-        """The grid: expressions of arguments, or the parameters that hold it."""
-        if self.grid is None:
+    def extents(self, launch: Launch) -> tuple[grids.Node, grids.Node, grids.Node]:
+        """A kernel's grid: expressions of arguments, or the parameters that hold it."""
+        if launch.grid is None:
             start = len(self.arguments) + len(self.sizes)
             x, y, z = (grids.Name(p.name) for p in self.parameters[start : start + 3])
             return x, y, z
         one = grids.Number(1)
-        x, y, z = (*self.grid, one, one)[:3]
+        x, y, z = (*launch.grid, one, one)[:3]
         return x, y, z
 
     @property
@@ -108,35 +141,73 @@ class Interface:
 
 
 def interface_of(
-    plan: LaunchPlan,
-    target: TargetInfo,
+    parts: Sequence[Part],
     name: str,
-    grid: Sequence[str | int] | None,
-    signature: Mapping[str, Any],
     sizes: Sequence[str] = (),
+    workspaces: Mapping[str, str] | None = None,
+    order: Sequence[str] = (),
 ) -> Interface:
-    """The C function called `name` for a compiled kernel.
+    """The C function called `name` that launches `parts` one after the other.
 
-    `grid` gives expressions (`grids.parse_grid`), `signature` the kernel's parameter types, of which
-    constexprs matter, `sizes` integers besides the kernel's that the grid names. Raises LaunchError for a name or a grid that cannot be.
+    Arguments with one name are one parameter. Those named in `workspaces` are none, but memory of as many
+    bytes as the expression there says. `sizes`: integers besides the kernels' that grids name. `order`:
+    names that come first. Raises LaunchError for a name or a grid that cannot be.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _C_WORDS:
         raise LaunchError(f"'{name}' cannot be the name of a C function")
-    values = {n: _constant(item) for n, item in signature.items()}
-    known = {n: v for n, v in values.items() if v is not _NOTHING}
+    made = workspaces or {}
+    known: dict[str, Any] = {}
+    for part in parts:
+        values = {n: _constant(item) for n, item in part.compiled.signature.items()}
+        known |= {n: v for n, v in values.items() if v is not _NOTHING}
+    merged = _merged(a for part in parts for a in part.compiled.plan.arguments)
+    listed = [a for a in merged if a.name not in made]
+    if order:
+        place = {each: i for i, each in enumerate(order)}
+        listed.sort(key=lambda a: place.get(a.name, len(place)))
     taken: set[str] = {name}
-    arguments = tuple(_parameter(a, i, taken) for i, a in enumerate(plan.arguments))
-    parsed = None
+    arguments = tuple(_parameter(a, i, taken) for i, a in enumerate(listed))
     twice = taken.intersection(sizes)
     if twice:
         raise LaunchError(f"the kernel has a parameter {', '.join(sorted(twice))} already")
-    if grid is not None:
-        integers = [*(a.name for a in plan.arguments if a.kind in ("int", "uint")), *sizes]
-        renamed = {a.name: p.name for a, p in zip(plan.arguments, arguments, strict=True)}
-        renamed |= {size: size for size in sizes}
-        parsed = tuple(_renamed(e, renamed) for e in grids.parse_grid(grid, known, integers))
-    listed = tuple((n, _value_text(v)) for n, v in known.items())
-    return Interface(name, plan, target, arguments, parsed, listed, tuple(sizes))
+    renamed = {a.name: p.name for a, p in zip(listed, arguments, strict=True)}
+    integers = [*(a.name for a in listed if a.kind in ("int", "uint")), *sizes]
+
+    def parsed(grid: Sequence[str | int]) -> tuple[grids.Node, ...]:
+        names = renamed | {size: size for size in sizes}
+        return tuple(_renamed(e, names) for e in grids.parse_grid(grid, known, integers))
+
+    memory = {each: _free(each, taken) for each in made}
+    launches: list[Launch] = []
+    asserts = 0
+    for part in parts:
+        plan = part.compiled.plan
+        names = tuple((renamed | memory)[a.name] for a in plan.arguments)
+        grid = None if part.grid is None else parsed(part.grid)
+        launches.append(Launch(part.compiled.artifact, names, grid, asserts))
+        asserts += len(plan.asserts)
+    return Interface(
+        name,
+        parts[0].compiled.target,
+        arguments,
+        tuple(launches),
+        tuple((n, _value_text(v)) for n, v in known.items()),
+        tuple(sizes),
+        tuple(Workspace(memory[each], parsed([size])[0]) for each, size in made.items()),
+    )
+
+
+def _merged(arguments: Iterable[Argument]) -> list[Argument]:
+    """Arguments by name: written if any kernel writes, multiples of what any relies on."""
+    found: dict[str, Argument] = {}
+    for a in arguments:
+        before = found.get(a.name, a)
+        found[a.name] = replace(
+            before,
+            written=a.written or before.written,
+            divisible=max(a.divisible, before.divisible),
+        )
+    return list(found.values())
 
 
 _NOTHING = object()
@@ -183,10 +254,10 @@ def _parameter(argument: Argument, index: int, taken: set[str]) -> Parameter:
     return Parameter(name, f"{'' if argument.written else 'const '}{held} *", says, argument)
 
 
-def asserts_of(plan: LaunchPlan) -> list[str]:
+def asserts_of(interface: Interface) -> list[str]:
     """What each failing `device_assert` says, as the inside of a C string."""
     texts = []
-    for site in plan.asserts:
+    for site in (site for launch in interface.launches for site in launch.plan.asserts):
         where = f"{Path(site.file).name}:{site.line}: " if site.file else ""
         texts.append(c_string(f"{where}device_assert failed: {site.message}"))
     return texts
@@ -203,10 +274,15 @@ def header_of(interface: Interface) -> str:
     return render(
         "header.h.jinja",
         f=interface,
-        plan=interface.plan,
         constants=[(n, v.replace("*/", "* /")) for n, v in interface.constants],
-        asserts=asserts_of(interface.plan),
-        grid=[grids.formula(e) for e in interface.grid] if interface.grid else None,
+        asserts=asserts_of(interface),
+        kernels=", ".join(launch.plan.name for launch in interface.launches),
+        grids=[
+            " x ".join(map(grids.formula, launch.grid))
+            for launch in interface.launches
+            if launch.grid is not None
+        ],
+        memory=[grids.formula(w.size) for w in interface.workspaces],
     )
 
 

@@ -13,8 +13,18 @@ from tilewright.dtypes import constexpr, pointer_type
 from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import COLUMN, ROW, Contraction
-from tilewright.generator.program import AXES, INTEGER, POINTER, Program
-from tilewright.runtime.export import Exported, export_kernel
+from tilewright.generator.program import (
+    AXES,
+    INTEGER,
+    PACKING,
+    PARTIAL,
+    POINTER,
+    WHOLE,
+    Program,
+    programs,
+)
+from tilewright.runtime.export import Exported, export_parts
+from tilewright.runtime.export.interface import Part
 from tilewright.runtime.generated import kernels
 from tilewright.runtime.specialize import ArgumentType, slot_kind
 
@@ -32,9 +42,13 @@ def export_matmul(
 ) -> Exported:
     """Write a product as a C header and an object file (CPU) or a C file (GPU) into `folder`.
 
-    The C function takes any sizes. `sizes` and `batch` say for which M, N, K and how many products the
-    tiles are chosen, unless `config` gives them (K is never split, and nothing packed before: a function is one
-    launch).
+    The C function takes any sizes, and its parameters do not depend on tiles. `sizes` and `batch` say for which
+    M, N, K and how many products the tiles are chosen, unless `config` gives them. Where K is split, or
+    operands are packed once for all programs, the function allocates what its kernels hand on to each other,
+    and launches them in order.
+
+    The result may share no memory with `a` or `b` (nor with itself, by strides); it may be `c` or an array of
+    the epilogue, element by element. On a CPU the code relies on it, and cannot check it.
 
     Args:
         aligned: take addresses to be multiples of 16 bytes, and K, N and strides multiples of 16
@@ -44,14 +58,25 @@ def export_matmul(
     not, CompilationError for an epilogue function.
     """
     machine = registry.machine(target) if isinstance(target, str) else target
-    chosen = config or choose(contraction, *sizes, machine, batch, packed=False)
-    (kernel,) = kernels(contraction, chosen.with_(split_k=1, panels=None))
-    options = {} if machine.name == "cpu" else kernel.launch_options()
-    compiled = kernel.compile(
-        argument_types(kernel.program, aligned), target=machine, options=options
+    chosen = config or choose(contraction, *sizes, machine, batch)
+    if machine.name != "cpu":
+        chosen = chosen.with_(panels=None)
+    parts, planned = [], kernels(contraction, chosen, machine.name == "cpu")
+    for kernel in planned:
+        options = {} if machine.name == "cpu" else kernel.launch_options()
+        types = argument_types(kernel.program, aligned)
+        compiled = kernel.compile(types, target=machine, options=options)
+        parts.append(Part(compiled, _grid(kernel.program, machine)))
+    (plain,) = programs(contraction, chosen.with_(split_k=1, panels=None, persistent=False))
+    known = {p.name for kernel in planned for p in kernel.program.parameters}
+    return export_parts(
+        parts,
+        folder,
+        name or plain.name,
+        sizes=[n for n in (f"batch{i}" for i in range(contraction.batch_rank)) if n not in known],
+        workspaces=_workspaces(planned[-1].program),
+        order=[p.name for p in plain.parameters],
     )
-    grid, sizes_of_grid = _grid(kernel.program, machine)
-    return export_kernel(compiled, folder, name or kernel.program.name, grid, sizes_of_grid)
 
 
 def argument_types(program: Program, aligned: bool) -> Mapping[str, Any]:
@@ -67,11 +92,14 @@ def argument_types(program: Program, aligned: bool) -> Mapping[str, Any]:
         if p.name in ones:
             found[p.name] = constexpr(1)
         elif p.kind == POINTER:
-            found[p.name] = ArgumentType(pointer_type(p.dtype), "address", aligned)
+            own = p.name in _MADE
+            found[p.name] = ArgumentType(pointer_type(p.dtype), "address", aligned or own)
         elif p.kind == INTEGER:
+            if p.name.startswith("batch"):
+                found[p.name] = ArgumentType(dtypes.int64, "int", False)
+                continue
             # rows can be as many as they like: nothing is read along them in one piece
-            multiple = aligned and p.name != "M" and not p.name.startswith("batch")
-            found[p.name] = ArgumentType(integer, "int", multiple)
+            found[p.name] = ArgumentType(integer, "int", aligned and p.name != "M")
         else:
             found[p.name] = ArgumentType(p.dtype, slot_kind(p.dtype))
     return found
@@ -90,12 +118,46 @@ def _unit_strides(contraction: Contraction) -> set[str]:
     return ones
 
 
-def _grid(program: Program, machine: TargetInfo) -> tuple[str, tuple[str, ...]]:
-    """The number of programs as an expression, and the sizes in it that are no arguments."""
+#: workspaces of the C function, which begin on a cache line
+_MADE = ("work", "panels_a", "panels_b")
+
+
+def _grid(program: Program, machine: TargetInfo) -> tuple[str, ...]:
+    """The number of programs as expressions."""
+    if program.part in PACKING:
+        return (_packed_tiles(program, PACKING[program.part]),)
     block_m, block_n = program.tile
-    batches = [f"batch{i}" for i in range(program.contraction.batch_rank)]
-    tiles = " * ".join([f"cdiv(M, {block_m})", f"cdiv(N, {block_n})", *batches])
-    known = {p.name for p in program.parameters}
-    if program.config.persistent:
+    tiles = " * ".join([f"cdiv(M, {block_m})", f"cdiv(N, {block_n})", *_batches(program)])
+    if program.part == PARTIAL:
+        return tiles, str(program.config.split_k)
+    if program.config.persistent and program.part == WHOLE:
         tiles = f"min({tiles}, {max(1, machine.cores)})"
-    return tiles, tuple(n for n in batches if n not in known)
+    return (tiles,)
+
+
+def _batches(program: Program) -> list[str]:
+    return [f"batch{i}" for i in range(program.contraction.batch_rank)]
+
+
+def _packed_tiles(program: Program, name: str) -> str:
+    """How many tiles an operand is packed in."""
+    extent, block = ("M", program.config.block_m) if name == "a" else ("N", program.config.block_n)
+    varies = dict(program.contraction.matrices)[name].batch
+    own = [size for size, each in zip(_batches(program), varies, strict=True) if each]
+    return " * ".join([f"cdiv({extent}, {block})", f"cdiv(K, {program.config.block_k})", *own])
+
+
+def _workspaces(last: Program) -> dict[str, str]:
+    """What a function's kernels hand on to the last: bytes of each workspace, as expressions."""
+    config, sums = last.config, last.contraction.sums
+    if config.panels is not None:
+        element = config.block_k * last.packed.itemsize
+        blocks = {"a": config.block_m, "b": config.block_n}
+        return {
+            f"panels_{n}": f"{_packed_tiles(last, n)} * {block * element}"
+            for n, block in blocks.items()
+        }
+    if config.split_k > 1:
+        parts = " * ".join(["M", "N", *_batches(last)])
+        return {"work": f"{parts} * {config.split_k * sums.itemsize}"}
+    return {}
