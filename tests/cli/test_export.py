@@ -29,8 +29,8 @@ def test_a_gpu_kernel_with_options(tmp_path, capsys):
         "--option", "num_warps=2", "--grid", "1, 2",
     ]) == 0  # fmt: skip
     text = (tmp_path / "product_kernel.c").read_text()
-    assert "gx = INT64_C(1), gy = INT64_C(2), gz = INT64_C(1)" in text
-    assert "(unsigned int)gz, 64, 1, 1," in text
+    assert "{ INT64_C(1), INT64_C(2), INT64_C(1) }" in text
+    assert "gx, gy, gz, 64, 1, 1," in text
     assert "CUstream stream);" in capsys.readouterr().out
 
 
