@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from tests.generator.programs import aligned, to_gpu
 
-from tilewright.dtypes import constexpr, int32, int64, pointer_type
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.dtypes import constexpr, float32, float64, int32, int64, pointer_type
 from tilewright.generator.program import INTEGER, PARTIAL, POINTER, Program
 from tilewright.interpreter.executor import run_module
 from tilewright.runtime.epilogues import parts_of
@@ -58,10 +60,45 @@ def specialised(program: Program, found: Prepared, arrays: dict[str, Any], numbe
     return signature, divisibility, arguments
 
 
+def _interpreted(
+    program: Program, target: Any, module: Any, signature: Any, arguments: list[Any], grid: Any
+) -> None:
+    """In the interpreter, after all passes for `target`."""
+    to_gpu(module, program, target.name)
+    run_module(module, arguments, grid)
+
+
+def executed(
+    program: Program, target: Any, module: Any, signature: Any, arguments: list[Any], grid: Any
+) -> None:
+    """As PTX, in the machine of `tests/ptx`."""
+    from tests.ptx.launch import run_ptx
+
+    config = program.config
+    total = program.part == "total"
+    options = Options(
+        num_warps=4 if total else config.num_warps, num_stages=config.num_stages,
+        disable=() if total else config.left_out,
+    )  # fmt: skip
+    artifact = backend.compile(module, options, target)
+    kinds = [kind for kind in signature.values() if not isinstance(kind, constexpr)]
+    given: list[Any] = []
+    for value, kind in zip(arguments, kinds, strict=True):
+        if isinstance(value, np.ndarray):  # as it lies in memory
+            given.append(value if value.flags.c_contiguous else np.swapaxes(value, -1, -2))
+        else:
+            floating = kind in (float32, float64)
+            given.append(np.dtype(kind.array_name).type(value) if floating else value)
+    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    for array, after in zip(arrays, run_ptx(artifact, given, grid), strict=True):
+        array[...] = after
+
+
 def interpret(
-    target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, **options: Any
-) -> Prepared:
-    """Run the programs of a call in the interpreter after all passes for `target`; fills `out`."""
+    target: Any, a: Any, b: Any, out: Any, epilogue: Any = None, *, run: Any = _interpreted,
+    **options: Any,
+) -> Prepared:  # fmt: skip
+    """Run the programs of a call for `target` (`run`: how); fills `out`."""
     beta = options.pop("beta", 1.0)
     found = prepared(target, a, b, out, epilogue, **options)
     parts, c = parts_of(epilogue), options.get("c")
@@ -79,8 +116,7 @@ def interpret(
         given = numbers if program.part != PARTIAL else []
         signature, divisibility, arguments = specialised(program, found, arrays, given)
         module = program.build(signature, divisibility)
-        to_gpu(module, program, target.name)
         grid = program.grid(problem.m, problem.n, problem.batches, CORES)
         assert len(pointer_names(kernel)) == sum(isinstance(x, np.ndarray) for x in arguments)
-        run_module(module, arguments, grid)
+        run(program, target, module, signature, arguments, grid)
     return found

@@ -48,7 +48,7 @@ def random_config(rng, target):
     )  # fmt: skip
 
 
-def run_case(seed):
+def run_case(seed, **how):
     rng = np.random.default_rng(seed)
     made = random_product(rng, SIZES, array)
     target = str(rng.choice(["sm_90a", "sm_90a", "sm_80"]))
@@ -57,7 +57,7 @@ def run_case(seed):
     out = empty(made.reference.shape, kind, rng.random() < 0.2)
     out[...] = np.float64(-99)
     found = interpret(
-        target_info(target), made.a, made.b, out, made.parts, config=config, **made.options
+        target_info(target), made.a, made.b, out, made.parts, config=config, **made.options, **how
     )
     made.check(out, found.config)
 

@@ -2,50 +2,12 @@
 
 import pytest
 from tests.gpu.errors_of_products import assert_product
+from tests.tiled_products import one_tile, product
 
 import tilewright as tw
 import tilewright.language as tl
 
 torch = pytest.importorskip("torch")
-
-
-@tw.jit
-def product(a, b, c, M, N, K, stride_cm, stride_cn,
-            BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
-    """c = a @ b, programs taking tile after tile; `c` in any order and of any type."""
-    columns = tl.cdiv(N, BN)
-    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * columns, tl.num_programs(0)):
-        rm = tile // columns * BM + tl.arange(0, BM)
-        rn = tile % columns * BN + tl.arange(0, BN)
-        total = tl.zeros((BM, BN), tl.float32)
-        for k in range(0, K, BK):
-            rk = k + tl.arange(0, BK)
-            x = tl.load(
-                a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0
-            )
-            y = tl.load(
-                b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0
-            )
-            total = tl.dot(x, y, total)
-        at = c + rm[:, None] * stride_cm + rn[None, :] * stride_cn
-        tl.store(at, total.to(c.dtype.element_ty), (rm[:, None] < M) & (rn[None, :] < N))
-
-
-@tw.jit
-def one_tile(a, b, c, M, N, K, stride_cm, stride_cn,
-             BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # fmt: skip
-    """The same, a program a tile."""
-    columns = tl.cdiv(N, BN)
-    rm = tl.program_id(0) // columns * BM + tl.arange(0, BM)
-    rn = tl.program_id(0) % columns * BN + tl.arange(0, BN)
-    total = tl.zeros((BM, BN), tl.float32)
-    for k in range(0, K, BK):
-        rk = k + tl.arange(0, BK)
-        x = tl.load(a + rm[:, None] * K + rk[None, :], (rm[:, None] < M) & (rk[None, :] < K), 0.0)
-        y = tl.load(b + rk[:, None] * N + rn[None, :], (rk[:, None] < K) & (rn[None, :] < N), 0.0)
-        total = tl.dot(x, y, total)
-    at = c + rm[:, None] * stride_cm + rn[None, :] * stride_cn
-    tl.store(at, total.to(c.dtype.element_ty), (rm[:, None] < M) & (rn[None, :] < N))
 
 
 @pytest.mark.parametrize("kernel", [product, one_tile], ids=["loop", "program"])

@@ -1,6 +1,7 @@
 """Loops with two products: every pass on the way to a GPU and the CPU's machine code against float64, and
 what the code of a GPU is made of."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -152,6 +153,18 @@ def test_the_loop_for_mma_copies_ahead(target):
     wanted = ["gpu.wait", "gpu.barrier", "gpu.copy", "gpu.copy", "gpu.commit"]
     assert found == [*wanted, "gpu.local_load", "gpu.local_load"]
     assert "gpu.wait 1 :" in body
+
+
+@pytest.mark.parametrize(("target", "copies"), [("sm_90a", "gpu.tma_copy"), ("sm_80", "gpu.copy")])
+def test_both_loops_fetch_ahead(target, copies):
+    """That over keys which all queries see as well as that on the diagonal, in the same memory."""
+    module = prepared(attention_ir(64, 64, 64, True), 4, 3)
+    run_pipeline(module, nvidia_passes(), target_info(target))
+    loops = str(module).split("scf.for")
+    assert len(loops) == 3
+    for before, body in itertools.pairwise(loops):
+        assert before.count(f'"{copies}"') >= 4  # of two iterations
+        assert "gpu.wait 0" not in body.split("scf.yield %")[0]
 
 
 def test_switched_off_each_product_copies_for_itself():

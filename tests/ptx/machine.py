@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from tests.ptx import together
+from tests.ptx.clocks import Clocks
 from tests.ptx.memory import LOCAL, Local, Shared
+from tests.ptx.products import Products
 from tests.ptx.scalar import OPERATIONS, compared
 from tests.ptx.values import Fault, immediate
 
@@ -67,13 +69,16 @@ def parse(ptx, entry):
 
 
 class Machine:
-    """One block of a launch."""
+    """One block of a launch. With `chance` (a `random.Random`) warps take steps in a random order."""
 
-    def __init__(self, code, plan, arguments, memory, block, grid):
+    def __init__(self, code, plan, arguments, memory, block, grid, chance=None):
         self.parameters, self.code, self.labels, alignment = code
         self.plan, self.memory, self.threads = plan, memory, plan.threads
         self.arguments = dict(zip(self.parameters, arguments, strict=True))
-        self.shared = Shared(plan.shared_bytes, max(alignment, 16))
+        self.chance = chance
+        self.clocks = Clocks(-(-plan.threads // 32))
+        self.shared = Shared(plan.shared_bytes, max(alignment, 16), self.clocks)
+        memory.block(self.clocks)
         self.local = Local(plan.threads)
         self.index = np.arange(plan.threads)
         self.registers = {}
@@ -89,6 +94,7 @@ class Machine:
         self.parked = np.full(plan.threads, -1, np.int64)
         """The instruction at which a thread waits for the others that must take part, -1: none."""
         self.together = together.Together(self)
+        self.products = Products(self)
         self.carry = np.zeros(plan.threads, np.uint64)
 
     # ---- operands ----
@@ -124,7 +130,12 @@ class Machine:
     def write(self, text, bits, mask):
         if text.startswith(("%rs", "%r")) and not text.startswith("%rd"):
             bits = bits & np.uint64(0xFFFF if text.startswith("%rs") else 0xFFFFFFFF)
+        self.products.wrote(text, mask)
         self._put(self.registers, text, bits, mask, np.uint64)
+
+    def write_sums(self, text, bits, mask):
+        """As a product does."""
+        self._put(self.registers, text, bits & np.uint64(0xFFFFFFFF), mask, np.uint64)
 
     def write_predicate(self, text, values, mask):
         if text != "_":
@@ -153,11 +164,15 @@ class Machine:
             free &= (self.at < end) & (self.parked < 0)
             if not free.any():
                 if (self.at >= end).all():
+                    self.products.finish()
                     self.together.finish()
                     return
                 why = set(self.waiting.values())
                 why |= {self.code[p].text for p in self.parked[self.parked >= 0]}
                 raise Fault(f"all threads wait for ever: {sorted(why)}")
+            if self.chance is not None:
+                warps = np.unique(np.flatnonzero(free) // 32)
+                free &= self.index // 32 == self.chance.choice(list(warps))
             place = self.at[free].min()
             self._step(self.code[place], place, free & (self.at == place))
         raise Fault("the kernel does not end")
@@ -184,7 +199,9 @@ class Machine:
         else:
             guarded = mask
         try:
+            self.products.check_reads(op, guarded)
             target = self._do(op, guarded, place)
+            self.products.moved(op, guarded)
         except Fault as fault:
             raise Fault(f"{op.text}: {fault}") from None
         self.at[mask] = place + 1

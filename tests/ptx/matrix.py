@@ -9,6 +9,8 @@ import re
 import numpy as np
 from tests.ptx.values import KINDS, Fault, bits_of, seen, swizzled
 
+_TF32 = np.uint64(0xFFFFE000)
+"""What tensor cores read of an fp32 number."""
 _GROUP, _IN_GROUP = np.arange(32) >> 2, np.arange(32) & 3
 
 
@@ -46,8 +48,10 @@ def store_matrices(shared, addresses, warp, words, turned):
 
 def _elements(words, kind):
     """Registers [n][32] as elements [n][elements of one][32]."""
-    if kind in ("f64", "tf32"):
-        return np.stack([seen(w, "f64" if kind == "f64" else "f32")[None] for w in words])
+    if kind == "f64":
+        return np.stack([seen(w, kind)[None] for w in words])
+    if kind == "tf32":
+        return np.stack([seen(w & _TF32, "f32")[None] for w in words])
     size = np.dtype(KINDS[kind]).itemsize
     return np.stack(
         [
@@ -106,8 +110,8 @@ def _narrowed(values, kind):
 _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 
-def _operand(shared, descriptor, extent, k, size, along_k):
-    """The bytes [extent, k, size] of an operand that a descriptor describes."""
+def _operand(shared, descriptor, extent, k, size, along_k, warps):
+    """The bytes [extent, k, size] of an operand that a descriptor describes, and where they are."""
     start = (descriptor & 0x3FFF) << 4
     leading = (descriptor >> 16 & 0x3FFF) << 4
     stride = (descriptor >> 32 & 0x3FFF) << 4
@@ -128,8 +132,8 @@ def _operand(shared, descriptor, extent, k, size, along_k):
     else:
         offset = line // 8 * leading + line % 8 * width + panel * stride
     address = swizzled(start + offset + inside, span)
-    cells = shared.cells(address.ravel(), size)
-    return shared.read_asynchronously(cells).reshape(extent, k, size)
+    cells = shared.at(address.ravel(), size)
+    return shared.begin_reading(cells, warps).reshape(extent, k, size), cells
 
 
 _WGMMA = re.compile(r"m64n(\d+)k(\d+)")
@@ -147,24 +151,28 @@ def _from_registers(words, kind, k):
     return result
 
 
-def group_multiply(shared, mods, descriptors, flags, words, left_words=None):
-    """`wgmma.mma_async` of 128 threads: sums [n][128] -> new sums."""
+def group_multiply(shared, mods, descriptors, flags, words, left_words, warps):
+    """`wgmma.mma_async` of 128 threads, in `warps`: sums [n][128] -> new sums, and the cells that are read."""
     shape, sums, left, right = mods
     n, k = map(int, _WGMMA.fullmatch(shape).groups())
     add, *rest = flags
     majors = rest[2:] if len(rest) > 2 else [0, 0]
     majors = [0] * (2 - len(majors)) + majors  # of an operand in registers there is none
-    operands = []
+    operands, taken = [], []
     for descriptor, extent, kind, major in zip(
         descriptors, (64, n), (left, right), majors, strict=True
     ):
         if left_words is not None and not operands:
             operands.append(_from_registers(left_words, kind, k))
             continue
-        kind = "f32" if kind == "tf32" else kind
+        cut, kind = kind == "tf32", "f32" if kind == "tf32" else kind
         size = np.dtype(KINDS[kind]).itemsize
-        raw = _operand(shared, descriptor, extent, k, size, not major)
-        operands.append(np.ascontiguousarray(raw).view(KINDS[kind])[..., 0].astype(_wide(kind)))
+        raw, cells = _operand(shared, descriptor, extent, k, size, not major, warps)
+        taken.append(cells.ravel())
+        raw = np.ascontiguousarray(raw)
+        if cut:
+            raw = (raw.view(np.uint32) & np.uint32(_TF32)).view(np.uint8)
+        operands.append(raw.view(KINDS[kind])[..., 0].astype(_wide(kind)))
     made = operands[0] @ operands[1].T
     lanes = np.arange(128)
     rows, columns = lanes // 32 * 16 + (lanes % 32 >> 2), 2 * (lanes & 3)
@@ -181,4 +189,4 @@ def group_multiply(shared, mods, descriptors, flags, words, left_words=None):
         at = made[rows + 8 * (i >> 1 & 1), columns + 8 * (i >> 2) + (i & 1)]
         before = seen(word, sums).astype(at.dtype) if add else 0
         result.append(bits_of(_narrowed(at + before, sums)))
-    return result
+    return np.array(result), np.concatenate(taken)

@@ -1,6 +1,7 @@
-"""Memory as the hardware has it: global arrays, and shared memory that knows who wrote what, and when."""
+"""Memory as the hardware has it, that knows who wrote what, and who may know of that."""
 
 import numpy as np
+from tests.ptx.clocks import Cells
 from tests.ptx.values import Fault
 
 GLOBAL, LOCAL = 1 << 40, 1 << 45
@@ -8,7 +9,10 @@ _GAP = 512
 
 
 class Global:
-    """Arrays side by side, none at its neighbour: whatever is outside of all is a fault."""
+    """Arrays side by side, none at its neighbour: whatever is outside of all is a fault.
+
+    Of threads of one block (`block`), too, accesses to one place that nothing orders.
+    """
 
     def __init__(self, arrays):
         self.places, starts, size = [], [], _GAP
@@ -21,6 +25,14 @@ class Global:
         for start, array in zip(starts, arrays, strict=True):
             self.bytes[start : start + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
             self.inside[start : start + array.nbytes] = True
+        self.block(None)
+
+    def block(self, clocks):
+        """Another block begins: what the others did is over."""
+        size = len(self.bytes)
+        self.cells = Cells(size if clocks is not None else 0, clocks or _nobody(), in_step=True)
+        self.in_boxes = np.zeros(size, bool)
+        """What boxes were copied from or to."""
 
     def take(self, index, arrays):
         """What the arrays hold now."""
@@ -29,7 +41,7 @@ class Global:
         raw = self.bytes[start : start + array.nbytes].tobytes()
         return np.frombuffer(raw, array.dtype).reshape(array.shape).copy()
 
-    def _cells(self, addresses, size):
+    def at(self, addresses, size):
         addresses = addresses.astype(np.int64)
         if (addresses % size).any():
             raise Fault(f"global address {addresses[addresses % size != 0][0]:#x} for {size} bytes")
@@ -38,11 +50,50 @@ class Global:
             raise Fault("a global access outside of all arrays")
         return cells
 
-    def read(self, addresses, size, _threads=None):
-        return self.bytes[self._cells(addresses, size)]
+    def read(self, addresses, size, threads, atomic=False):
+        cells = self.at(addresses, size)
+        seen = self.cells.seen_by(cells, threads)
+        if atomic:
+            seen |= self.cells.atomic[cells]
+        if not seen.all():
+            raise Fault("what another thread wrote to memory is read without a barrier in between")
+        if not atomic:
+            self.cells.note_reads(cells, threads)
+        return self.bytes[cells]
 
-    def write(self, addresses, data, _threads=None):
-        self.bytes[self._cells(addresses, data.shape[1])] = data
+    def write(self, addresses, data, threads, atomic=False):
+        cells = self.at(addresses, data.shape[1])
+        if self.in_boxes[cells].any():
+            raise Fault("memory is written that boxes are copied from or to")
+        if self.cells.read_by_others(cells, threads).any():
+            raise Fault("memory that others may still read is overwritten without a barrier")
+        twice = ~self.cells.seen_by(cells, threads)
+        twice &= ~self.cells.atomic[cells] if atomic else self.bytes[cells] != data
+        if twice.any():
+            raise Fault("threads write to one place in memory without a barrier in between")
+        self.bytes[cells] = data
+        if not atomic and (self.bytes[cells] != data).any():
+            raise Fault("threads write different values to one place in memory")
+        self.cells.note_writes(cells, threads, atomic)
+
+    def read_box(self, cells):
+        """Boxes are read past what threads write, whatever barriers there are."""
+        if self.cells.when[cells].any():
+            raise Fault("a box is copied from what the block has written")
+        self.in_boxes[cells] = True
+        return self.bytes[cells]
+
+    def write_box(self, cells, data):
+        if self.cells.when[cells].any() or self.cells.read_at[:, cells].any():
+            raise Fault("a box is stored to what the block accesses in other ways")
+        self.in_boxes[cells] = True
+        self.bytes[cells] = data
+
+
+def _nobody():
+    from tests.ptx.clocks import Clocks
+
+    return Clocks(0)
 
 
 class Local:
@@ -66,21 +117,22 @@ class Local:
 
 class Shared:
     """Bytes of a block. What one thread writes another may read, or overwrite, only after a barrier; what
-    threads write asynchronous readers see only after the writer's fence and a barrier."""
+    threads write asynchronous readers see only after the writer's fence and a barrier; what those read may
+    be overwritten once they have been waited for, and a barrier later by others."""
 
-    def __init__(self, size, start):
+    def __init__(self, size, start, clocks):
         self.start, self.bytes = start, np.zeros(size, np.uint8)
+        self.cells = Cells(size, clocks)
         self.written = np.zeros(size, bool)
         self.flying = np.zeros(size, bool)
-        self.writer = np.full(size, -1, np.int32)
-        self.when = np.full(size, -1, np.int32)
-        self.reader = np.full(size, -1, np.int32)
-        """Thread, or -2 for several."""
-        self.seen = np.full(size, -1, np.int32)
+        """What copies under way write."""
+        self.busy = np.zeros(size, np.int16)
+        """How many products or stores of boxes under way read it."""
         self.fenced = np.ones(size, bool)
-        self.epoch = np.int32(0)
+        self.barriers = {}
+        """Address of a memory barrier -> its state (`together`)."""
 
-    def cells(self, addresses, size, aligned=None):
+    def at(self, addresses, size, aligned=None):
         addresses = addresses.astype(np.int64)
         if (addresses % (aligned or size)).any():
             raise Fault(f"shared address {addresses} is no multiple of {aligned or size}")
@@ -89,73 +141,77 @@ class Shared:
             raise Fault("a shared access outside of what the launch asks for")
         return cells
 
-    def read(self, addresses, size, threads, aligned=None):
-        cells = self.cells(addresses, size, aligned)
+    def read(self, addresses, size, threads, aligned=None, atomic=False):
+        cells = self.at(addresses, size, aligned)
         if not self.written[cells].all():
             raise Fault("shared memory is read that nothing was written to")
         if self.flying[cells].any():
             raise Fault("shared memory is read that a copy under way writes")
-        mine = np.broadcast_to(threads[:, None], cells.shape)
-        if ((self.when[cells] == self.epoch) & (self.writer[cells] != mine)).any():
+        seen = self.cells.seen_by(cells, threads)
+        if not (seen | self.cells.atomic[cells] if atomic else seen).all():
             raise Fault("what another thread wrote is read without a barrier in between")
-        again = self.seen[cells] == self.epoch
-        other = again & (self.reader[cells] != mine)
-        self.reader[cells] = np.where(other, -2, mine)
-        flat = cells.ravel()
-        if len(np.unique(flat)) != len(flat):  # several threads at once
-            order = np.argsort(flat, kind="stable")
-            same = flat[order][1:] == flat[order][:-1]
-            differ = mine.ravel()[order][1:] != mine.ravel()[order][:-1]
-            self.reader[flat[order][1:][same & differ]] = -2
-        self.seen[cells] = self.epoch
+        if not atomic:
+            self.cells.note_reads(cells, threads)
         return self.bytes[cells]
 
-    def write(self, addresses, data, threads, aligned=None):
-        cells = self.cells(addresses, data.shape[1], aligned)
-        mine = np.broadcast_to(threads[:, None], cells.shape)
-        self._claim(cells, mine, data)
+    def write(self, addresses, data, threads, aligned=None, atomic=False):
+        cells = self.at(addresses, data.shape[1], aligned)
+        self._claim(cells, threads, data, atomic)
         self.bytes[cells] = data
         if (self.bytes[cells] != data).any():
             raise Fault("threads write different values to one place")
         self.written[cells], self.fenced[cells] = True, False
-        self.writer[cells], self.when[cells] = mine, self.epoch
+        self.cells.note_writes(cells, threads, atomic)
 
-    def _claim(self, cells, mine, data=None):
+    def _claim(self, cells, threads, data=None, atomic=False):
         """Nobody else may still be at what is overwritten."""
         if self.flying[cells].any():
             raise Fault("shared memory is written that a copy under way writes")
-        if ((self.seen[cells] == self.epoch) & (self.reader[cells] != mine)).any():
+        if self.busy[cells].any():
+            raise Fault("shared memory is written that a product or a store under way reads")
+        if self.cells.read_by_others(cells, threads).any():
             raise Fault("what another thread may still read is overwritten without a barrier")
-        twice = (self.when[cells] == self.epoch) & (self.writer[cells] != mine)
-        if data is not None:
+        twice = ~self.cells.seen_by(cells, threads)
+        if atomic:
+            twice &= ~self.cells.atomic[cells]
+        elif data is not None:
             twice &= self.bytes[cells] != data
         if twice.any():
             raise Fault("threads write to one place without a barrier in between")
+        low, high = cells.min() + self.start, cells.max() + self.start
+        for address in [a for a in self.barriers if low - 8 < a <= high]:
+            if np.isin(np.arange(address, address + 8) - self.start, cells).any():
+                del self.barriers[address]
 
-    def launch(self, cells, mine):
-        """A copy under way writes there from now on."""
-        self._claim(cells, mine)
+    def launch(self, cells, threads):
+        """A copy under way writes there from now on, started by these threads (one for each row)."""
+        self._claim(cells, threads)
         self.flying[cells] = True
 
-    def land(self, cells, data, writer, fenced):
-        """It has arrived: for `writer`, or with -1 for everybody."""
+    def land(self, cells, data, writer):
+        """It has arrived: copied by a thread, or by hardware (-1)."""
         self.bytes[cells], self.written[cells], self.flying[cells] = data, True, False
-        self.fenced[cells] = fenced
-        self.writer[cells] = writer
-        self.when[cells] = self.epoch if writer >= 0 else -1
+        self.fenced[cells] = writer < 0
+        if writer < 0:
+            self.cells.note_copied(cells)
+        else:
+            self.cells.note_writes(cells.reshape(1, -1), np.array([writer]))
 
-    def read_asynchronously(self, cells):
-        """As `wgmma` and bulk copies do."""
+    def begin_reading(self, cells, warps):
+        """As `wgmma` and bulk copies do, for `warps`, until `end_reading`."""
         if not self.written[cells].all() or self.flying[cells].any():
             raise Fault("asynchronous reads of shared memory that is not there yet")
         if not self.fenced[cells].all():
             raise Fault("asynchronous reads of what threads wrote: a fence.proxy.async is missing")
-        if (self.when[cells] == self.epoch).any():
+        if not self.cells.seen_by_warps(cells.ravel(), warps).all():
             raise Fault("asynchronous reads of what threads wrote without a barrier in between")
+        self.busy[cells] += 1
         return self.bytes[cells]
 
-    def fence(self, threads):
-        self.fenced[np.isin(self.writer, threads)] = True
+    def end_reading(self, cells, warps):
+        """`warps` have waited for it."""
+        self.busy[cells] -= 1
+        self.cells.note_reads_of_warps(cells.ravel(), warps)
 
-    def barrier(self):
-        self.epoch += np.int32(1)
+    def fence(self, threads):
+        self.fenced[np.isin(self.cells.writer, threads + 1)] = True

@@ -1,6 +1,7 @@
 """Memory, barriers, and what warps do together."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 from tests.ptx import matrix
@@ -8,6 +9,8 @@ from tests.ptx.scalar import OPERATIONS
 from tests.ptx.values import Fault, immediate, seen, swizzled
 
 PARAMETERS = 1 << 50
+_ATOMIC = {"volatile", "relaxed", "acquire", "release"}
+"""Accesses that may meet others of their kind without a barrier."""
 
 
 def parameter_address(machine, name):
@@ -18,20 +21,48 @@ def _names(text):
     return [part.strip() for part in text.strip("{}").split(",")]
 
 
+@dataclass(eq=False)
+class Barrier:
+    """A memory barrier: arrivals of a phase, how many and how many bytes are missing, and the phase."""
+
+    arrivals: int
+    missing: int
+    initialised: tuple[int, int]
+    """The warp that did, and its count."""
+    bytes: int = 0
+    phase: int = 0
+    arriving: np.ndarray | int = 0
+    """What those know that have arrived."""
+    ended: np.ndarray | int = 0
+    """What those knew that ended the phase before."""
+
+
+@dataclass(eq=False)
+class BoxStore:
+    """A box on its way from shared memory."""
+
+    thread: int
+    cells: np.ndarray
+    places: np.ndarray
+    inside: np.ndarray
+    group: int = 0
+    data: np.ndarray | None = None
+    """Once it has been read."""
+
+
 class Together:
     """State of a block beyond its threads' registers."""
 
     def __init__(self, machine):
         self.machine = machine
         self.arrived = {}
-        self.barriers = {}
-        """Address -> [arrivals of a phase, arrivals missing, bytes missing, phase]."""
+        self.barriers = machine.shared.barriers
         self.boxes = []
         """Copies of boxes under way: (barrier, cells, data)."""
         self.open, self.groups = [], []
         """Copies of threads: of no group yet, and groups, each with its threads."""
-        self.products = 0
         self.stores = []
+        """Boxes being stored: `BoxStore`."""
 
     # ---- memory ----
 
@@ -44,7 +75,8 @@ class Together:
         names, size = _names(target), int(op.mods[-1][1:]) // 8
         where = self._space(op)
         who = np.flatnonzero(mask)
-        raw = where.read(m.address(source)[mask], size * len(names), who)
+        more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
+        raw = where.read(m.address(source)[mask], size * len(names), who, **more)
         for i, name in enumerate(names):
             part = np.ascontiguousarray(raw[:, i * size : (i + 1) * size]).view(f"u{size}")[:, 0]
             if op.mods[-1][0] == "s":
@@ -58,7 +90,8 @@ class Together:
         names, size = _names(source), int(op.mods[-1][1:]) // 8
         parts = [m.read(n)[mask].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
         data = np.concatenate(parts, axis=1)
-        self._space(op).write(m.address(target)[mask], data, np.flatnonzero(mask))
+        more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
+        self._space(op).write(m.address(target)[mask], data, np.flatnonzero(mask), **more)
 
     def _space(self, op):
         m = self.machine
@@ -78,16 +111,15 @@ class Together:
         size = int(re.sub(r"\D", "", kind.replace("x2", ""))) // 8
         addresses, values = m.address(where), [m.read(s) for s in sources]
         old = np.zeros(m.threads, np.uint64)
-        shared = "shared" in op.mods
-        space = m.shared if shared else m.memory
+        space = m.shared if "shared" in op.mods else m.memory
         for t in np.flatnonzero(mask):
-            at = addresses[t : t + 1]
-            cells = space.cells(at, size)[0] if shared else space._cells(at, size)[0]
-            before = space.bytes[cells].view(f"u{size}").astype(np.uint64)
+            at, who = addresses[t : t + 1], np.array([t])
+            raw = np.ascontiguousarray(space.read(at, size, who, atomic=True)[0])
+            before = raw.view(f"u{size}").astype(np.uint64)
             old[t] = before[0]
             given = [v[t : t + 1] for v in values]
-            after = self._combined(fn, kind, before, given)
-            space.bytes[cells] = after.astype(f"u{size}").view(np.uint8)
+            after = self._combined(fn, kind, before, given).astype(f"u{size}").view(np.uint8)
+            space.write(at, after[None], who, atomic=True)
         if returns:
             m.write(target, old, mask)
 
@@ -108,6 +140,9 @@ class Together:
 
     def bar(self, op, mask, place):
         m = self.machine
+        if "warp" in op.mods:
+            m.clocks.known[np.arange(m.clocks.hardware), np.arange(m.clocks.hardware)] += mask[::32]
+            return
         number = op.operands[0]
         count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
         here = self.arrived.setdefault(number, set())
@@ -119,61 +154,73 @@ class Together:
         if len(here) == count:
             for t in here:
                 m.waiting.pop(t)
+            m.clocks.meet(np.unique(np.array(sorted(here)) // 32))
             here.clear()
-            m.shared.barrier()
 
     def mbarrier(self, op, mask, place):
         m = self.machine
         who = np.flatnonzero(mask)
         if op.mods[0] == "init":
-            for address in np.unique(m.address(op.operands[0])[mask]):
-                self._word(address)
-                self.barriers[int(address)] = [n := immediate(op.operands[1]), n, 0, 0]
+            for t in who:
+                address, count = int(m.address(op.operands[0])[t]), immediate(op.operands[1])
+                if address % 8:
+                    raise Fault("a barrier's address is no multiple of 8")
+                m.shared.at(np.array([address]), 8)
+                self.barriers[address] = Barrier(count, count, (t // 32, m.clocks.now(t // 32)))
         elif op.mods[0] == "arrive":
             addresses = m.address(op.operands[1])
-            more = immediate(op.operands[2]) if "expect_tx" in op.mods else 0
             for t in who:
-                state = self._barrier(addresses[t])
-                state[1] -= 1
-                state[2] += more
-                if state[1] < 0:
+                state = self._barrier(addresses[t], t)
+                state.missing -= 1
+                state.bytes += immediate(op.operands[2]) if "expect_tx" in op.mods else 0
+                state.arriving = np.maximum(state.arriving, m.clocks.give(t // 32))
+                if state.missing < 0:
                     raise Fault("more arrivals than the barrier's phase has")
                 self._turn(state)
         else:
-            target, where, parity = op.operands
-            addresses, wanted = m.address(where), m.read(parity)
-            done = np.zeros(m.threads, bool)
-            for t in who:
-                self._land(int(addresses[t]))
-                done[t] = self._barrier(addresses[t])[3] != int(wanted[t]) & 1
-                if not done[t]:
-                    m.waiting[int(t)] = f"mbarrier {int(addresses[t]):#x}"
-            m.write_predicate(target, done, mask)
+            self._test(op, who)
 
-    def _word(self, address):
-        if int(address) % 8:
-            raise Fault("a barrier's address is no multiple of 8")
+    def _test(self, op, who):
+        """Whether phases have ended; threads wait for those that have not."""
+        m, (target, where, parity) = self.machine, op.operands
+        addresses, wanted = m.address(where), m.read(parity)
+        done, mask = np.zeros(m.threads, bool), np.isin(m.index, who)
+        for t in who:
+            state = self._barrier(addresses[t], t)
+            self._land(int(addresses[t]))
+            done[t] = state.phase != int(wanted[t]) & 1
+            if done[t]:
+                m.clocks.take(t // 32, state.ended)
+            else:
+                m.waiting[int(t)] = f"mbarrier {int(addresses[t]):#x}"
+        m.write_predicate(target, done, mask)
 
-    def _barrier(self, address):
+    def _barrier(self, address, thread):
         state = self.barriers.get(int(address))
         if state is None:
-            raise Fault(f"no barrier at {int(address):#x}")
+            raise Fault(f"no barrier at {int(address):#x}, or something else is there by now")
+        warp, count = state.initialised
+        if warp != thread // 32 and self.machine.clocks.known[thread // 32, warp] < count:
+            raise Fault("a memory barrier that this thread does not know to be initialised")
         return state
 
     def _turn(self, state):
-        if state[1] == 0 and state[2] == 0:
-            state[1], state[3] = state[0], state[3] ^ 1
+        if state.missing == 0 and state.bytes == 0:
+            state.missing, state.phase = state.arrivals, state.phase ^ 1
+            state.ended, state.arriving = state.arriving, 0
             for t in [t for t, why in self.machine.waiting.items() if why.startswith("mbarrier")]:
                 self.machine.waiting.pop(t)
 
     def _land(self, barrier):
+        m = self.machine
         for copy in [c for c in self.boxes if c[0] == barrier]:
             self.boxes.remove(copy)
             _, cells, data = copy
-            self.machine.shared.land(cells, data, -1, True)
+            m.shared.land(cells, data, -1)
             state = self.barriers[barrier]
-            state[2] -= data.size
-            if state[2] < 0:
+            state.bytes -= data.size
+            state.arriving = np.maximum(state.arriving, m.clocks.give(m.clocks.hardware))
+            if state.bytes < 0:
                 raise Fault("more bytes arrive than the barrier expects")
             self._turn(state)
 
@@ -208,10 +255,10 @@ class Together:
         data = np.zeros((len(to), size), np.uint8)
         for i, (address, count) in enumerate(zip(where, live, strict=True)):
             if count:
-                cells = m.memory._cells(address + np.arange(count).astype(np.uint64), 1)[:, 0]
-                data[i, :count] = m.memory.bytes[cells]
-        cells = m.shared.cells(to, size)
-        m.shared.launch(cells, np.broadcast_to(who[:, None], cells.shape))
+                places = address + np.arange(count).astype(np.uint64)
+                data[i, :count] = m.memory.read(places, 1, np.full(count, who[i]))[:, 0]
+        cells = m.shared.at(to, size)
+        m.shared.launch(cells, who)
         self.open += [(int(t), cells[i], data[i]) for i, t in enumerate(who)]
 
     def _wait_copies(self, pending, mask):
@@ -219,14 +266,18 @@ class Together:
         while len(self.groups) > pending:
             copies, _ = self.groups.pop(0)
             for thread, cells, data in copies:
-                self.machine.shared.land(cells, data, thread, False)
+                self.machine.shared.land(cells, data, thread)
 
     def _bulk(self, op, mask):
         m, rest = self.machine, op.mods[2:]
         if rest[0] == "commit_group":
+            for store in self.stores:
+                store.group += bool(mask[store.thread])
             return
         if rest[0] == "wait_group":
-            self._finish_stores(int(immediate(op.operands[0])))
+            pending = int(immediate(op.operands[0]))
+            mine = [s for s in self.stores if mask[s.thread] and s.group > pending]
+            self._finish_stores(mine, "read" in rest)
             return
         if mask.sum() != 1:
             raise Fault(f"{mask.sum()} threads copy a box")
@@ -234,22 +285,29 @@ class Together:
         if rest[2] == "shared::cluster":
             target, source, barrier = op.operands
             number, x, y = self._coordinates(source, t)
-            address = int(m.address(target)[t])
-            cells, places, inside = self._box(number, x, y, address)
+            cells, places, inside = self._box(number, x, y, int(m.address(target)[t]))
             data = np.zeros(cells.shape, np.uint8)
-            data[inside] = m.memory.bytes[places[inside]]
-            m.shared.launch(cells, np.full(cells.shape, t))
+            data[inside] = m.memory.read_box(places[inside])
+            m.shared.launch(cells.reshape(1, -1), np.array([t]))
+            self._barrier(m.address(barrier)[t], t)
             self.boxes.append((int(m.address(barrier)[t]), cells, data))
         else:
             target, source = op.operands
             number, x, y = self._coordinates(target, t)
             cells, places, inside = self._box(number, x, y, int(m.address(source)[t]))
-            data = m.shared.read_asynchronously(cells)
-            m.shared.reader[cells], m.shared.seen[cells] = -2, m.shared.epoch
-            m.memory.bytes[places[inside]] = data[inside]
+            m.shared.begin_reading(cells, np.array([t // 32]))
+            self.stores.append(BoxStore(int(t), cells, places, inside))
 
-    def _finish_stores(self, pending):
-        """Stores of boxes read, and write, at once."""
+    def _finish_stores(self, stores, read):
+        """They have been read, or are in memory as well."""
+        shared = self.machine.shared
+        for store in stores:
+            if store.data is None:
+                store.data = shared.bytes[store.cells]
+                shared.end_reading(store.cells, [store.thread // 32])
+            if not read:
+                self.machine.memory.write_box(store.places[store.inside], store.data[store.inside])
+                self.stores.remove(store)
 
     def _coordinates(self, text, thread):
         """(tensor map, x, y) of `[map, {x, y}]`."""
@@ -284,7 +342,7 @@ class Together:
         places = base + (at_y * pitch + at_x) * size + byte - (1 << 40)
         if (places[inside] < 0).any() or not m.memory.inside[places[inside]].all():
             raise Fault("a box with elements outside of all arrays")
-        return m.shared.cells(to.ravel(), 1)[:, 0].reshape(to.shape), places, inside
+        return m.shared.at(to.ravel(), 1)[:, 0].reshape(to.shape), places, inside
 
     # ---- warps ----
 
@@ -342,6 +400,9 @@ class Together:
         if mask[m.threads // 128 * 128 :].any():
             raise Fault("a warp that is in no warp group")
         if op.mods[0] != "mma_async":
+            pending = [int(immediate(o)) for o in op.operands]
+            step = {"fence": m.products.fence, "commit_group": m.products.commit}
+            step.get(op.mods[0], lambda who: m.products.wait(pending[0], who))(mask)
             return
         sums, left, right, *flags = op.operands
         names, b = _names(sums), m.read(right)
@@ -354,18 +415,24 @@ class Together:
             if len(np.unique(a[threads])) > 1 or len(np.unique(b[threads])) > 1:
                 raise Fault("descriptors differ in a warp group")
             words = [m.read(n)[threads] for n in names]
-            made[:, threads] = matrix.group_multiply(
+            left_names = _names(left) if words_of_a is not None else []
+            made[:, threads], cells = matrix.group_multiply(
                 m.shared,
                 op.mods[3:],
                 (int(a[threads[0]]), int(b[threads[0]])),
                 [add, *rest],
                 words,
                 None if words_of_a is None else [w[threads] for w in words_of_a],
+                np.unique(threads // 32),
             )
+            m.products.start(names, left_names, cells, threads)
         for name, bits in zip(names, made, strict=True):
-            m.write(name, bits, mask)
+            m.write_sums(name, bits, mask)
 
     def finish(self):
+        if any(store.data is None for store in self.stores):
+            raise Fault("the block ends while boxes are being stored from its memory")
+        self._finish_stores(list(self.stores), False)
         if self.boxes:
             raise Fault("the block ends while boxes are being copied to its memory")
 

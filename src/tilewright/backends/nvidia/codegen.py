@@ -100,8 +100,8 @@ class KernelCodegen:
         self.role = ""
         """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
-        self._exchange: tuple[Any, int | None] | None = None
-        """Block of the last exchange through shared memory, and whose turn it was (None: neither's)."""
+        self._exchange: tuple[Any, int | None, int] | None = None
+        """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
 
     def _declare(self) -> Any:
         """The entry: one parameter an argument, then the fault record if there are asserts."""
@@ -252,8 +252,8 @@ class KernelCodegen:
 
         It lies beyond the buffers that are still in use. Small exchanges take turns in two places:
         who gets to the second next one has passed the barrier inside the next, so that all have
-        read the first, and no barrier is needed in front. Raises OutOfResources when the target has
-        not that much.
+        read the first, and no barrier is needed in front; unless buffers that others may still be at
+        were where it is. Raises OutOfResources when the target has not that much.
         """
         start = self.exchange_start()
         block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
@@ -263,9 +263,10 @@ class KernelCodegen:
             alone = self.blocks == 1  # a block's memory is there once it has started
             safe = alone and block is self.source.body.block and not self.shared.used
         else:
-            safe = small and before[0] is block and before[1] is not None
+            same = before[0] is block and before[2] == start
+            safe = small and same and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
-        self._exchange = (block, turn if small else None)
+        self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)
         if not safe:

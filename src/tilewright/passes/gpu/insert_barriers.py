@@ -37,6 +37,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.ranges import apart
@@ -126,9 +127,21 @@ def _pointer(op: Operation) -> SSAValue:
 
 
 def _same_threads(first: Operation, second: Operation) -> bool:
-    """Whether each thread meets only its own elements: same addresses in the same layout."""
+    """Whether each thread meets only its own elements: same addresses in the same layout.
+
+    Where several warps hold an element the first writes it, and all read it: those are not its own. (Lanes of
+    a warp run together.)
+    """
     if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
         return False
     if not same_addresses(first, second):
         return False
-    return gpu.layout_of(accessed(first)) == gpu.layout_of(accessed(second))
+    layout = gpu.layout_of(accessed(first))
+    if layout != gpu.layout_of(accessed(second)):
+        return False
+    reads = isinstance(first, _READS) or isinstance(second, _READS)
+    return layout is None or not (reads and _in_several_warps(layout))
+
+
+def _in_several_warps(layout: Layout) -> bool:
+    return bool(layout.replicated("warps")) or layout.same_in_groups

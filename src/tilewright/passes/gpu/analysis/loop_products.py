@@ -101,6 +101,7 @@ def _several(loop: scf.ForOp) -> Pattern | None:
         return None
     buffers = {copy.buffer for copy in copies}
     users = [use.operation for buffer in buffers for use in buffer.uses]
+    users = [op for op in users if not isinstance(op, gpu.ReleaseOp)]  # behind the loop
     readers = [op for op in ops if op in users and isinstance(op, Reader)]
     turns = [op for op in ops if isinstance(op, gpu.TurnOp) and op in users]
     known = {*copies, *readers, *turns}

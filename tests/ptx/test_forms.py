@@ -1,0 +1,229 @@
+"""Every form that products take on a GPU, executed as PTX text, against float64: attention, converted operands,
+types, blocks that are no powers of two, boxes stored in loops over tiles, warp roles, described products."""
+
+import random
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.attention import attention_ir
+from tests.generator import test_gpu_level as level
+from tests.generator.gpu_level import executed
+from tests.mixed_products import mixed_ir
+from tests.odd_blocks import grid, product_ir
+from tests.passes import test_attention as of_attention
+from tests.passes import test_dot_types as of_types
+from tests.passes import test_mixed_products as of_mixed
+from tests.passes import test_odd_blocks as of_blocks
+from tests.ptx.launch import run_ptx
+from tests.tiled_products import one_tile, product
+
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.ir.text import parse_ir
+
+TARGETS = ("sm_80", "sm_89", "sm_90a")
+
+
+def compiled(module, target, warps=4, stages=3, off=()):
+    options = Options(num_warps=warps, num_stages=stages, disable=off)
+    return backend.compile(module, options, target_info(target))
+
+
+# ---- attention -----------------------------------------------------------------------------------------
+
+
+def attend(case, off=(), chance=None):
+    blocks, depth, warps, stages, n, causal, ragged, kind, target = case
+    arguments, wanted = of_attention.case(1, n, depth, causal, kind)
+    module = attention_ir(*blocks, depth, causal, ragged, getattr(dtypes, kind))
+    artifact = compiled(module, target, warps, stages, off)
+    found = run_ptx(artifact, arguments, (-(-n // blocks[0]), 1, 1), chance)
+    of_attention.check(found, wanted, kind)
+
+
+@pytest.mark.parametrize("case", of_attention.CASES)
+def test_attention(case):
+    attend(case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("case", of_attention.CASES)
+def test_attention_with_warps_in_any_order(case, seed):
+    attend(case, chance=random.Random(seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [of_attention.CASES[0], of_attention.CASES[4]])
+@pytest.mark.parametrize("off", of_attention.OFF, ids=lambda d: "+".join(d))
+def test_attention_without_passes(off, case):
+    attend(case, off)
+
+
+# ---- converted operands, types --------------------------------------------------------------------------
+
+
+def mixed(name, target, off=()):
+    arguments, wanted = of_mixed.case(name)
+    artifact = compiled(mixed_ir(name, of_mixed.BLOCKS), target, off=off)
+    of_mixed.check(run_ptx(artifact, arguments, (2, 1, 1)), name, wanted)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["weights", "scaled"])
+def test_converted_operands(name, target):
+    mixed(name, target)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("off", [
+    ("promote-shared",), ("pipeline-loads",), ("pipeline-loads{boxes=false}",), ("swizzle-shared",),
+    ("promote-shared{registers=false}",), ("pipeline-loads{several=false}",), ("raise-access",),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["weights", "scaled"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_converted_operands_without_passes(name, off, target):
+    mixed(name, target, off)
+
+
+def dot(types, by_k, target, warps=4, blocks=(64, 64, 64), off=(), imprecise=None):
+    arguments = of_types.case(types, by_k)
+    a, b, c = arguments[:3]
+    module = parse_ir(of_types.text_of(types, by_k, imprecise, blocks))
+    programs = (-(-a.shape[0] // blocks[0]), -(-c.shape[1] // blocks[1]), 1)
+    found = run_ptx(compiled(module, target, warps, off=off), list(arguments), programs)[2]
+    wanted = of_types.reference(a, b, by_k)
+    if c.dtype.kind == "i":
+        np.testing.assert_array_equal(found, wanted)
+        return
+    wide = np.abs(b.astype(float))
+    size = np.abs(a.astype(float)) @ (wide.T if by_k else wide)
+    bounds = of_types.BOUNDS | {"tf32": 2.0**-9}  # which the tensor cores cut operands to
+    bound = bounds.get(types, 2.0**-10 if c.dtype == "f2" else 2.0**-20)
+    assert (np.abs(found.astype(float) - wanted) <= size * bound).all()
+
+
+@pytest.mark.parametrize("by_k", [False, True], ids=["by n", "by k"])
+@pytest.mark.parametrize("types", [t for t in of_types.TYPES if t != "ieee"])
+def test_types(types, by_k):
+    dot(types, by_k, "sm_90a")
+
+
+@pytest.mark.parametrize("imprecise", [32, 0])
+def test_sums_that_are_added_up_in_single_precision(imprecise):
+    dot("e4m3", True, "sm_90a", imprecise=imprecise)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["sm_80", "sm_89", "threads", "shared", "wide", "unswizzled"])
+@pytest.mark.parametrize("by_k", [False, True], ids=["by n", "by k"])
+@pytest.mark.parametrize("types", of_types.TYPES)
+def test_types_in_other_forms(types, by_k, form):
+    match form:
+        case "threads":
+            dot(types, by_k, "sm_90a", off=("pipeline-loads{boxes=false}",))
+        case "shared":
+            dot(types, by_k, "sm_90a", off=("promote-shared{registers=false}",))
+        case "unswizzled":
+            dot(types, by_k, "sm_90a", off=("swizzle-shared",))
+        case "wide":
+            dot(types, by_k, "sm_90a", 8, (128, 64, 32))
+        case _:
+            dot(types, by_k, form)
+
+
+# ---- loops over tiles ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("blocks", "warps", "stages", "sizes", "_"), of_blocks.BLOCKS[1:])
+def test_blocks_that_are_no_powers_of_two(blocks, warps, stages, sizes, _):
+    arguments, wanted = of_blocks.case(*sizes)
+    module = product_ir(*blocks, even=sizes[2] % blocks[2] == 0)
+    found = run_ptx(
+        compiled(module, "sm_90a", warps, stages), arguments, grid(*sizes[:2], blocks[:2])
+    )
+    of_blocks.close(found[2], wanted)
+
+
+KINDS = {
+    "float16": (dtypes.float16, np.float16), "float32": (dtypes.float32, np.float32),
+    "bfloat16": (dtypes.bfloat16, ml_dtypes.bfloat16),
+}  # fmt: skip
+
+
+def tiled(kernel, kind, rows, sizes, blocks, warps, stages, programs, chance=None, off=()):
+    m, n, k = sizes
+    language, element = KINDS[kind]
+    a, b = of_blocks.aligned(m, k), of_blocks.aligned(k, n)
+    c = of_attention.aligned((m, n), element)
+    constants = dict(zip(("BM", "BN", "BK"), map(constexpr, blocks), strict=True))
+    half = dtypes.pointer_type(dtypes.float16)
+    signature = {"a": half, "b": half, "c": dtypes.pointer_type(language)} | constants
+    strides = {"stride_cm": n, "stride_cn": 1} if rows else {"stride_cm": 1, "stride_cn": m}
+    values = {"M": m, "N": n, "K": k} | strides
+    signature |= {x: constexpr(1) if v == 1 else dtypes.int32 for x, v in values.items()}
+    divisible = {x: 16 for x in ("a", "b", "c", *(x for x, v in values.items() if v % 16 == 0))}
+    module = build(kernel, signature, divisible).module
+    artifact = compiled(module, "sm_90a", warps, stages, off)
+    arguments = [a, b, c, *(v for v in values.values() if v != 1)]
+    found = run_ptx(artifact, arguments, (programs, 1, 1), chance)[2].astype(np.float64)
+    found = found if rows else found.reshape(n, m).T
+    bound = 2e-2 if kind == "bfloat16" else 2e-3
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound * 8)
+    return artifact
+
+
+@pytest.mark.parametrize("chance", [None, 0], ids=["in step", "any order"])
+@pytest.mark.parametrize("rows", [True, False], ids=["rows", "columns"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiles_one_after_another(kind, rows, chance):
+    """Warp roles, stages and phases that go on from tile to tile, boxes stored meanwhile: parities turn many
+    times, some tiles are cut, and a program has as many as five."""
+    order = random.Random(chance) if chance is not None else None
+    made = tiled(product, kind, rows, (144, 208, 96), (64, 64, 32), 4, 3, 3, order)
+    ptx = made.asm["ptx"]
+    assert made.plan.threads == 160 and "bulk_group" in ptx and "mbarrier.arrive.release" in ptx
+
+
+@pytest.mark.parametrize(("blocks", "warps", "stages", "sizes"), [
+    ((128, 128, 64), 8, 3, (144, 272, 208)), ((64, 64, 128), 4, 2, (80, 144, 400)),
+    ((64, 128, 64), 4, 4, (144, 272, 0)), ((128, 64, 32), 8, 2, (272, 80, 32)),
+])  # fmt: skip
+def test_tiles_in_other_sizes(blocks, warps, stages, sizes):
+    tiled(product, "float16", True, sizes, blocks, warps, stages, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("off", [
+    (), ("specialize-warps",), ("store-boxes",), ("pipeline-loads{boxes=false}",), ("swizzle-shared",),
+    ("pipeline-loads{boxes=false}", "store-boxes"), ("pipeline-loads",), ("insert-barriers",),
+])  # fmt: skip
+@pytest.mark.parametrize("kernel", [product, one_tile], ids=["loop", "program"])
+@pytest.mark.parametrize("warps", [4, 8])
+def test_tiles_without_passes(kernel, warps, off):
+    programs = 12 if kernel is one_tile else 3
+    for seed in (None, 1):
+        chance = random.Random(seed) if seed is not None else None
+        tiled(
+            kernel, "float16", True, (144, 208, 96), (64, 64, 32), warps, 3, programs, chance, off
+        )
+
+
+# ---- described products ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_described_products(seed):
+    level.run_case(seed, run=executed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_many_described_products(seed):
+    level.run_case(seed, run=executed)

@@ -1,0 +1,161 @@
+"""What threads of a block may do at once: kernels whose threads meet in memory, and the machine that tells."""
+
+import random
+import re
+import types
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+from tests.ptx.values import Fault
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.frontend import build
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.ir.text import parse_ir
+from tilewright.language.kernel_function import KernelFunction
+
+KINDS = {np.dtype(np.float16): dtypes.float16, np.dtype(np.float32): dtypes.float32}
+
+
+def numbers(count, kind=np.float32):
+    return np.random.default_rng(count).standard_normal(count).astype(kind)
+
+
+def compiled(kernel, arguments, target, warps=4, stages=3):
+    """The artifact, and what the interpreter makes of the arguments."""
+    signature = {
+        name: dtypes.pointer_type(KINDS[value.dtype]) if isinstance(value, np.ndarray)
+        else dtypes.int32 for name, value in arguments.items()
+    }  # fmt: skip
+    divisible = {n: 16 for n, v in arguments.items() if isinstance(v, np.ndarray) or v % 16 == 0}
+    text = str(build(KernelFunction(kernel), signature, divisible).module)
+    expected = run_on_copies(parse_ir(text), list(arguments.values()), (1, 1, 1))
+    options = Options(num_warps=warps, num_stages=stages)
+    return backend.compile(parse_ir(text), options, target_info(target)), expected
+
+
+def check(kernel, arguments, target, chance=None, **options):
+    artifact, expected = compiled(kernel, arguments, target, **options)
+    found = run_ptx(artifact, list(arguments.values()), (1,), chance)
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=2e-3, atol=2e-3)
+
+
+def reads_then_writes_what_several_warps_hold(p, o):
+    j, i = tl.arange(0, 16), tl.arange(0, 64)
+    x = tl.load(p + j)
+    tl.store(p + j, x + 1.0)
+    at = o + i[:, None] * 16 + j[None, :]
+    tl.store(at, tl.load(at) + x[None, :])
+
+
+def writes_then_reads_what_several_warps_hold(p, o):
+    j, i = tl.arange(0, 16), tl.arange(0, 64)
+    tl.store(p + j, j.to(tl.float32))
+    x = tl.load(p + j)
+    at = o + i[:, None] * 16 + j[None, :]
+    tl.store(at, tl.load(at) + x[None, :])
+
+
+def reads_then_writes_a_scalar(p, o):
+    s = tl.load(p)
+    tl.store(p, s + 1.0)
+    i = tl.arange(0, 1024)
+    tl.store(o + i, s + i)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kernel", [
+    reads_then_writes_what_several_warps_hold, writes_then_reads_what_several_warps_hold,
+    reads_then_writes_a_scalar,
+])  # fmt: skip
+def test_elements_that_several_warps_hold(kernel, target):
+    """The first warp writes them, all read them: with a barrier in between."""
+    check(kernel, {"p": numbers(16), "o": numbers(1024)}, target)
+
+
+def small_exchanges_around_a_loop(a, b, o, q, n):
+    i = tl.arange(0, 64)
+    total = tl.sum(tl.load(q + tl.arange(0, 256)), 0)
+    acc = tl.zeros((64, 64), tl.float32)
+    for t in range(0, n):
+        x = tl.load(a + i[:, None] * 256 + (i + t * 64)[None, :])
+        y = tl.load(b + (i + t * 64)[:, None] * 64 + i[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(o + i, tl.max(acc, 0) + total)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_an_exchange_where_buffers_were_waits_for_their_readers(target):
+    """Small exchanges take turns in two places without a barrier in front, but not in a place that tensor
+    cores have read for other warps since the last."""
+    half = np.float16
+    arguments = {"a": numbers(64 * 256, half), "b": numbers(256 * 64, half), "o": numbers(64)}
+    check(small_exchanges_around_a_loop, arguments | {"q": numbers(256), "n": 4}, target)
+
+
+# ---- what the machine finds ---------------------------------------------------------------------------
+
+
+def one_product(a, b, c, n):
+    i = tl.arange(0, 64)
+    acc = tl.zeros((64, 64), tl.float32)
+    for t in range(0, n):
+        x = tl.load(a + i[:, None] * 512 + (i + t * 64)[None, :])
+        y = tl.load(b + (i + t * 64)[:, None] * 64 + i[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + i[:, None] * 64 + i[None, :], acc.to(tl.float16))
+
+
+ARGUMENTS = {
+    "a": numbers(64 * 512, np.float16), "b": numbers(512 * 64, np.float16),
+    "c": numbers(64 * 64, np.float16), "n": 8,
+}  # fmt: skip
+SPOILED = {
+    "no wait for products": (r"wgmma\.wait_group[^;]*;", "", "a product|no wgmma.wait_group|under way"),
+    "products waited for too late": (
+        r"wgmma\.wait_group\.sync\.aligned 0", "wgmma.wait_group.sync.aligned 1",
+        "a sum of a product under way|products are under way",
+    ),
+    "no fence before products": (r"wgmma\.fence[^;]*;", "", "wgmma.fence"),
+    "no barriers": (r"bar\.sync[^;]*;", "", "without a barrier|know to be initialised"),
+    "stores that nobody waits for": (
+        r"cp\.async\.bulk\.wait_group[^;]*;", "", "boxes are being stored from its memory",
+    ),
+    "no fence before a store": (r"fence\.proxy\.async[^;]*;", "", r"fence\.proxy\.async is missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_missing_is_found(name):
+    pattern, text, message = SPOILED[name]
+    artifact, _ = compiled(one_product, ARGUMENTS, "sm_90a")
+    ptx, count = re.subn(pattern, text, artifact.asm["ptx"])
+    assert count
+    spoiled = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": ptx})
+    with pytest.raises(Fault, match=message):
+        run_ptx(spoiled, list(ARGUMENTS.values()), (1,))
+
+
+def test_each_barrier_of_a_loop_is_needed():
+    """The loop that copies boxes ahead has one barrier; without it a stage is filled that others read."""
+    artifact, _ = compiled(one_product, ARGUMENTS, "sm_90a")
+    ptx = artifact.asm["ptx"]
+    wait = ptx.index("mbarrier.try_wait")
+    barrier = ptx.index("bar.sync", wait)
+    assert "wgmma.commit_group" in ptx[wait:barrier]
+    without = ptx[:barrier] + ptx[ptx.index(";", barrier) + 1 :]
+    spoiled = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": without})
+    with pytest.raises(Fault, match=r"others? .* may still read|a product or a store under way"):
+        run_ptx(spoiled, list(ARGUMENTS.values()), (1,), random.Random(1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_warps_in_any_order(seed):
+    check(one_product, ARGUMENTS, "sm_90a", random.Random(seed))
+    check(one_product, ARGUMENTS, "sm_80", random.Random(seed))
