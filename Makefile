@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-gpu sanitize-gpu check bench bench-gpu docs format clean
+.PHONY: demo test test-long test-gpu sanitize-gpu check bench bench-gpu bench-products docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +61,14 @@ bench: $(VENV)/.demo  ## the tables of speed and costs, into benchmarks/results/
 bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py \
 		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py
+
+bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned first, into benchmarks/results/ (15 minutes)
+	$(GPU_PYTHON) benchmarks/tune_matmul.py --open --write
+	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --write
+	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --sums float16 --write
+	$(GPU_PYTHON) benchmarks/generated_matmul.py
+	$(GPU_PYTHON) benchmarks/generated_matmul.py --sustained --only squares half large
+	$(GPU_PYTHON) -m tilewright bench ablation --target cuda
 
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py

@@ -6,11 +6,17 @@ chip at its power limit reads up to 15 % lower, and later contestants lower than
 with events; a time is the median of rounds. `--sustained` times without gaps instead. Every result is
 compared with cuBLAS's as a whole and with float64 in some rows.
 
-    python benchmarks/generated_matmul.py [--only squares half epilogues …] [--quick] [--sustained]
+    python benchmarks/generated_matmul.py [--only squares half epilogues …] [--range 1024 16384 256]
+        [--quick] [--sustained] [--seconds 500] [--to DIR]
 
-writes `benchmarks/results/generated_matmul.{json,md,png}` (`_sustained` in the names of the other regime).
-A full run takes about five minutes; a run of some sections keeps the rest of the files, if the machine is the
-same.
+writes `generated_matmul.{json,md,png}` (`_sustained` in the names of the other regime) into
+`benchmarks/results` or DIR, after every row, over what an earlier run on the same machine left there (or in
+`benchmarks/results`) of other rows. Kernels are compiled before, by worker processes. After `--seconds` no row
+is begun; squares come in an order that covers their range evenly at any time. All 61 sizes of the paper's range
+with three kinds of sums take about three minutes, the other sections together one.
+
+`--rehearse` runs all of it on a CPU, with extents divided by 16; `--compile-only sm_90a` compiles what
+would be measured, with real extents.
 """
 
 from __future__ import annotations
@@ -22,28 +28,43 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import torch  # noqa: E402
 
+import gpu_cases  # noqa: E402
 import gpu_kernels  # noqa: E402
 import tilewright as tw  # noqa: E402
-from gpu_kernels import Call, error_of, milliseconds  # noqa: E402
+from gpu_cases import (  # noqa: E402
+    STAGE,
+    Budget,
+    Case,
+    Row,
+    WrongResult,
+    empty,
+    extent,
+    matmul,
+    measured,
+    random,
+    spread,
+    summary,
+    told,
+)
+from gpu_kernels import Call  # noqa: E402
+from tilewright.backends import registry  # noqa: E402
+from tilewright.errors import TilewrightError  # noqa: E402
 
-Row = dict[str, Any]
-#: largest relative error (Frobenius norm) against cuBLAS, by the type of the result
-TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 1e-2, torch.float32: 1e-3, torch.int32: 0.0}
 HALF_SUMS_TOLERANCE = 3e-2
-#: rows of the result that are compared with float64
-CHECKED_ROWS = 64
+#: elements of B up to which results are compared with float64, too
+_EXACT_ELEMENTS = 1 << 26
 SMALL = (
     (1, 1000, 1000, 1000), (1, 1024, 1024, 8192), (1, 128, 4096, 4096), (1, 4096, 16, 4096),
     (64, 512, 512, 512),
@@ -52,72 +73,7 @@ VECTORS = ((1, 4096, 4096), (1, 16384, 8192), (1, 50257, 4096))
 LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
-def random(*shape: int, dtype: Any = torch.float16, order: str = "N") -> Any:
-    """Normal data; `order` "T": stored transposed."""
-    if order == "T":
-        return random(*shape[:-2], shape[-1], shape[-2], dtype=dtype).transpose(-1, -2)
-    if dtype in (torch.int8,):
-        return torch.randint(-16, 16, shape, device="cuda", dtype=dtype)
-    return torch.randn(shape, device="cuda").to(dtype)
-
-
-def checked(
-    name: str, calls: dict[str, Call], out: Any, exact: Callable[[Any], Any] | None, loose: float
-) -> dict[str, float]:
-    """Run each call once; errors against the last one's result and some rows of float64."""
-    results = {}
-    for contestant, call in calls.items():
-        out.fill_(0 if not out.is_floating_point() else float("nan"))
-        found = call()
-        results[contestant] = (out if found is None else found).clone()
-    reference = results[list(calls)[-1]]
-    rows = torch.randint(0, out.shape[-2], (CHECKED_ROWS,), device="cuda")
-    errors = {}
-    for contestant, result in results.items():
-        error = error_of(result, reference)
-        if exact is not None:
-            error = max(error, error_of(result[..., rows, :], exact(rows)))
-        if not error <= loose:
-            raise SystemExit(f"{name}: {contestant} is wrong by {error:.2e}")
-        errors[contestant] = error
-    return errors
-
-
-def measured(
-    kind: str,
-    work: str,
-    calls: dict[str, Call],
-    out: Any,
-    *,
-    flops: float = 0.0,
-    bytes_: float = 0.0,
-    exact: Callable[[Any], Any] | None = None,
-    loose: float | None = None,
-) -> Row:
-    """One row: checked, then timed. The first contestant is ours, ratios are the others' time over it."""
-    limit = TOLERANCE.get(out.dtype, 1e-2) if loose is None else loose
-    errors = checked(f"{kind} {work}", calls, out, exact, limit)
-    times = milliseconds(calls)
-    ours = times["tilewright"]
-    row: Row = {"kind": kind, "work": work, "ms": times, "errors": errors}
-    row["x"] = {name: t / ours for name, t in times.items() if name != "tilewright"}
-    if flops:
-        row["TFLOP/s"] = {name: flops / t / 1e9 for name, t in times.items()}
-    if bytes_:
-        row["GB/s"] = {name: bytes_ / t / 1e6 for name, t in times.items()}
-    return told(row)
-
-
-def told(row: Row) -> Row:
-    """`row`, after a line about it."""
-    rates = row.get("TFLOP/s") or row.get("GB/s") or row["ms"]
-    shown = "  ".join(f"{name} {rate:.3g}" for name, rate in rates.items())
-    ratios = "  ".join(f"/{name} {ratio:.3f}" for name, ratio in row["x"].items())
-    print(f"{row['kind']:14} {row['work']:24} {shown}   {ratios}", flush=True)
-    return row
-
-
-def product_row(
+def product_case(
     kind: str,
     work: str,
     a: Any,
@@ -127,13 +83,13 @@ def product_row(
     loose: float | None = None,
     peer: Callable[[Any], Any] | None = None,
     **ours: Any,
-) -> Row:
+) -> Case:
     """`a @ b` beside torch's product."""
     shape = (*a.shape[:-1], b.shape[-1])
-    out = torch.empty(shape, device="cuda", dtype=out_dtype or a.dtype)
+    out = empty(*shape, dtype=out_dtype or a.dtype)
     theirs = peer or (lambda into: torch.matmul(a, b, out=into))
     calls: dict[str, Call] = {
-        "tilewright": lambda: void(tw.matmul(a, b, out=out, **ours)),
+        "tilewright": lambda: matmul(a, b, out=out, **ours),
         "cuBLAS": lambda: void(theirs(out)),
     }
     flops = 2.0 * math.prod(shape) * a.shape[-1]
@@ -141,8 +97,8 @@ def product_row(
     def exact(rows: Any) -> Any:
         return a[..., rows, :].double() @ b.double()
 
-    whole = exact if math.prod(b.shape) <= 1 << 26 and not loose else None
-    return measured(kind, work, calls, out, flops=flops, exact=whole, loose=loose)
+    whole = exact if math.prod(b.shape) <= _EXACT_ELEMENTS and not loose else None
+    return Case(kind, work, calls, out, flops=flops, exact=whole, loose=loose)
 
 
 def void(value: Any) -> None:
@@ -152,12 +108,12 @@ def void(value: Any) -> None:
 # ---- sections ------------------------------------------------------------------------------------------
 
 
-def squares(quick: bool) -> Iterator[Row]:
+def squares(quick: bool) -> Iterator[Case]:
     """The paper's range, with sums in fp32."""
-    for dtype in (torch.float16, torch.bfloat16):
-        for n in sizes(quick):
+    for n in sizes(quick):
+        for dtype in (torch.float16, torch.bfloat16):
             a, b = random(n, n, dtype=dtype), random(n, n, dtype=dtype)
-            yield product_row(f"squares {short(dtype)}", str(n), a, b)
+            yield product_case(f"squares {short(dtype)}", str(n), a, b)
 
 
 #: first and last size of squares, and the step (`--range`)
@@ -168,15 +124,15 @@ def sizes(quick: bool) -> list[int]:
     if quick:
         return [1024, 1536, 2048, 3072, 4096, 8192]
     first, last, step = RANGE
-    return list(range(first, last + 1, step))
+    return spread(list(range(first, last + 1, step)))
 
 
-def half(quick: bool) -> Iterator[Row]:
+def half(quick: bool) -> Iterator[Case]:
     """The same range with sums in fp16; cuBLAS is allowed them too."""
     with half_sums():
         for n in sizes(quick):
             a, b = random(n, n), random(n, n)
-            yield product_row(
+            yield product_case(
                 "half sums", str(n), a, b, loose=HALF_SUMS_TOLERANCE, accumulate=torch.float16
             )
 
@@ -192,28 +148,28 @@ def half_sums() -> Iterator[None]:
         settings.allow_fp16_accumulation = before
 
 
-def epilogues(quick: bool) -> Iterator[Row]:
+def epilogues(quick: bool) -> Iterator[Case]:
     """Bias and an activation, fused, beside torch's kernels one after the other and cublasLt's form."""
     for n in (4096,) if quick else (4096, 8192):
-        yield gelu_row(n)
-        yield leaky_relu_row(n)
+        yield gelu_case(n)
+        yield leaky_relu_case(n)
 
 
-def gelu_row(n: int) -> Row:
+def gelu_case(n: int) -> Case:
     a, b, bias = random(n, n), random(n, n), random(n)
     steps = [tw.epilogue.bias(bias), tw.epilogue.gelu("tanh")]
 
     def activation(x: Any) -> Any:
         return torch.nn.functional.gelu(x, approximate="tanh")
 
-    peers: dict[str, Call] = {
-        "cublasLt, fused": lambda: torch._addmm_activation(bias, a, b, use_gelu=True),
-        "cuBLAS, then torch": lambda: activation(torch.mm(a, b).add_(bias)),
-    }
-    return fused_row("bias gelu", a, b, bias, steps, activation, peers)
+    peers: dict[str, Call] = {}
+    if STAGE.device == "cuda":  # on a CPU its GELU is the one by erf
+        peers["cublasLt, fused"] = lambda: torch._addmm_activation(bias, a, b, use_gelu=True)
+    peers["cuBLAS, then torch"] = lambda: activation(torch.mm(a, b).add_(bias))
+    return fused_case(f"bias gelu {n}", a, b, bias, steps, activation, peers)
 
 
-def leaky_relu_row(n: int) -> Row:
+def leaky_relu_case(n: int) -> Case:
     a, b, bias = random(n, n), random(n, n), random(n)
     steps = [tw.epilogue.bias(bias), tw.epilogue.leaky_relu(0.01)]
 
@@ -221,74 +177,78 @@ def leaky_relu_row(n: int) -> Row:
         return torch.nn.functional.leaky_relu(x, 0.01)
 
     peers: dict[str, Call] = {"cuBLAS, then torch": lambda: activation(torch.mm(a, b).add_(bias))}
-    return fused_row("bias leaky relu", a, b, bias, steps, activation, peers)
+    return fused_case(f"bias leaky relu {n}", a, b, bias, steps, activation, peers)
 
 
-def fused_row(
-    name: str, a: Any, b: Any, bias: Any, steps: list[Any], activation: Any, peers: dict[str, Call]
-) -> Row:
+def fused_case(
+    work: str, a: Any, b: Any, bias: Any, steps: list[Any], activation: Any, peers: dict[str, Call]
+) -> Case:
     """A fused form beside its peers and beside our plain product."""
-    out = torch.empty_like(a)
+    out = empty(*a.shape, dtype=a.dtype)
     calls: dict[str, Call] = {
-        "tilewright": lambda: void(tw.matmul(a, b, out=out, epilogue=steps)),
+        "tilewright": lambda: matmul(a, b, out=out, epilogue=steps),
         **peers,
     }
 
     def exact(rows: Any) -> Any:
         return activation(a[rows].double() @ b.double() + bias.double())
 
-    errors = checked(f"{name} {a.shape[0]}", calls, out, exact, 5e-3)
-    times = milliseconds({**calls, "ours, plain": lambda: void(tw.matmul(a, b, out=out))})
-    return told(
-        {
-            "kind": "epilogues", "work": f"{name} {a.shape[0]}", "ms": times, "errors": errors,
-            "x": {peer: t / times["tilewright"] for peer, t in times.items() if peer != "tilewright"},
-            "TFLOP/s": {peer: 2.0 * a.shape[0] ** 3 / t / 1e9 for peer, t in times.items()},
-        }
+    plain: dict[str, Call] = {"ours, plain": lambda: matmul(a, b, out=out)}
+    flops = 2.0 * a.shape[0] ** 3
+    return Case(
+        "epilogues", work, calls, out, flops=flops, exact=exact, loose=5e-3, beside=plain
     )  # fmt: skip
 
 
-def layouts(quick: bool) -> Iterator[Row]:
+def layouts(quick: bool) -> Iterator[Case]:
     """Each operand row-major ("N") or column-major ("T")."""
     for n in (4096,) if quick else (4096, 8192):
         for layout in LAYOUTS:
             a, b = random(n, n, order=layout[0]), random(n, n, order=layout[1])
-            yield product_row("layouts", f"{layout} {n}", a, b)
+            yield product_case("layouts", f"{layout} {n}", a, b)
 
 
-def small(quick: bool) -> Iterator[Row]:
+def small(quick: bool) -> Iterator[Case]:
     """Shapes that do not fill the chip, and matrix times vector beside a copy of the matrix."""
     for batch, m, n, k in SMALL:
         lead = (batch,) if batch > 1 else ()
         a, b = random(*lead, m, k), random(*lead, k, n)
         name = f"{batch}x" * (batch > 1) + f"{m}x{n}x{k}"
-        yield product_row("small", name, a, b)
+        yield product_case("small", name, a, b)
     for m, n, k in VECTORS:
-        a, b = random(m, k), random(k, n)
-        out, other = torch.empty(m, n, device="cuda", dtype=a.dtype), torch.empty_like(b)
-        calls: dict[str, Call] = {
-            "tilewright": lambda a=a, b=b, out=out: void(tw.matmul(a, b, out=out)),
-            "cuBLAS": lambda a=a, b=b, out=out: void(torch.mm(a, b, out=out)),
-        }
-        row = measured("vector", f"{m}x{n}x{k}", calls, out, bytes_=2.0 * b.numel())
-        copy = milliseconds({"copy": lambda b=b, other=other: void(other.copy_(b))})["copy"]
+        yield vector_case(m, n, k)
+
+
+def vector_case(m: int, n: int, k: int) -> Case:
+    a, b = random(m, k), random(k, n)
+    out, other = empty(m, b.shape[-1], dtype=a.dtype), torch.empty_like(b)
+    calls: dict[str, Call] = {
+        "tilewright": lambda: matmul(a, b, out=out),
+        "cuBLAS": lambda: void(torch.mm(a, b, out=out)),
+    }
+
+    def finish(row: Row) -> None:
         # a copy moves every byte twice
-        row["of copy rate"] = copy / 2 / row["ms"]["tilewright"]
+        row["of copy rate"] = row["ms"]["copy"] / 2 / row["ms"]["tilewright"]
         print(f"  of the copy rate: {row['of copy rate']:.3f}", flush=True)
-        yield row
+
+    copy: dict[str, Call] = {"copy": lambda: void(other.copy_(b))}
+    return Case(
+        "vector", f"{m}x{n}x{k}", calls, out, bytes_=2.0 * b.numel(), beside=copy, finish=finish
+    )  # fmt: skip
 
 
-def types(quick: bool) -> Iterator[Row]:
+def types(quick: bool) -> Iterator[Case]:
     """8-bit floats, int8 and tf32 through torch's entry points."""
     for n in (4096,) if quick else (4096, 8192):
         a = random(n, n).to(torch.float8_e4m3fn)
         b = random(n, n, order="T").to(torch.float8_e4m3fn)
-        one = torch.ones((), device="cuda")
+        one = torch.ones((), device=STAGE.device)
 
         def scaled(into: Any, a: Any = a, b: Any = b, one: Any = one) -> Any:
             return torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16, out=into)
 
-        yield product_row(
+        yield product_case(
             "types", f"fp8 {n}", a, b, out_dtype=torch.bfloat16, loose=2e-2, peer=scaled
         )
         a, b = random(n, n, dtype=torch.int8), random(n, n, dtype=torch.int8, order="T")
@@ -296,74 +256,62 @@ def types(quick: bool) -> Iterator[Row]:
         def integers(into: Any, a: Any = a, b: Any = b) -> Any:
             return torch._int_mm(a, b, out=into)
 
-        yield product_row(
+        yield product_case(
             "types", f"int8 {n}", a, b, out_dtype=torch.int32, loose=1e-9, peer=integers
         )
     a, b = (random(4096, 4096, dtype=torch.float32) for _ in range(2))
     torch.backends.cuda.matmul.allow_tf32 = True
-    yield product_row("types", "tf32 4096", a, b, loose=2e-3, precision="tf32")
+    yield product_case("types", "tf32 4096", a, b, loose=2e-3, precision="tf32")
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
-def large(quick: bool) -> Iterator[Row]:
+def large(quick: bool) -> Iterator[Case]:
     """The long product of seed 002."""
     if not quick:
         a, b = random(9728, 65536), random(65536, 8192)
-        yield product_row("large", "9728x8192x65536", a, b)
-
-
-def chosen(quick: bool) -> Iterator[Row]:
-    """The model's choice beside the fastest of its nearest candidates, measured."""
-    from tune_matmul import tune_square
-
-    for n in (1536, 3072) if quick else (1024, 1536, 2048, 2560, 3072, 4096, 6144, 8192):
-        found = tune_square(n, torch.float16)
-        times = {"model": found.milliseconds(found.model), "best": found.milliseconds(found.best)}
-        row: Row = {
-            "kind": "chosen", "work": str(n), "ms": times, "errors": {},
-            "x": {"best tuned": found.ratio},
-            "configs": {"model": found.model.text, "best": found.best.text},
-        }  # fmt: skip
-        print(f"chosen {n}: {row['configs']}", flush=True)
-        yield told(row)
+        yield product_case("large", "9728x8192x65536", a, b)
 
 
 FIRST_CALL = """
 import time, torch
-a = torch.randn(4096, 4096, device="cuda", dtype=torch.float16)
-torch.mm(a, a); torch.cuda.synchronize()
+a = torch.randn({n}, {n}, device="{device}", dtype=torch.float16)
+torch.mm(a, a)
+wait = torch.cuda.synchronize if a.is_cuda else lambda: None
+wait()
 start = time.perf_counter()
 import tilewright as tw
 imported = time.perf_counter()
 tw.matmul(a, a)
-torch.cuda.synchronize()
+wait()
 print(imported - start, time.perf_counter() - imported)
 """
 
 
-def first(quick: bool) -> Iterator[Row]:
+def first() -> Iterator[Row]:
     """From the call to the first result in a new process with an empty cache, and with a full one."""
     with tempfile.TemporaryDirectory() as folder:
         times = {}
         path = os.pathsep.join([str(ROOT / "src"), *filter(None, sys.path)])
+        program = FIRST_CALL.format(n=extent(4096), device=STAGE.device)
         # the first process also writes Python's byte code, which an installation has already
         for state in ("byte code", "empty cache", "full cache"):
             cache = Path(folder, "other" if state == "byte code" else "cache")
             done = subprocess.run(
-                [sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=False,
+                [sys.executable, "-c", program], capture_output=True, text=True, check=False,
                 env={**os.environ, "TILEWRIGHT_CACHE_DIR": str(cache), "PYTHONPATH": path},
             )  # fmt: skip
             if done.returncode:
-                raise SystemExit(done.stderr)
+                print(f"first call: {done.stderr}", flush=True)
+                return
             if state != "byte code":
                 times[state] = 1e3 * float(done.stdout.split()[-1])
-        print(f"first call: {times}", flush=True)
-        yield {"kind": "first call", "work": "4096", "ms": times, "errors": {}, "x": {}}
+        yield told({"kind": "first call", "work": "4096", "ms": times, "errors": {}, "x": {}})
 
 
-SECTIONS: dict[str, Callable[[bool], Iterator[Row]]] = {
-    "squares": squares, "half": half, "epilogues": epilogues, "layouts": layouts, "small": small,
-    "types": types, "large": large, "chosen": chosen, "first": first,
+#: in the order of a run: the shortest first
+SECTIONS: dict[str, Callable[[bool], Iterator[Case]]] = {
+    "epilogues": epilogues, "layouts": layouts, "small": small, "types": types, "squares": squares,
+    "half": half, "large": large,
 }  # fmt: skip
 
 
@@ -374,31 +322,14 @@ def short(dtype: Any) -> str:
 # ---- results -------------------------------------------------------------------------------------------
 
 
-def summary(rows: list[Row]) -> list[str]:
-    """Geometric mean and lowest ratio of each kind against each contestant."""
-    lines = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        mine = [row for row in rows if row["kind"] == kind]
-        for peer in dict.fromkeys(name for row in mine for name in row["x"]):
-            ratios = {row["work"]: row["x"][peer] for row in mine if peer in row["x"]}
-            mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-            worst = min(ratios, key=lambda work: ratios[work])
-            lines.append(
-                f"| {kind} | {peer} | {mean:.3f} | {ratios[worst]:.3f} ({worst}) | {len(ratios)} |"
-            )
-    return lines
-
-
-def with_others(rows: list[Row], path: Path, facts: dict[str, str]) -> list[Row]:
-    """`rows` and those of an earlier run on the same machine that they do not replace."""
-    if not path.is_file():
-        return rows
-    old = json.loads(path.read_text())
-    if {**old["machine"], "date": ""} != {**facts, "date": ""}:
-        return rows
+def with_others(rows: list[Row], old: Any, facts: dict[str, str]) -> list[Row]:
+    """`rows` and those of an earlier run on the same machine that they do not replace, in order."""
+    before: list[Row] = []
+    if old is not None and {**old["machine"], "date": ""} == {**facts, "date": ""}:
+        before = old["rows"]
     fresh = {(row["kind"], row["work"]) for row in rows}
-    kept = [row for row in old["rows"] if (row["kind"], row["work"]) not in fresh]
-    order = list(dict.fromkeys(row["kind"] for row in (*old["rows"], *rows)))
+    kept = [row for row in before if (row["kind"], row["work"]) not in fresh]
+    order = list(dict.fromkeys(row["kind"] for row in (*before, *rows)))
     return sorted([*kept, *rows], key=lambda row: (order.index(row["kind"]), size_of(row["work"])))
 
 
@@ -406,12 +337,36 @@ def size_of(work: str) -> int:
     return int(work) if work.isdigit() else 0
 
 
-def write(rows: list[Row], sustained: bool, seconds: float) -> None:
-    facts = {**gpu_kernels.machine(), "regime": "sustained" if sustained else "burst"}
-    stem = ROOT / "benchmarks" / "results" / f"generated_matmul{'_sustained' if sustained else ''}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    rows = with_others(rows, stem.with_suffix(".json"), facts)
-    stem.with_suffix(".json").write_text(json.dumps({"machine": facts, "rows": rows}, indent=1))
+class Results:
+    """The files of a run. Every row is written at once, over those of earlier runs on the same machine."""
+
+    def __init__(
+        self, folder: Path, sustained: bool, facts: dict[str, str], budget: Budget
+    ) -> None:
+        name = f"generated_matmul{'_sustained' if sustained else ''}"
+        self.stem = folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        self.facts, self.budget = facts, budget
+        self.fresh: list[Row] = []
+        own = self.stem.with_suffix(".json")
+        self.earlier = own if own.is_file() else RESULTS / own.name
+        self.old = json.loads(self.earlier.read_text()) if self.earlier.is_file() else None
+
+    def add(self, row: Row) -> None:
+        self.fresh.append(row)
+        rows = with_others(self.fresh, self.old, self.facts)
+        data = {"machine": self.facts, "rows": rows}
+        self.stem.with_suffix(".json").write_text(json.dumps(data, indent=1))
+        page(rows, self.stem, self.facts, self.budget.spent)
+
+    def finish(self) -> None:
+        """The picture, and what the summary says."""
+        rows = with_others(self.fresh, self.old, self.facts)
+        draw(rows, self.stem.with_suffix(".png"), self.facts["device"])
+        print("\n".join(summary(self.fresh)))
+
+
+def page(rows: list[Row], stem: Path, facts: dict[str, str], seconds: float) -> None:
     lines = ["# Described products beside cuBLAS", "", *(f"- {k}: {v}" for k, v in facts.items())]
     lines += [f"- {len(rows)} rows, the last run took {seconds:.0f} s", ""]
     lines += ["Ratios are the other's time over ours: above 1, tilewright is faster.", ""]
@@ -426,7 +381,6 @@ def write(rows: list[Row], sustained: bool, seconds: float) -> None:
         error = max(row["errors"].values(), default=0.0)
         lines.append(f"| {row['kind']} | {row['work']} | {ours} | {ratios} | {error:.1e} |")
     stem.with_suffix(".md").write_text("\n".join(lines) + "\n")
-    draw(rows, stem.with_suffix(".png"), str(facts["device"]))
 
 
 def _times(row: Row) -> str:
@@ -458,22 +412,71 @@ def draw(rows: list[Row], path: Path, device: str) -> None:
     figure.savefig(path, dpi=110)
 
 
+def run(given: argparse.Namespace, budget: Budget) -> bool:
+    """All sections asked for; whether all results were right."""
+    names = [name for name in SECTIONS if name in given.only]
+    target = registry.machine("sm_90a" if given.rehearse else "cuda")
+    wrong: list[str] = []
+
+    def cases() -> Iterator[Case]:
+        return (case for name in names for case in SECTIONS[name](given.quick))
+
+    if not given.rehearse:
+        gpu_cases.compile_all(gpu_cases.collected(cases(), target))
+    facts = REHEARSAL if given.rehearse else gpu_kernels.machine()
+    facts = {**facts, "regime": "sustained" if given.sustained else "burst"}
+    results = Results(given.to, given.sustained, facts, budget)
+    if "first" in given.only:
+        for row in first():
+            results.add(row)
+    for name in names:
+        for case in SECTIONS[name](given.quick):
+            if not budget.allows(case.name):
+                continue
+            try:
+                results.add(measured(case))
+            except (WrongResult, TilewrightError, RuntimeError) as error:
+                wrong.append(f"{case.name}: {error}")
+                print(f"FAILED {case.name}: {error}", flush=True)
+    results.finish()
+    if budget.left_out:
+        print(f"no time for {len(budget.left_out)} rows: {', '.join(budget.left_out)}")
+    print(f"{budget.spent:.0f} s", *wrong, sep="\n")
+    return not wrong
+
+
+REHEARSAL = {"device": "a rehearsal", "date": ""}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
+    names = [*SECTIONS, "first"]
+    parser.add_argument("--only", nargs="*", choices=names, default=names)
     parser.add_argument("--range", nargs=3, type=int, metavar=("FROM", "TO", "STEP"), default=RANGE)
     parser.add_argument("--quick", action="store_true", help="a few sizes")
     parser.add_argument("--sustained", action="store_true", help="no idle gaps")
+    parser.add_argument("--seconds", type=float, default=540.0, help="no row is begun after that")
+    parser.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="for the results")
+    parser.add_argument("--rehearse", action="store_true", help="small, on a CPU")
+    parser.add_argument("--compile-only", metavar="TARGET", help="measure nothing")
     given = parser.parse_args()
     gpu_kernels.ROUNDS = 5
     RANGE[:] = given.range
     if given.sustained:
-        gpu_kernels.GAP_SECONDS, gpu_kernels.READING_MS = 0.0, 80.0
-    start = time.perf_counter()
+        gpu_kernels.ROUNDS, gpu_kernels.GAP_SECONDS, gpu_kernels.READING_MS = 3, 0.0, 80.0
+    budget = Budget(given.seconds)
     torch.manual_seed(0)
-    rows = [row for name in given.only for row in SECTIONS[name](given.quick)]
-    write(rows, given.sustained, time.perf_counter() - start)
-    print("\n".join(summary(rows)))
+    if given.compile_only:
+        cases = (
+            case for n, make in SECTIONS.items() if n in given.only for case in make(given.quick)
+        )
+        target = registry.machine(given.compile_only)
+        done = gpu_cases.compile_all(gpu_cases.collected(cases, target))
+        raise SystemExit(any(each.failure or each.spills for each in done))
+    if given.rehearse:
+        with gpu_cases.rehearsing():
+            raise SystemExit(not run(given, budget))
+    raise SystemExit(not run(given, budget))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,21 @@ def test_files(study, tmp_path):
     assert len(texts) == len(study.added) and "func.func" in texts[0].read_text()
 
 
+def test_what_was_measured_is_kept_where_something_is_wrong(monkeypatch, tmp_path):
+    from tilewright.testing.ablation import run
+
+    error, kept = run._Bench.error, []
+    monkeypatch.setattr(
+        run._Bench, "error", lambda b, c: error(b, c) if kept else kept.append(0) or 1.0
+    )
+    with pytest.raises(AssertionError, match=r"listing 1.*wrong by 1 of"):
+        run_study("cpu", (48, 32, 40), rounds=1, milliseconds=1, keep=kept.append)
+    study = kept[-1]
+    assert study.added[0].failure and all(row.milliseconds for row in study.added[1:])
+    page, *_ = write_report(study, tmp_path, "cpu")
+    assert "wrong by 1 of the sum" in page.read_text()
+
+
 def test_the_command(tmp_path, capsys):
     assert main(["bench", "ablation", "--size", "48,32,40", "--save", str(tmp_path)]) == 0
     assert (tmp_path / "ablation_cpu.md").is_file()

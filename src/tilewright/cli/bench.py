@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from tilewright import dtypes
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel, kernels_in, load_place
 from tilewright.errors import LaunchError
+
+if TYPE_CHECKING:
+    from tilewright.testing.ablation import Study
 
 _ARRAY = re.compile(r"\*(k?[a-z0-9]+)\[([\d\s,_]+)\]")
 #: the project's tables, in a checkout
@@ -53,12 +56,15 @@ def ablation(target: str, size: str | None, dtype: str, save: Path | None) -> No
     from tilewright.testing.ablation import run_study, write_report
 
     extents = None if size is None else _extents(size)
-    study = run_study(target, extents, dtype, tell=typer.echo)
     here = Path("benchmarks", "results")
     folder = save or (here if here.is_dir() else Path("ablation"))
-    name = "cpu" if study.target == "cpu" else re.sub(r"[^a-z0-9]+", "-", study.machine.lower())
-    for path in write_report(study, folder, name, _versions(study.target))[:3]:
-        typer.echo(path)
+
+    def keep(study: Study) -> None:
+        name = "cpu" if study.target == "cpu" else re.sub(r"[^a-z0-9]+", "-", study.machine.lower())
+        for path in write_report(study, folder, name, _versions(study.target))[:3]:
+            typer.echo(path)
+
+    run_study(target, extents, dtype, tell=typer.echo, keep=keep)
 
 
 def _extents(text: str) -> tuple[int, int, int]:

@@ -166,6 +166,7 @@ def run_study(
     milliseconds: float = 20.0,
     only_compile: bool = False,
     tell: Callable[[str], None] = lambda line: None,
+    keep: Callable[[Study], None] = lambda study: None,
 ) -> Study:
     """Build, check and time every variant.
 
@@ -175,8 +176,9 @@ def run_study(
         dtype: of the operands, "float16" or "bfloat16" on a GPU (default the first), "float32" on a CPU.
         rounds, milliseconds: every variant is timed in so many rounds, interleaved, so long in each.
         tell: called with a line for each variant.
+        keep: called with everything that was measured, also where something is wrong.
 
-    Raises AssertionError where a result is wrong or a step leaves the IR as it was, and what the
+    Raises AssertionError, at the end, where a result is wrong or a step leaves the IR as it was, and what the
     compiler raises.
     """
     machine = registry.machine(target)
@@ -185,9 +187,12 @@ def run_study(
     bench = _Bench(machine, extents, dtype or ("float16" if gpu else "float32"))
     study = Study(machine.name, _machine_name(machine, only_compile), extents, bench.dtype)
     _plan(study, machine)
-    kernels = _compile(study, bench, tell)
+    kernels, wrong = _compile(study, bench, tell)
     if not only_compile:
-        _run(study, bench, kernels, rounds, milliseconds, tell)
+        wrong += _run(study, bench, kernels, rounds, milliseconds, tell)
+    keep(study)
+    if wrong:
+        raise AssertionError("\n".join(wrong))
     return study
 
 
@@ -221,8 +226,10 @@ def _plan(study: Study, machine: TargetInfo) -> None:
         study.extra.append(Row(title, "4", PAPERS_END, papers_end(machine)))
 
 
-def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[int, Any]:
-    """Every variant compiled once; raises where a step changes nothing in the IR."""
+def _compile(
+    study: Study, bench: _Bench, tell: Callable[[str], None]
+) -> tuple[dict[int, Any], list[str]]:
+    """Every variant compiled once, and what is not as it should be: a step that changes nothing in the IR."""
     level = "cpu" if study.target == "cpu" else "gpu"
     made: dict[Build, tuple[Any, Row]] = {}
     kernels: dict[int, Any] = {}
@@ -249,12 +256,9 @@ def _compile(study: Study, bench: _Bench, tell: Callable[[str], None]) -> dict[i
     for row in study.removed:
         row.changed = row.ir != study.added[-1].ir  # no IR at all is a change too
     large = [row.title for row in study.extra if row.shared_bytes > PAPERS_SHARED_BYTES]
-    if large:
-        raise AssertionError(f"{', '.join(large)}: more than {PAPERS_SHARED_BYTES} bytes")
-    same = [row.title for row in study.rows if not row.changed]
-    if same:
-        raise AssertionError(f"{', '.join(same)}: the IR is as before")
-    return kernels
+    wrong = [f"{title}: more than {PAPERS_SHARED_BYTES} bytes" for title in large]
+    wrong += [f"{row.title}: the IR is as before" for row in study.rows if not row.changed]
+    return kernels, wrong
 
 
 def _run(
@@ -264,14 +268,20 @@ def _run(
     rounds: int,
     milliseconds: float,
     tell: Callable[[str], None],
-) -> None:
+) -> list[str]:
+    """Check and time every variant that could be built; which are wrong (they are not timed)."""
     bench.fill()
-    rows = [row for row in study.rows if not row.failure]
-    calls = [bench.launch(kernels[id(row)], row.build) for row in rows]
-    for row, call in zip(rows, calls, strict=True):
+    rows, calls, wrong = list[Row](), list[Callable[[], Any]](), list[str]()
+    for row in (row for row in study.rows if not row.failure):
+        call = bench.launch(kernels[id(row)], row.build)
         row.error = bench.error(call)
-        if not row.error <= TOLERANCE:
-            raise AssertionError(f"{row.title}: wrong by {row.error:.2g} of the sum of magnitudes")
+        if row.error <= TOLERANCE:
+            rows.append(row)
+            calls.append(call)
+            continue
+        row.failure = f"wrong by {row.error:.2g} of the sum of magnitudes"
+        wrong.append(f"{row.title}: {row.failure}")
+        tell(wrong[-1])
     study.peer, peer = bench.peer
     times: list[list[float]] = [[] for _ in (*calls, peer)]
     for turn in range(rounds):
@@ -284,3 +294,4 @@ def _run(
         row.milliseconds = statistics.median(found)
         tell(f"{row.title}: {row.milliseconds:.4f} ms, {row.rate(study.flops):.2f} TFLOP/s")
     study.peer_milliseconds = statistics.median(times[-1])
+    return wrong
