@@ -48,6 +48,13 @@ class dtype:
         return _MANTISSA[self.name]
 
     @property
+    def int_bitwidth(self) -> int:
+        """Width in bits of an integer type. Raises AttributeError for other types."""
+        if not self.is_int():
+            raise AttributeError(f"{self} is no integer type and has no int_bitwidth")
+        return self.primitive_bitwidth
+
+    @property
     def scalar(self) -> dtype | pointer_type:
         return self
 
@@ -234,7 +241,12 @@ class block_type:
 
 
 def _install_predicates() -> None:
-    """`is_fp16()` and so on for pointers (always false) and tiles (what the elements are)."""
+    """`is_uint8()` and so on, one for each type that has none yet; for pointers and tiles the same
+    names: pointers are of no such type, tiles of what their elements are.
+    """
+    for one in (*_INTEGERS, *_UNSIGNED, *_FLOATS):
+        if f"is_{one}" not in vars(dtype):
+            setattr(dtype, f"is_{one}", lambda self, one=one: self.name == one)
 
     def of_scalar(name: str) -> Any:
         return lambda self: getattr(self.scalar, name)()

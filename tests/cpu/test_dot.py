@@ -157,9 +157,9 @@ def layouts_kernel(a_ptr, b_ptr, c_ptr, sa, sb, N: tl.constexpr):
     out = i[:, None] * N + i[None, :]
     S: tl.constexpr = N * N
     tl.store(c_ptr + 0 * S + out, tl.dot(a, b))
-    tl.store(c_ptr + 1 * S + out, tl.dot(a.T, b))
+    tl.store(c_ptr + 1 * S + out, tl.dot(a, b, trans_a=True))
     tl.store(c_ptr + 2 * S + out, tl.dot(a, b.T))
-    tl.store(c_ptr + 3 * S + out, tl.dot(tl.trans(a), tl.trans(b)).T)
+    tl.store(c_ptr + 3 * S + out, tl.dot(tl.trans(a), b, trans_b=True).T)
     tl.store(c_ptr + 4 * S + out, tl.dot(a * 2 + 1, b - 1))
     tl.store(c_ptr + 5 * S + out, tl.dot(tl.where(i[:, None] <= i[None, :], a, 0), b))
     first = tl.dot(a, b).to(a.dtype)

@@ -323,6 +323,8 @@ def standard_library(x_ptr, out_ptr, seed):
 @jit
 def methods_of_constants(out_ptr, n):
     tl.store(out_ptr, n.to(tl.float32) + n.dtype.primitive_bitwidth)
+    if n.dtype.is_uint64() or out_ptr.dtype.is_int16() or not n.dtype.is_int32():
+        tl.store(out_ptr, n.dtype.int_bitwidth)
 
 
 @jit

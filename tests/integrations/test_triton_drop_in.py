@@ -255,3 +255,38 @@ assert triton.compile(source).asm["tile"]
         [sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+
+
+@needs_torch
+@pytest.mark.parametrize("first", ["torch", "triton"])
+def test_wrap_triton_gives_the_kernel(first, tmp_path):
+    (tmp_path / "kernel.py").write_text(
+        f"""
+{"import torch.library" if first == "torch" else ""}
+from tilewright.integrations import triton as drop_in
+drop_in.install()
+import torch, triton, triton.language as tl
+
+@triton.autotune([triton.Config(dict(BLOCK=64))], key=["n"])
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+x = torch.arange(100.0)
+assert torch.library.wrap_triton(double) is double
+torch.library.wrap_triton(double)[(2,)](x, 100)
+assert (x == 2 * torch.arange(100.0)).all()
+drop_in.uninstall()
+try:
+    torch.library.wrap_triton(double)
+except ImportError:
+    pass
+else:
+    raise AssertionError("torch's own function is not back")
+"""
+    )
+    result = subprocess.run(
+        [sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr

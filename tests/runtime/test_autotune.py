@@ -558,3 +558,24 @@ def test_two_threads_tune_once():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: tuner[(1,)](*arrays(), 8), range(4)))
     assert kernel.compiled == [4, 8]
+
+
+def test_tuners_of_other_projects_measure_one_configuration_at_a_time():
+    class Own(Autotuner):
+        def run(self, *args, **kwargs):
+            self.nargs = dict(zip(self.arg_names, args, strict=False))
+            times = {c: self._bench(*args, config=c, **kwargs) for c in self.configs}
+            best = min(times, key=lambda c: times[c][0])
+            self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
+            self.post_hook(self.nargs, exception=None)
+            return self.fn.run(*args, **kwargs, **best.all_kwargs()), times
+
+    kernel = FakeKernel()
+    kernel.fails = {2: OutOfResources(1, 0, "shared memory")}
+    tuner = Own(kernel, kernel.arg_names, blocks(32, 8, 2), ["n"], reset_to_zero=["out_ptr"])
+    x, out = arrays()
+    _, times = tuner[(1,)](x, out, 8)
+    low, high, never = (times[c] for c in (tuner.configs[1], tuner.configs[0], tuner.configs[2]))
+    assert len(low) == 3 and low[0] < high[0] and never == [math.inf] * 3
+    assert kernel.runs[-1][0] == 8
+    np.testing.assert_array_equal(out, np.ones(8))

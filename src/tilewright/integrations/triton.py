@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import IntegrationError
-from tilewright.integrations import hidden_modules, triton_names
+from tilewright.integrations import hidden_modules, torch_library, triton_names
 
 _MARK = "__tilewright_drop_in__"
 
@@ -129,6 +129,7 @@ def install() -> types.ModuleType:
     _forget_modules()
     sys.meta_path.insert(0, _finder)
     hidden_modules.hide("triton", viewers=("torch", "functorch"))
+    torch_library.install()
     try:
         for name in triton_names.EAGER:
             importlib.import_module(name)
@@ -143,6 +144,7 @@ def uninstall() -> None:
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     hidden_modules.show("triton")
+    torch_library.uninstall()
     _forget_modules()
 
 

@@ -156,12 +156,14 @@ def dot(
     allow_tf32: Any = None,
     max_num_imprecise_acc: Any = None,
     out_dtype: Any = None,
+    trans_a: Any = False,
+    trans_b: Any = False,
 ) -> Any:
     """`input @ other + acc`: `[..., M, K]` times `[..., K, N]`, one element type.
 
     The result is fp32 (fp64 of fp64, int32 of integers; fp16 of fp16 or fp8 when `out_dtype` or
     `acc` say so). `input_precision`: "ieee" (the default), "tf32", "tf32x3", "bf16x3", "bf16x6";
-    `allow_tf32=True` is the old spelling of "tf32".
+    `allow_tf32=True` is the old spelling of "tf32", `trans_a=True` that of `tl.trans(input)`.
     """
 
 

@@ -19,7 +19,7 @@ from tilewright.errors import AutotuneError, LaunchError
 from tilewright.runtime.heuristics import parameter_defaults
 from tilewright.runtime.interface import KernelInterface, innermost
 from tilewright.runtime.tracebacks import user_facing
-from tilewright.runtime.tuning import Tuner, TuningTask
+from tilewright.runtime.tuning import Tuner, TuningTask, set_zero
 from tilewright.runtime.tuning_config import Config, effective_options, target_family
 
 Hook = Callable[..., Any]
@@ -83,7 +83,8 @@ class Autotuner(KernelInterface):
         self.keys = list(key)
         self.reset_to_zero = list(reset_to_zero or ())
         self.restore_value = list(restore_value or ())
-        self.pre_hook, self.post_hook = pre_hook, post_hook
+        self.pre_hook = self._set_to_zero if pre_hook is None else pre_hook
+        self.post_hook = _nothing if post_hook is None else post_hook
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
         self.perf_model, self.configs_top_k, self.early_config_prune = _pruning(prune_configs_by)
@@ -264,22 +265,7 @@ class Autotuner(KernelInterface):
         start = time.perf_counter()
         configs = self.prune_configs(kwargs)
         self._reject_conflicts(configs, kwargs)
-        task = TuningTask(
-            kernel=self.fn,
-            args=tuple(args),
-            named=self._named(args, kwargs),
-            grid=grid,
-            kwargs=kwargs,
-            key=key,
-            reset_to_zero=self.reset_to_zero,
-            restore_value=self.restore_value,
-            pre_hook=self.pre_hook,
-            post_hook=self.post_hook,
-            bench=self.do_bench,
-            warmup_ms=self.num_warmups,
-            rep_ms=self.num_reps,
-        )
-        tuner = Tuner(task, effective_options(innermost(self), list(task.named.values())))
+        tuner = self._tuner(args, grid, kwargs, key)
         chosen = tuner.choose(configs)
         self.configs_timings, self.failures = tuner.timings, tuner.failures
         self.bench_time = time.perf_counter() - start
@@ -290,6 +276,39 @@ class Autotuner(KernelInterface):
                 f"finished after {self.bench_time:.2f}s,\nbest config selected: {chosen};"
             )
         return chosen
+
+    def _tuner(
+        self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any], key: tuple[Hashable, ...]
+    ) -> Tuner:
+        task = TuningTask(
+            kernel=self.fn,
+            args=tuple(args),
+            named=self._named(args, kwargs),
+            grid=grid,
+            kwargs=kwargs,
+            key=key,
+            reset_to_zero=self.reset_to_zero,
+            restore_value=self.restore_value,
+            pre_hook=self.pre_hook if self.user_defined_pre_hook else None,
+            post_hook=self.post_hook if self.user_defined_post_hook else None,
+            bench=self.do_bench,
+            warmup_ms=self.num_warmups,
+            rep_ms=self.num_reps,
+        )
+        return Tuner(task, effective_options(innermost(self), list(task.named.values())))
+
+    def _set_to_zero(self, named: Mapping[str, Any], reset_only: bool = False) -> None:
+        """What stands for the hook before a run where the user gave none."""
+        for name in self.reset_to_zero:
+            set_zero(named.get(name))
+
+    def _bench(self, *args: Any, config: Config, grid: Any, **kwargs: Any) -> list[float]:
+        """`[median, low, high]` ms of one configuration, inf where it cannot run.
+
+        The name is Triton's: tuners of other projects are subclasses with a `run` of their own.
+        """
+        kwargs.pop("warmup", None)  # which `run` was given
+        return self._tuner(args, grid, kwargs, ()).measure(config)
 
     @user_facing
     def get_best_config(self, *values: Any) -> Config:
@@ -313,6 +332,10 @@ class Autotuner(KernelInterface):
                 help="launch the kernel with such arguments first",
             )
         return found[-1]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """The hook after a run where the user gave none."""
 
 
 def autotune(

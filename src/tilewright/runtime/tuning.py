@@ -116,6 +116,11 @@ class Tuner:
                     self.failures[config] = self.failures[group[0]]
         return self._fastest(groups)
 
+    def measure(self, config: Config) -> list[float]:
+        """`[median, low, high]` ms of one configuration, inf where it cannot run."""
+        unusable = [math.inf] * len(QUANTILES)
+        return self._measure([config], ()).get(self._text(config), unusable)
+
     def _text(self, config: Config) -> str:
         """What configurations that mean the same here have in common."""
         text = json.dumps(self.effective(config), sort_keys=True, default=repr)
@@ -269,7 +274,7 @@ class Tuner:
         if task.restore_value or snapshot.nbytes <= _RESTORE_EACH_RUN_BYTES:
             snapshot.restore()
         for name in task.reset_to_zero:
-            _set_zero(task.named.get(name))
+            set_zero(task.named.get(name))
         if task.pre_hook is not None:
             task.pre_hook(full, reset_only=False)
         if config.pre_hook is not None:
@@ -331,7 +336,8 @@ def compiler_text() -> str:
     return " ".join((own_content(), *tool_versions()))
 
 
-def _set_zero(value: Any) -> None:
+def set_zero(value: Any) -> None:
+    """Zeros into an array of any kind; what is no array stays."""
     if hasattr(value, "zero_"):
         value.zero_()
     elif hasattr(value, "dtype"):

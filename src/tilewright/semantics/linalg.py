@@ -26,14 +26,18 @@ class Linalg(Reductions):
         allow_tf32: Any = None,
         max_num_imprecise_acc: Any = None,
         out_dtype: Any = None,
+        trans_a: Any = False,
+        trans_b: Any = False,
     ) -> TensorValue:
-        """`input @ other (+ acc)` on the last two dimensions.
+        """`input @ other (+ acc)` on the last two dimensions, which `trans_a` and `trans_b` swap.
 
         Accumulates in fp32 (fp64 for fp64, int32 or int64 for integers) unless `acc` or `out_dtype` say
         fp16. Leading dimensions are batches and must agree. `max_num_imprecise_acc`: of 8-bit floats,
         how many products tensor cores may sum in less than fp32 (any number by default; at most K).
         """
-        a, b = self._dot_operands(input, other)
+        a = self.trans(input) if unwrap_constexpr(trans_a) else input
+        b = self.trans(other) if unwrap_constexpr(trans_b) else other
+        a, b = self._dot_operands(a, b)
         kind = self._dot_type(a, b, unwrap_constexpr(acc), unwrap_constexpr(out_dtype))
         if a.dtype.is_int() and a.dtype.is_int_unsigned():
             # The IR is signless and its products are signed: unsigned values need one more bit.
