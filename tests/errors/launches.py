@@ -163,3 +163,29 @@ def types_without_one():
 
 def types_that_do_not_exist():
     scale.compile(x_ptr="*fp31", out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64)
+
+
+def types_with_options_that_do_not_fit():
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "factor": "fp32"}
+    scale.compile(types, {"BLOCK": 64}, target="sm_90a", num_warps=3)
+
+
+def unknown_option():
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "factor": "fp32"}
+    scale.compile(types, {"BLOCK": 64}, options={"num_warp": 4})
+
+
+def warps_that_no_machine_has():
+    scale[(1,)](X, OUT, 64, 2.0, BLOCK=64, num_warps=0)
+
+
+def stages_below_zero():
+    scale[(1,)](X, OUT, 64, 2.0, BLOCK=64, num_stages=-1)
+
+
+def too_many_programs():
+    scale[(2**31,)](X, OUT, 64, 2.0, BLOCK=64)
+
+
+def lambda_for_a_kernel():
+    tw.jit(lambda x_ptr: None)[(1,)](X)

@@ -307,3 +307,30 @@ def dot_of_integers_and_floats(x_ptr):
 @jit
 def name_that_the_language_lacks(x_ptr):
     tl.store(x_ptr, tl.gelu(tl.load(x_ptr)))
+
+
+@jit
+def shape_of_a_pointer(x_ptr):
+    tl.store(x_ptr, x_ptr.shape[0])
+
+
+@jit
+def stride_of_a_pointer(x_ptr):
+    tl.store(x_ptr, x_ptr.stride(0))
+
+
+@jit
+def index_of_a_pointer(x_ptr):
+    i = tl.arange(0, 16)
+    tl.store(x_ptr + i, x_ptr[i] + 1)
+
+
+@jit
+def vector_for_a_column(x_ptr):
+    i = tl.arange(0, 16)
+    tl.store(x_ptr + i[:, None] * 32 + tl.arange(0, 32), tl.broadcast_to(i, (16, 32)))
+
+
+@jit
+def type_of_numpy(x_ptr):
+    tl.store(x_ptr, tl.load(x_ptr).to(np.float16))

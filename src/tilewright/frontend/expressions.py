@@ -409,7 +409,14 @@ class Expressions(WhileLoops):
             given = [repr(a) for a in args]
             binary = len(given) == 2 and name in _SYMBOLS.values()
             text = f" {name} ".join(given) if binary else f"{name} of {', '.join(given)}"
-            raise CompilationError(f"`{text}` raised {type(error).__name__}: {error}") from error
+            help = ""
+            if function is operator.getitem:
+                text = f"{given[0]}[{given[1]}]"
+                if given[0] == "()":  # the shape of a scalar
+                    help = "a kernel gets the address of an array: pass its sizes as arguments"
+            raise CompilationError(
+                f"`{text}` raised {type(error).__name__}: {error}", help=help
+            ) from error
 
 
 def _dotted(node: ast.expr) -> list[str] | None:

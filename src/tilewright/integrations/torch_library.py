@@ -85,7 +85,9 @@ def _exchange(module: Any) -> None:
 def _ours(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def wrap_triton(triton_kernel: Any, /) -> Any:
-        return triton_kernel if isinstance(triton_kernel, KernelInterface) else original(triton_kernel)
+        return (
+            triton_kernel if isinstance(triton_kernel, KernelInterface) else original(triton_kernel)
+        )
 
     vars(wrap_triton)["__tilewright_original__"] = original
     return wrap_triton

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.errors import UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
 
 
@@ -96,6 +97,10 @@ class KernelFunction:
 
     @functools.cached_property
     def _source(self) -> tuple[str, int, int]:
+        if self.fn.__name__ == "<lambda>":
+            raise UnsupportedSyntax(
+                "a lambda expression cannot be a kernel", help="write a function with def"
+            )
         lines, start = inspect.getsourcelines(self.fn)
         indent = len(lines[0]) - len(lines[0].lstrip())
         starts = (i for i, line in enumerate(lines) if line.lstrip().startswith("def "))

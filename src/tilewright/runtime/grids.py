@@ -22,8 +22,11 @@ def grid_extents(grid: Any) -> tuple[int, ...]:
     total = 1
     for extent in extents:
         total *= extent
-    if total >= 1 << 62:
-        raise LaunchError(f"the grid {grid!r} has {total} programs, which is too many")
+    if total >= 1 << 62 or max(extents) >= 1 << 31:
+        raise LaunchError(
+            f"the grid {grid!r} has {total} programs, which is too many",
+            help="an extent has less than 2^31 programs, because tl.program_id is int32",
+        )
     return extents
 
 

@@ -18,6 +18,7 @@ from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
+from tilewright.runtime.options import for_compilation, is_option
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
 
@@ -136,13 +137,14 @@ class JITFunction(KernelFunction, KernelInterface):
             signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` says divisible by
                 16), a dtype or pointer type, or a constexpr; also as keywords.
             constexprs: values of constexpr parameters (defaults fill what is left out).
-            target: "cpu", or a TargetInfo.
-            options: an `Options`, or its fields.
+            target: "cpu", "sm_90a" …, or a TargetInfo.
+            options: an `Options`, or its fields; single ones also as keywords (`num_warps=8`).
 
         Raises LaunchError for a signature that does not fit, CompilationError for the kernel.
         """
         from tilewright.runtime.compiler import compile_kernel
 
+        single = {n: types.pop(n) for n in [*types] if is_option(n) and n not in self.arg_names}
         given = {**(signature or {}), **types}
         values = dict(constexprs or {})
         full: dict[str, ArgumentType] = {}
@@ -165,9 +167,7 @@ class JITFunction(KernelFunction, KernelInterface):
                 f"there is no parameter {', '.join(map(repr, unknown))}",
                 help=f"its parameters are {', '.join(self.arg_names)}",
             )
-        if not isinstance(options, Options):
-            options = Options(**(options or {}))
-        return compile_kernel(self, full, options, target)
+        return compile_kernel(self, full, for_compilation(options, single), target)
 
     @user_facing
     def preload(self, specialization: str | Mapping[str, Any]) -> Any:

@@ -55,7 +55,8 @@ class Launcher:
 
     def __init__(self, kernel: JITFunction) -> None:
         self.kernel = kernel
-        self.name = kernel.fn.__name__
+        name = kernel.fn.__name__
+        self.name = name if name.isidentifier() else "kernel"  # of a lambda expression
         self.params = kernel.params
         self.usual_options = [n for n in launch_options.USUAL_OPTIONS if n not in kernel.arg_names]
         """Options that generated functions take by name: those that are no parameters of the kernel."""
@@ -150,8 +151,12 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
 
     def _grid(self, grid: Any, *values: Any) -> tuple[int, ...]:
         if callable(grid):
-            names = (p.name for p in self.params if _is_named(p))
-            grid = grid(dict(zip(names, values, strict=True)))
+            names = [p.name for p in self.params if _is_named(p)]
+            try:
+                grid = grid(dict(zip(names, values, strict=True)))
+            except KeyError as error:
+                error.add_note(f"A grid function of {self.name} is given {', '.join(names)}.")
+                raise
         return grid_extents(grid)
 
     def shown(self, error: BaseException) -> BaseException:

@@ -117,7 +117,10 @@ def _facts(array: Any) -> Any:
     try:
         return type(array), array.shape, array.strides, array.dtype
     except AttributeError:
-        raise LaunchError(f"matmul: a {type(array).__name__} is no array with strides") from None
+        raise LaunchError(
+            f"matmul: a {type(array).__name__} is no array with strides",
+            help="pass NumPy arrays or torch tensors",
+        ) from None
 
 
 def _key(part: Part) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from tilewright.backends.base import Options
@@ -77,7 +77,28 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool =
         enable_fp_fusion=bool(options.get("enable_fp_fusion", True)),
         disable=disabled_passes(options.get(_DISABLE)),
     )
-    return replace(chosen, **_gpu_options(options)) if gpu else chosen
+    counted = _gpu_options(options)  # on a CPU as well: a wrong value is wrong everywhere
+    return replace(chosen, **counted) if gpu else chosen
+
+
+def for_compilation(given: Options | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
+    """`options` of `JITFunction.compile` with single ones, `more`. Raises LaunchError."""
+    if isinstance(given, Options):
+        base, wanted = given, dict(more)
+    else:
+        base, wanted = Options(), {**(given or {}), **more}
+    names = {f.name for f in fields(Options)}
+    unknown = [name for name in wanted if name not in names and name not in VENDOR_OPTIONS]
+    if unknown:
+        raise LaunchError(
+            f"there is no option {', '.join(map(repr, unknown))}",
+            help=f"options are {', '.join(sorted(names))}",
+        )
+    chosen: dict[str, Any] = dict(_gpu_options(wanted))
+    if _DISABLE in wanted:
+        chosen[_DISABLE] = disabled_passes(wanted[_DISABLE])
+    chosen.update((name, bool(wanted[name])) for name in _CODE_OPTIONS if name in wanted)
+    return replace(base, **chosen)
 
 
 def disabled_passes(given: Any) -> tuple[str, ...]:

@@ -202,7 +202,13 @@ def array_address(value: Any) -> tuple[int, dtype]:
         return address, element_type(kind)
     _check_device(value)
     if hasattr(value, "data_ptr"):
-        return value.data_ptr(), element_type(value.dtype)
+        try:
+            return value.data_ptr(), element_type(value.dtype)
+        except RuntimeError as error:  # torch, of sparse tensors and of those that are only traced
+            raise LaunchError(
+                f"the {type(value).__name__} has no memory of its own: {error}",
+                help="pass a dense tensor: x.to_dense()",
+            ) from None
     if hasattr(value, "__array_interface__"):
         if hasattr(value, "ctypes") and hasattr(value, "dtype"):
             return value.ctypes.data, element_type(value.dtype)

@@ -69,8 +69,10 @@ def without_own_frames(error: BaseException) -> BaseException:
         error.__cause__ = None
     if error.__cause__ is None:
         error.__suppress_context__ = True
-    else:
-        without_own_frames(error.__cause__)
+    elif without_own_frames(error.__cause__) is error.__cause__:
+        cause: TracebackType | None = error.__cause__.__traceback__
+        if cause is not None and cause.tb_next is None and _is_own(cause.tb_frame):
+            error.__cause__.__traceback__ = None  # what Python raised of a constant expression
     return error
 
 
@@ -102,7 +104,7 @@ def at_definition(function: Callable[..., Any], kernel: Any) -> Callable[..., An
 
     Errors go through the `shown` method of the kernel's launcher.
     """
-    name, file, line = kernel.fn.__name__, kernel.file, kernel.definition_line
+    name, file, line = kernel.launcher.name, kernel.file, kernel.definition_line
     source = f"""
 def {name}(*_tw_extra, **_tw_keywords):
     try:

@@ -119,7 +119,10 @@ class Tuner:
     def measure(self, config: Config) -> list[float]:
         """`[median, low, high]` ms of one configuration, inf where it cannot run."""
         unusable = [math.inf] * len(QUANTILES)
-        return self._measure([config], ()).get(self._text(config), unusable)
+        try:
+            return self._measure([config], ()).get(self._text(config), unusable)
+        except _SKIPPED:
+            return unusable
 
     def _text(self, config: Config) -> str:
         """What configurations that mean the same here have in common."""

@@ -103,10 +103,13 @@ class SemanticsBase:
             a in (1, b) for a, b in zip(x.shape[::-1], shape[::-1], strict=False)
         )
         if not fits:
+            help = "extents must be equal or 1, counted from the last dimension"
+            if x.ndim == 1 and len(shape) == 2 and x.shape[0] == shape[0]:
+                help += "; x[:, None] makes a column of it"
             raise KernelTypeError(
                 f"{what} of shape {list(x.shape)} ({type_text(x.type)}) does not broadcast to"
                 f" {list(shape)}",
-                help="extents must be equal or 1, counted from the last dimension",
+                help=help,
             )
         x = self.expand_rank(x, len(shape))
         if x.shape == shape:
@@ -190,7 +193,8 @@ class SemanticsBase:
             value = value.scalar
         if not isinstance(value, t.dtype | t.pointer_type):
             raise KernelTypeError(
-                f"{what} must be a type such as tl.float32, got {describe(value)}"
+                f"{what} must be a type such as tl.float32, got {describe(value)}",
+                help=_type_meant(value),
             )
         if value.scalar in t.FOREIGN:
             raise KernelTypeError(
@@ -225,3 +229,14 @@ class SemanticsBase:
         if not x.shape:
             raise KernelTypeError(f"{what} needs a tile, got the scalar {type_text(x.type)}")
         return x
+
+
+def _type_meant(value: Any) -> str:
+    """What to write for a type of torch or NumPy, or for the name of one; "" where that is unknown."""
+    text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
+    for parse in (t.from_array_name, t.from_short_name):
+        try:
+            return f"write {parse(text)!r}".replace("tilewright.language.", "tl.")
+        except (KeyError, IndexError):
+            continue
+    return ""

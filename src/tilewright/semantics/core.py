@@ -22,6 +22,8 @@ TENSOR_METHODS = frozenset({
     "sigmoid", "sin", "softmax", "split", "sqrt", "sqrt_rn", "squeeze", "store", "sum", "tanh",
     "to", "trans", "unsqueeze", "view", "xor_sum", "reduce_or",
 })  # fmt: skip
+#: attributes of arrays on the host that programs look for in a kernel
+_OF_ARRAYS = ("stride", "strides", "size", "ndim", "dim", "numel", "is_contiguous", "device")
 _PROPERTIES = ("dtype", "type", "shape", "numel", "ndim", "T")
 _DESCRIPTOR_ATOMICS = ("add", "min", "max", "and", "or", "xor")
 
@@ -68,10 +70,13 @@ class Semantics(Foreign):
         else:
             raise KernelTypeError(f"{describe(value)} has no attribute '{name}'")
         close = difflib.get_close_matches(name, known, 1)
+        help = f"did you mean '{close[0]}'?" if close else ""
+        if name in _OF_ARRAYS and isinstance(value, TensorValue) and not value.shape:
+            help = "a kernel gets the address of an array: pass sizes and strides as arguments"
         raise KernelNameError(
             f"{describe(value) if isinstance(value, TensorValue) else type(value).__name__} has no"
             f" attribute '{name}'",
-            help=f"did you mean '{close[0]}'?" if close else "",
+            help=help,
         )
 
     def _descriptor_attribute(self, desc: TensorDescriptor, name: str) -> Any:

@@ -232,8 +232,12 @@ class Shapes(Atomics):
         items = self._without_ellipsis(x, items)
         named = sum(item is not None for item in items)
         if named > x.ndim:
+            pointer = x.dtype.is_ptr() and not x.ndim
             raise KernelTypeError(
-                f"{named} indices for a value with {x.ndim} dimensions ({type_text(x.type)})"
+                f"{named} indices for a value with {x.ndim} dimensions ({type_text(x.type)})",
+                help="memory is read with tl.load(pointer + offsets), written with tl.store"
+                if pointer
+                else "",
             )
         axis = 0
         for item in items:
