@@ -11,7 +11,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tilewright.runtime.interface import KernelInterface
 
@@ -45,7 +45,7 @@ class Finder:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = cast(Any, _Loader(spec.loader))
         return spec
 
 

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.errors import UnsupportedSyntax
+from tilewright.errors import SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
 
 
@@ -99,7 +99,9 @@ class KernelFunction:
     def _source(self) -> tuple[str, int, int]:
         if self.fn.__name__ == "<lambda>":
             raise UnsupportedSyntax(
-                "a lambda expression cannot be a kernel", help="write a function with def"
+                "a lambda expression cannot be a kernel",
+                help="write a function with def",
+                location=SourceLocation(self.file, self.fn.__code__.co_firstlineno),
             )
         lines, start = inspect.getsourcelines(self.fn)
         indent = len(lines[0]) - len(lines[0].lstrip())

@@ -222,7 +222,7 @@ class JITFunction(KernelFunction, KernelInterface):
         """Line of the `def`, known without reading the file if the source is not to be had."""
         try:
             return self.first_line
-        except (OSError, TypeError, StopIteration):
+        except (OSError, TypeError, StopIteration, CompilationError):
             return self.fn.__code__.co_firstlineno
 
     @property

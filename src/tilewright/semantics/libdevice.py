@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
-from tilewright.semantics.mathematics import Mathematics
+from tilewright.semantics.bits import Bits
 from tilewright.semantics.values import TensorValue
 
 #: libdevice's name -> C's, one float argument
@@ -26,9 +26,8 @@ UNARY = {
     "sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt",
 }  # fmt: skip
 BINARY = {
-    name: name
-    for name in ("atan2", "copysign", "fdim", "fmod", "hypot", "nextafter", "pow", "remainder")
-} | {"fast_powf": "pow", "powf": "pow"}
+    name: name for name in ("atan2", "copysign", "fdim", "fmod", "hypot", "nextafter", "remainder")
+} | {"fast_powf": "pow"}
 PREDICATES = {
     "isnan": "isnan", "isinf": "isinf", "isfinited": "isfinite", "finitef": "isfinite",
     "isfinite": "isfinite",
@@ -41,7 +40,7 @@ TO_INTEGER = {
 }  # fmt: skip
 
 
-class Libdevice(Mathematics):
+class Libdevice(Bits):
     """What the tables do not say."""
 
     def libdevice_abs(self, arg0: Any) -> TensorValue:
@@ -52,6 +51,19 @@ class Libdevice(Mathematics):
         """10 to the power x."""
         x = self._float_arguments((arg0,), "libdevice.exp10")[0]
         return self.float_function("pow", (self.filled(10.0, x.type), x), "libdevice.exp10")
+
+    def libdevice_pow(self, arg0: Any, arg1: Any) -> TensorValue:
+        """`arg0 ** arg1`; an integer `arg1` may be of any size."""
+        what, exponent = "libdevice.pow", unwrap_constexpr(arg1)
+        if not isinstance(exponent, TensorValue) or not exponent.dtype.is_int():
+            return self.float_function("pow", (arg0, arg1), what)
+        x = self._float_arguments((arg0,), what)[0]
+        # A large integer loses its last bit in a float, and with it the sign of the result.
+        size = self.float_function("pow", (self.abs(x), self.convert(exponent, _wide(x))), what)
+        odd = self.binary("!=", self.binary("&", exponent, 1), 0)
+        return self.where(odd, self.float_function("copysign", (size, x), what), size)
+
+    libdevice_powf = libdevice_pow
 
     def libdevice_rcbrt(self, arg0: Any) -> TensorValue:
         """1 / cbrt(x)."""
@@ -125,6 +137,10 @@ class Libdevice(Mathematics):
 
     def _wide(self, x: Any) -> TensorValue:
         return self.convert(self.to_tensor(unwrap_constexpr(x)), t.float64)
+
+
+def _wide(x: TensorValue) -> t.dtype:
+    return t.float64 if x.dtype.is_fp64() else t.float32
 
 
 def _install_tables() -> None:

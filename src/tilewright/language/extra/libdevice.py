@@ -39,6 +39,11 @@ _ONE = {
     "fast_sinf": "Sine.", "fast_cosf": "Cosine.", "fast_tanf": "Tangent.",
     "fast_tanhf": "Hyperbolic tangent.", "fast_expf": "e ** x.", "fast_logf": "Natural logarithm.",
     "fast_log2f": "Logarithm to base 2.", "fast_log10f": "Logarithm to base 10.",
+    "popc": "How many bits are set.", "clz": "How many bits above the highest set one are not set.",
+    "ffs": "Place of the lowest bit set, counted from 1; 0 of 0.", "brev": "Bits in reverse order.",
+    "float_as_int": "Bits of an fp32 as int32.", "float_as_uint": "Bits of an fp32 as uint32.",
+    "int_as_float": "fp32 of these bits.", "uint_as_float": "fp32 of these bits.",
+    "double_as_longlong": "Bits of an fp64 as int64.", "longlong_as_double": "fp64 of these bits.",
 }  # fmt: skip
 _TWO = {
     "atan2": "Angle of the point (arg1, arg0).", "copysign": "arg0 with the sign of arg1.",
@@ -48,7 +53,7 @@ _TWO = {
     "fmod": "Remainder with the sign of arg0.", "hypot": "sqrt(arg0**2 + arg1**2).",
     "max": "The larger of two.", "min": "The smaller of two.",
     "mulhi": "High half of the product of unsigned integers.",
-    "nextafter": "The float next to arg0 towards arg1.", "pow": "arg0 ** arg1.",
+    "nextafter": "The float next to arg0 towards arg1.", "pow": "arg0 ** arg1, which may be integers.",
     "powf": "arg0 ** arg1.", "remainder": "IEEE remainder.",
     "umulhi": "High half of the product of unsigned integers.",
 }  # fmt: skip

@@ -1,0 +1,112 @@
+"""The functions of `tl.extra.libdevice` on the bits of numbers, as methods `libdevice_<name>`.
+
+Written in shifts and masks, which LLVM knows as the instructions that processors have for them.
+Source: Warren, *Hacker's Delight*, chapters 5 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright import dtypes as t
+from tilewright.dtypes import unwrap_constexpr
+from tilewright.errors import KernelTypeError
+from tilewright.semantics.mathematics import Mathematics
+from tilewright.semantics.values import TensorValue, describe
+
+#: name -> (type of the argument, type of the result), of functions that keep all bits
+REINTERPRETED = {
+    "float_as_int": (t.float32, t.int32), "float_as_uint": (t.float32, t.uint32),
+    "int_as_float": (t.int32, t.float32), "uint_as_float": (t.uint32, t.float32),
+    "double_as_longlong": (t.float64, t.int64), "longlong_as_double": (t.int64, t.float64),
+}  # fmt: skip
+
+
+class Bits(Mathematics):
+    """Counting and reversing bits. Arguments are 32 or 64 bits wide; counts are int32."""
+
+    def libdevice_popc(self, arg0: Any) -> TensorValue:
+        """How many bits are set."""
+        return self._counted(self._unsigned(arg0, "libdevice.popc"))
+
+    def libdevice_clz(self, arg0: Any) -> TensorValue:
+        """How many bits above the highest that is set are not; of 0 the width."""
+        x = self._unsigned(arg0, "libdevice.clz")
+        width = x.dtype.primitive_bitwidth
+        for shift in _halves(width, up=True):
+            x = self.binary("|", x, self.binary(">>", x, shift))
+        return self.binary("-", width, self._counted(x))
+
+    def libdevice_ffs(self, arg0: Any) -> TensorValue:
+        """The place of the lowest bit that is set, counted from 1; of 0 it is 0."""
+        x = self._unsigned(arg0, "libdevice.ffs")
+        below = self.binary("^", x, self.binary("-", x, 1))  # it and those below it; of 0 all
+        return self.where(self.binary("!=", x, 0), self._counted(below), 0)
+
+    def libdevice_brev(self, arg0: Any) -> TensorValue:
+        """The bits in reverse order."""
+        x = self._unsigned(arg0, "libdevice.brev")
+        width = x.dtype.primitive_bitwidth
+        for shift in _halves(width):
+            mask = _stripes(width, shift)
+            high = self.binary("&", self.binary(">>", x, shift), mask)
+            x = self.binary("|", high, self.binary("<<", self.binary("&", x, mask), shift))
+        kind = self.to_tensor(unwrap_constexpr(arg0)).dtype
+        return self.convert(x, kind)
+
+    def _unsigned(self, value: Any, what: str) -> TensorValue:
+        x = self.to_tensor(unwrap_constexpr(value))
+        if not x.dtype.is_int() or x.dtype.primitive_bitwidth not in (32, 64):
+            raise KernelTypeError(
+                f"{what} needs integers of 32 or 64 bits, got {describe(x)}",
+                help="convert it with .to(tl.int32)",
+            )
+        return self.convert(x, t.uint32 if x.dtype.primitive_bitwidth == 32 else t.uint64)
+
+    def _counted(self, x: TensorValue) -> TensorValue:
+        """Bits set in an unsigned x: sums of neighbours, pairs, halves of bytes, then bytes."""
+        width = x.dtype.primitive_bitwidth
+        ones, twos, fours = (_stripes(width, n) for n in (1, 2, 4))
+        x = self.binary("-", x, self.binary("&", self.binary(">>", x, 1), ones))
+        x = self.binary(
+            "+", self.binary("&", x, twos), self.binary("&", self.binary(">>", x, 2), twos)
+        )
+        x = self.binary("&", self.binary("+", x, self.binary(">>", x, 4)), fours)
+        total = self.binary(">>", self.binary("*", x, _each(width)), width - 8)
+        return self.convert(total, t.int32)
+
+
+def _halves(width: int, up: bool = False) -> list[int]:
+    """1, 2, 4 … width/2 or the reverse."""
+    shifts = [1 << i for i in range(width.bit_length() - 1)]
+    return shifts if up else shifts[::-1]
+
+
+def _stripes(width: int, run: int) -> int:
+    """`run` ones, `run` zeros and so on, from the lowest bit up."""
+    return sum(((1 << run) - 1) << at for at in range(0, width, 2 * run))
+
+
+def _each(width: int) -> int:
+    """A one in every byte."""
+    return sum(1 << at for at in range(0, width, 8))
+
+
+def _install_reinterpreted() -> None:
+    def method_for(name: str, source: t.dtype, target: t.dtype) -> Callable[..., Any]:
+        def method(self: Bits, arg0: Any) -> TensorValue:
+            x = self.to_tensor(unwrap_constexpr(arg0))
+            if x.dtype.primitive_bitwidth != source.primitive_bitwidth or (
+                x.dtype.is_floating() != source.is_floating()
+            ):
+                raise KernelTypeError(f"libdevice.{name} needs {source}, got {describe(x)}")
+            return self.cast(x, target, bitcast=True)
+
+        return method
+
+    for name, (source, target) in REINTERPRETED.items():
+        setattr(Bits, f"libdevice_{name}", method_for(name, source, target))
+
+
+_install_reinterpreted()
