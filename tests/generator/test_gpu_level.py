@@ -12,7 +12,10 @@ from tests.generator.test_matmul import random_array, random_product
 
 import tilewright as tw
 from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 KINDS = {
     "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
@@ -92,3 +95,31 @@ def test_split_batches_with_an_old_c(batched, turned, block_k):
     interpret(target_info("sm_90a"), a, b, out, parts, config=config, c=c, beta=2.0)
     wanted = np.maximum(product + 2 * c.astype(np.float64) + bias.astype(np.float64), 0)
     assert (np.abs(out - wanted) <= 2e-3 * (np.abs(wanted) + 48)).all()
+
+
+@pytest.mark.parametrize(("block", "warps", "threads"), [
+    ((128, 256), 8, 288), ((192, 192), 12, 416), ((192, 256), 12, 384),
+])  # fmt: skip
+def test_one_more_warp_only_where_registers_are_left(block, warps, threads):
+    """12 warps and one leave a thread 128 registers: enough for 96 sums, not for 128."""
+    made = []
+
+    def compiled(program, target, module, *_):
+        options = Options(num_warps=program.config.num_warps, num_stages=3)
+        made.append(backend.compile(module, options, target).plan)
+
+    rng = np.random.default_rng(1)
+    a, b = array(rng, (400, 512), "float16"), array(rng, (512, 512), "float16")
+    out = empty((400, 512), dtypes.float16)
+    config = tw.MatmulConfig(*block, 64, 8, warps, 3, persistent=True)
+    interpret(target_info("sm_90a"), a, b, out, config=config, run=compiled)
+    (plan,) = made
+    assert plan.threads == threads and plan.spills == 0
+    assert plan.registers <= registers_of_a_thread(threads // 32)
+
+
+@pytest.mark.parametrize(
+    ("warps", "most"), [(1, 255), (4, 255), (8, 255), (9, 168), (12, 168), (13, 128), (32, 64)]
+)
+def test_registers_of_a_thread(warps, most):
+    assert registers_of_a_thread(warps) == most

@@ -6,6 +6,7 @@ import pytest
 
 from tilewright.errors import PassError
 from tilewright.ir.text import parse_ir, verify_ir
+from tilewright.layouts.shared import parse_shared
 
 ROW = '"128 r[1 64] l[2 4 8 16 32] w[]"'
 OTHER = '"128 r[1 2] l[4 8 16 32 64] w[]"'
@@ -24,6 +25,7 @@ def function(arguments, body):
 
 
 def box(buffer, barriers="1", branch="%e"):
+    bytes_ = parse_shared(buffer.split('"')[1]).bytes
     return function(
         "%p: !tile.ptr<f16>, %n: i64, %s: i32, %yes: i1",
         f"""
@@ -31,11 +33,20 @@ def box(buffer, barriers="1", branch="%e"):
         %b = gpu.barriers : !gpu.barriers<#builtin.int<{barriers}>>
         %e = gpu.elect : i1
         scf.if {branch} {{
-          gpu.expect %b[%s], 4096 : i32 : !gpu.barriers<#builtin.int<{barriers}>>
+          gpu.expect %b[%s], {bytes_} : i32 : !gpu.barriers<#builtin.int<{barriers}>>
           "gpu.tma_copy"({MATRIX}, %a, %b, %s) : ({TYPES}, {buffer}, !gpu.barriers<#builtin.int<{barriers}>>, i32) -> ()
         }}
         """,
     )
+
+
+def arrivals(warps):
+    body = f"""
+        %b = gpu.barriers {warps}: !gpu.barriers<#builtin.int<2>>
+        gpu.arrive %b[%s], %yes : !gpu.barriers<#builtin.int<2>>
+        """
+    text = function("%s: i32, %yes: i1", body)
+    return text.replace(") {", ") attributes {gpu.warps = 4 : i32} {", 1)
 
 
 def product(instruction, a=A, b=B, sums=SUMS):
@@ -64,6 +75,7 @@ RIGHT = {
         f"%y = tile.trans %x, [1, 0] : tensor<16x16xf32, {SQUARE}> to tensor<16x16xf32, {FLIPPED}>",
     ),
     "box": box(A),
+    "arrivals": arrivals("of 4 : i32 "),
     "product": product("wgmma.k16.f16"),
 }  # fmt: skip
 
@@ -144,6 +156,18 @@ WRONG = {
         box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 span0", #builtin.int<1>>'),
         "a box starts at a multiple of 128 bytes",
     ),
+    "fewer bytes than boxes": (
+        box(A).replace("4096 : i32", "2048 : i32"),
+        "gpu.expect: 2048 bytes, and boxes of 4096 bytes",
+    ),
+    "more bytes than boxes": (
+        box(A).replace("4096 : i32", "8192 : i32"),
+        "gpu.expect: 8192 bytes, and boxes of 4096 bytes",
+    ),
+    "arrivals at barriers of bytes": (
+        arrivals(""), "gpu.arrive: barriers that wait for bytes, not for warps",
+    ),
+    "fewer warps than are waited for": (arrivals("of 8 : i32 "), "warps arrive where"),
     "barrier of one thread": (
         function("%s: i32", "%e = gpu.elect : i1\nscf.if %e {\n  gpu.barrier\n}"),
         "gpu.elect: gpu.barrier by one thread",

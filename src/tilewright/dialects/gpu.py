@@ -246,6 +246,9 @@ class ArriveOp(IRDLOperation):
     active = operand_def(i1)
     assembly_format = "$barriers `[` $slot `]` `,` $active attr-dict `:` type($barriers)"
 
+    def verify_(self) -> None:
+        rules.verify_arrivals(self)
+
 
 @irdl_op_definition
 class ProduceOp(IRDLOperation):
@@ -287,6 +290,7 @@ class ExpectOp(IRDLOperation):
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
+        rules.verify_expected(self)
 
 
 @irdl_op_definition

@@ -117,6 +117,40 @@ def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
     )
 
 
+_MOST_BYTES = (1 << 20) - 1
+"""That a phase of a memory barrier counts."""
+
+
+def verify_expected(op: Any) -> None:
+    """A phase ends when its bytes are there: those of the boxes that are started with it, no fewer and no more.
+
+    With fewer a wait sees stages that are not there yet, with more it does not end.
+    """
+    bytes_ = sum(
+        _shared(other.buffer).bytes
+        for other in op.parent.ops
+        if other.name == "gpu.tma_copy" and (other.barriers, other.slot) == (op.barriers, op.slot)
+    )
+    expected = op.bytes.value.data
+    require(expected == bytes_, f"gpu.expect: {expected} bytes, and boxes of {bytes_} bytes")
+    require(bytes_ <= _MOST_BYTES, f"gpu.expect: a phase counts up to {_MOST_BYTES} bytes")
+
+
+def verify_arrivals(op: Any) -> None:
+    """As many warps arrive as a phase waits for: all of the program."""
+    made: Any = op.barriers.owner
+    warps = None if isinstance(made, Block) else made.warps
+    require(warps is not None, "gpu.arrive: barriers that wait for bytes, not for warps")
+    function = op.parent_op()
+    while function is not None and function.name != "func.func":
+        function = function.parent_op()
+    given = function.attributes.get("gpu.warps") if function is not None else None
+    require(
+        warps is None or given is None or warps.value == given.value,
+        f"gpu.arrive: {given} warps arrive where {warps} are waited for",
+    )
+
+
 _BY_ONE_THREAD = ("gpu.expect", "gpu.tma_copy", "gpu.tma_store")
 
 

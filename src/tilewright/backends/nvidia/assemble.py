@@ -15,6 +15,7 @@ from typing import Self
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.backends.nvidia import tools
 from tilewright.errors import OutOfResources, PassError
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 #: the longest that a tool may take
 _PATIENCE_SECONDS = 300.0
@@ -164,8 +165,11 @@ def _failure(log: str, ptx: str, target: TargetInfo) -> OutOfResources | PassErr
     if shared is not None:
         return OutOfResources(int(shared[1], 16), int(shared[2], 16), "shared memory")
     if "(C7602)" in log or "Insufficient registers" in log:
-        limit = re.search(r"\.maxnreg\s+(\d+)", ptx)
-        return OutOfResources(target.max_registers, int(limit[1]) if limit else 0, "registers")
+        given = re.search(r"\.maxnreg\s+(\d+)", ptx)
+        threads = re.search(r"\.maxntid\s+(\d+)", ptx)
+        limit = registers_of_a_thread(-(-int(threads[1]) // 32)) if threads else 0
+        limit = int(given[1]) if given else limit
+        return OutOfResources(target.max_registers, limit, "registers a thread")
     lines = ptx.splitlines()
     shown: list[str] = []
     for line in warnings_of(log)[:8]:

@@ -40,6 +40,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.loop_products import find_one_product
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 from tilewright.passes.gpu.analysis.transports import BoxCopies, choose
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
@@ -53,6 +54,8 @@ from tilewright.passes.gpu.pipeline_loads import (
 
 _MOST_SUMS = 128
 """Registers of sums a thread that leave the others enough when there is one more warp."""
+_BESIDE_SUMS = 32
+"""Registers that a thread needs for anything else; products cannot spill, so with fewer there is no code."""
 _MOST_WARPS = 12
 
 
@@ -86,8 +89,9 @@ def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
     pattern = find_one_product(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
-    sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps_of(function))
-    if sums <= _MOST_SUMS:
+    warps = warps_of(function)
+    sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
+    if sums <= min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS):
         stages = stages_of(function)
         _Specializer(loop, pattern, function, stages, PipelineLoads(), target).divide(around)
 
