@@ -5,9 +5,15 @@ Without `ptxas` the PTX itself is the object code and the driver assembles it wh
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import os
 import re
+import select
+import struct
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -64,34 +70,33 @@ class Assembler:
     def __enter__(self) -> Self:
         if self.tool is None:
             return self
-        self._folder = tempfile.TemporaryDirectory(prefix="tilewright-")
-        self._made = Path(self._folder.name, "kernel.cubin")
-        command = (str(self.tool), *self._arguments, _INPUT, "-o", str(self._made))
+        _reap()
+        self._made = _file_in_memory()
+        command = (str(self.tool), *self._arguments, _INPUT, "-o", f"/dev/fd/{self._made}")
         try:
             self._process = subprocess.Popen(
                 command,
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
+                pass_fds=(self._made,),
             )
         except OSError as error:
-            self._folder.cleanup()
+            os.close(self._made)
             raise PassError(f"{self.tool} does not run: {error}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.tool is None:
             return
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._made)
         if self._process.poll() is None:
             self._process.kill()
-            self._process.communicate()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
-        self._folder.cleanup()
+            _ending.append(self._process)
 
     def assemble(self, ptx: str) -> Assembled:
         """Assemble PTX, once.
@@ -101,19 +106,105 @@ class Assembler:
         """
         if self.tool is None:
             return Assembled(warnings=("no ptxas: the driver assembles",))
-        try:
-            log, _ = self._process.communicate(ptx, timeout=_PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            raise PassError(f"{self.tool} does not end: {error}") from None
+        log, done = _converse(self._process, ptx.encode())
+        if log is None:
+            raise PassError(f"{self.tool} does not end within {_PATIENCE_SECONDS:.0f} seconds")
         log = log.replace(_INPUT, "kernel.ptx")
-        if self._process.returncode == 0 and self._made.is_file():
-            return _parsed(self._made.read_bytes(), log)
+        cubin = _content(self._made)
+        if is_whole(cubin) and (done or self._process.wait() == 0):
+            return _parsed(cubin, log)
+        self._process.wait()
         if "Unsupported .version" in log or "is not defined for option 'gpu-name'" in log:
             # older than the PTX that we write; the driver may be newer
             return Assembled(
                 warnings=(f"{self.tool} is too old for this kernel: {_first_line(log)}",)
             )
         raise _failure(log, ptx, self.target)
+
+
+_ending: list[subprocess.Popen[bytes]] = []
+"""Processes that nobody waits for any more, until their ends have been seen."""
+
+
+def _reap() -> None:
+    """Take note of processes that have ended."""
+    for process in _ending[:]:
+        if process.poll() is not None:
+            with contextlib.suppress(ValueError):  # another thread was here
+                _ending.remove(process)
+
+
+@atexit.register
+def _reap_all() -> None:
+    for process in _ending:
+        process.wait()
+
+
+def _file_in_memory() -> int:
+    """A file without a name, as a descriptor."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tilewright cubin")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _content(file: int) -> bytes:
+    return os.pread(file, os.fstat(file).st_size, 0)
+
+
+def _converse(process: subprocess.Popen[bytes], text: bytes) -> tuple[str | None, bool]:
+    """Give `text` to a process and read what it says: its log, None if it took too long, and whether it
+    said that it is done.
+
+    With `-v` the last line of ptxas is the time that it took. The cubin has been written by then, and
+    what is left is to give memory back, which takes longer than reading its result.
+    """
+    given, said = process.stdin, process.stdout
+    if given is None or said is None:
+        raise PassError("ptxas was started without pipes")
+    os.set_blocking(given.fileno(), False)
+    poll = select.poll()
+    poll.register(given, select.POLLOUT)
+    poll.register(said, select.POLLIN)
+    rest, log = memoryview(text), bytearray()
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while ready := poll.poll(1e3 * max(0.0, deadline - time.monotonic())):
+        files = [file for file, _ in ready]
+        if not given.closed and given.fileno() in files:
+            rest = rest[_written(given.fileno(), rest) :]
+            if not rest:
+                poll.unregister(given)
+                given.close()
+        if said.fileno() in files:
+            more = os.read(said.fileno(), 1 << 16)
+            log += more
+            done = _DONE.search(log) is not None
+            if done or not more:
+                return log.decode("utf-8", "replace"), done
+    return None, False
+
+
+_DONE = re.compile(rb"Compile time = .*\n\Z")
+
+
+def _written(file: int, text: memoryview) -> int:
+    """How much of `text` was taken; all of it where nobody reads any more, whose log says why."""
+    try:
+        return os.write(file, text)
+    except BlockingIOError:
+        return 0
+    except BrokenPipeError:
+        return len(text)
+
+
+def is_whole(code: bytes) -> bool:
+    """Whether a cubin has the tables of headers that it promises (they come last)."""
+    if not is_cubin(code) or len(code) < 64:
+        return False
+    places = struct.unpack_from("<QQ", code, 32)  # e_phoff, e_shoff
+    shapes = struct.unpack_from("<HHHH", code, 54)  # e_phentsize, e_phnum, e_shentsize, e_shnum
+    ends = (places[0] + shapes[0] * shapes[1], places[1] + shapes[2] * shapes[3])
+    return max(ends) <= len(code)
 
 
 def _run(arguments: tuple[str, ...]) -> tuple[int, str]:
