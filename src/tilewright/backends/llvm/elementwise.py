@@ -166,7 +166,11 @@ def _pick(sign: str, signed: bool) -> Rule:
 
 def _umulhi(op: _Op) -> Any:
     width = scalar_kind(op.results[0]).width.data  # type: ignore[attr-defined]
-    wide = like(op.values[0].type, ir.IntType(2 * width))
+    kind = op.values[0].type
+    if op.ctx.on_nvidia:  # five operations would become this one again, slowly
+        name = {32: "llvm.nvvm.mulhi.ui", 64: "llvm.nvvm.mulhi.ull"}[width]
+        return op.b.call(op.ctx.declare(name, kind, [kind, kind]), op.values)
+    wide = like(kind, ir.IntType(2 * width))
     product = op.b.mul(*(op.b.zext(v, wide) for v in op.values))
     return op.b.trunc(op.b.lshr(product, constant(wide, width)), op.values[0].type)
 
