@@ -17,20 +17,23 @@ from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program, generate
 
+ONE_EACH = ChunkTiles(registers=1, share=1)
+"""A thread has one element of a tile or of a chunk."""
 
-def chunked(function, arguments, constants):
+
+def chunked(function, arguments, constants, chunk_tiles=ONE_EACH):
     """Compare before and after; the text afterwards."""
-    return chunked_program(Program("", arguments, constants, (1, 1, 1), 1e-5), function)
+    program = Program("", arguments, constants, (1, 1, 1), 1e-5)
+    return chunked_program(program, function, chunk_tiles)
 
 
-def chunked_program(program, function):
-    """A thread has one element of a tile or of a chunk."""
+def chunked_program(program, function, chunk_tiles=ONE_EACH):
     text = str(build(KernelFunction(function), program.signature()).module)
     values = list(program.arguments.values())
     before = run_on_copies(parse_ir(text), values, program.grid)
     module = parse_ir(text)
     module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(1, i32)
-    passes = (*shared_passes(), ChunkTiles(registers=1, share=1))
+    passes = (*shared_passes(), chunk_tiles)
     run_pipeline(module, passes, target_info("sm_90a"), verify="each")
     program.compare(before, run_on_copies(module, values, program.grid))
     return str(module)
@@ -154,3 +157,136 @@ def test_random_programs(block):
     for number in range(8 * block, 8 * block + 8):
         program = generate(random.Random(number))
         chunked_program(program, program.function())
+
+
+# ---- rows -------------------------------------------------------------------------------------------------
+
+
+def matrix(*shape):
+    return numbers(int(np.prod(shape))).reshape(shape)
+
+
+def normalised_rows(x, weight, out, mean, M, N, B: tl.constexpr, C: tl.constexpr):
+    r, c = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, C)
+    inside = (r[:, None] < M) & (c[None, :] < N)
+    at = r[:, None] * N + c[None, :]
+    v = tl.load(x + at, mask=inside, other=0.0)
+    middle = tl.sum(v, 1) / N
+    away = tl.where(inside, v - middle[:, None], 0.0)
+    wide = tl.sqrt(tl.sum(away * away, 1) / N + 1e-5)
+    w = tl.load(weight + c, mask=c < N, other=0.0)
+    tl.store(mean + r, middle, mask=r < M)
+    tl.store(out + at, away / wide[:, None] * w[None, :], mask=inside)
+
+
+@pytest.mark.parametrize(("b", "c"), [(16, 64), (64, 16), (32, 32)])
+def test_rows_are_done_one_after_another(b, c):
+    m, n = b - 3, c - 5
+    arguments = {
+        "x": matrix(m, n), "weight": numbers(n), "out": matrix(m, n), "mean": numbers(m), "M": m, "N": n,
+    }  # fmt: skip
+    text = chunked(normalised_rows, arguments, {"B": b, "C": c})
+    assert text.count("scf.for") == 1 and f"tensor<{b}x{c}" not in text
+
+
+def sums_of_columns(x, out, total, N, B: tl.constexpr, C: tl.constexpr):
+    r, c = tl.arange(0, B), tl.arange(0, C)
+    v = tl.load(x + r[:, None] * N + c[None, :])
+    columns = tl.sum(v, 0)
+    tl.store(total, tl.max(tl.sum(v, 1), 0))
+    tl.store(x + r[:, None] * N + c[None, :], v - columns[None, :])
+    tl.store(out + c, columns)
+
+
+@pytest.mark.parametrize(("b", "c"), [(16, 64), (64, 16), (32, 32)])
+def test_sums_of_columns_are_carried(b, c):
+    arguments = {"x": matrix(b, c), "out": numbers(c), "total": numbers(1), "N": c}
+    text = chunked(sums_of_columns, arguments, {"B": b, "C": c})
+    assert text.count("scf.for") == 2 and f"tensor<{b}x{c}" not in text
+
+
+def outer(x, y, out, index, B: tl.constexpr):
+    at = tl.arange(0, B)  # rows and columns alike
+    v = tl.load(x + at)[:, None] * tl.load(y + at)[None, :] + at[:, None] - 2 * at[None, :]
+    i = tl.load(index + at)
+    tl.store(out + i[:, None] * B + at[None, :], v)
+
+
+def test_tiles_that_are_rows_and_columns():
+    index = np.random.default_rng(0).permutation(32).astype(np.int32)
+    arguments = {"x": numbers(32), "y": numbers(33)[1:], "out": matrix(32, 32), "index": index}
+    text = chunked(outer, arguments, {"B": 32})
+    assert "scf.for" in text and "tensor<32x32" not in text
+
+
+def cube(x, out, B: tl.constexpr, C: tl.constexpr, D: tl.constexpr):
+    a, b, c = tl.arange(0, B), tl.arange(0, C), tl.arange(0, D)
+    at = a[:, None, None] * (C * D) + b[None, :, None] * D + c[None, None, :]
+    v = tl.load(x + at)
+    tl.store(out + at, v - tl.max(tl.max(v, 2), 1)[:, None, None] + tl.min(v, 1)[:, None, :])
+
+
+def test_three_dimensions():
+    arguments = {"x": matrix(8, 4, 16), "out": matrix(8, 4, 16)}
+    text = chunked(cube, arguments, {"B": 8, "C": 4, "D": 16})
+    assert text.count("scf.for") == 1 and "tensor<8x" not in text
+
+
+def transposed(x, out, B: tl.constexpr, C: tl.constexpr):
+    r, c = tl.arange(0, B), tl.arange(0, C)
+    v = tl.load(x + r[:, None] * C + c[None, :])
+    tl.store(out + c[:, None] * B + r[None, :], tl.trans(v))
+
+
+def first_is_contiguous(x, out, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, B)[:, None] + tl.arange(0, C)[None, :] * B
+    tl.store(out + at, tl.load(x + at) + 1)
+
+
+def rows_moved(x, B: tl.constexpr, C: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * C + tl.arange(0, C)[None, :]
+    tl.store(x + C + at, tl.load(x + at))
+
+
+def row_sums_as_columns(x, out, B: tl.constexpr):
+    r, c = tl.arange(0, B), tl.arange(0, B)
+    v = tl.load(x + r[:, None] * B + c[None, :])
+    tl.store(out + r[:, None] * B + c[None, :], v * tl.sum(v, 1)[None, :])
+
+
+@pytest.mark.parametrize(
+    "program", [transposed, first_is_contiguous, rows_moved, row_sums_as_columns]
+)
+def test_what_stays_whole(program):
+    size = {"B": 16, "C": 16}
+    arguments = {"x": numbers(17 * 16), "out": numbers(16 * 16)}
+    if program is rows_moved:
+        del arguments["out"]
+    if program is row_sums_as_columns:
+        del size["C"]
+    assert "scf.for" not in chunked(program, arguments, size)
+
+
+# ---- much code --------------------------------------------------------------------------------------------
+
+
+def noise(out, n, seed, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.rand(seed, at), mask=at < n)
+
+
+def noise_twice(out, total, n, seed, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.rand(seed, at)
+    tl.store(total, tl.sum(v, 0))
+    tl.store(out + at, v / tl.sum(v, 0), mask=at < n)
+
+
+def test_smaller_tiles_with_much_code():
+    arguments = {"out": numbers(1000), "n": 1000, "seed": 7}
+    once = chunked(noise, arguments, {"BLOCK": 1024}, ChunkTiles())
+    assert once.count("scf.for") == 1 and "tensor<1024" not in once
+    assert "scf.for" not in chunked(noise, arguments, {"BLOCK": 1024}, ChunkTiles(code=10_000))
+    arguments = {"out": numbers(1000), "total": numbers(1), "n": 1000, "seed": 7}
+    twice = chunked(noise_twice, arguments, {"BLOCK": 1024}, ChunkTiles())
+    assert "scf.for" not in twice

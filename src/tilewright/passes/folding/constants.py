@@ -87,6 +87,8 @@ def _integer(op: Operation, width: int, numbers: list[int | None]) -> int | None
         return signed[0]
     if isinstance(op, arith.ExtUIOp):
         return unsigned[0]
+    if isinstance(op, tile.MulHiUOp):
+        return unsigned[0] * unsigned[1] >> width
     return _division_or_shift(op, width, signed, unsigned)
 
 

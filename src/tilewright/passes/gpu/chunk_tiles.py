@@ -13,7 +13,13 @@ of the tile of what loads, computes element by element, reduces and stores::
 What several loops need is computed, and loaded, again in each. Stores and reductions share a loop as long
 as none needs what another one reduces.
 
-Applies to programs whose large tiles all have one dimension and one extent, outside of loops and branches,
+Tiles of more dimensions go in chunks of whole rows (the first dimension). What is reduced along a row
+stays within its chunk, so that a loop over rows may normalise and store them.
+
+Smaller tiles go in chunks as well where what is done to them would be more than `code` instructions (random
+numbers, functions of libraries) and one loop does it all.
+
+Applies to programs whose large tiles all have one number of rows, outside of loops and branches,
 with nothing but such operations on them; others stay as they are. A load is done again, or later than
 stores, only where they are apart or, in the same loop, lane by lane at the same addresses (the contract
 of execution; two arguments are taken to be apart or lane by lane the same). Before `fit-warps` and
@@ -42,9 +48,10 @@ from tilewright.passes.analysis.effects import (
     is_pure,
     is_volatile,
 )
-from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.work import instructions, instructions_of_an_element
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
@@ -65,14 +72,14 @@ class ChunkTiles(Pass):
     all_registers: int = 65536
     """Elements of a tile that all threads may hold: as many as a multiprocessor has registers."""
     share: int = 8
-    """Elements of a chunk that each thread gets."""
+    """Elements of a chunk that each thread gets; of rows four times as many, where that is little code."""
+    code: int = 2048
+    """Operations on single elements in a thread's code that are too many, whatever they are on."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                threads = _LANES * warps_of(function)
-                limit = min(self.registers * threads, self.all_registers)
-                groups = _Plan(function, limit, self.share * threads).groups()
+                groups = self._groups(function)
                 for number, group in enumerate(groups):
                     group.write(number % 2 == 1)
                 for group in reversed(groups):
@@ -81,54 +88,132 @@ class ChunkTiles(Pass):
                 if groups:
                     erase_dead(function.body.block)
 
+    def _groups(self, function: FuncOp) -> list[_Group]:
+        """The loops to make of a function."""
+        threads = _LANES * warps_of(function)
+        ops = list(function.body.block.ops)
+        share, limit = self.share, min(self.registers * threads, self.all_registers)
+        wide = 4 * share
+        if instructions_of_an_element(ops) * wide > self.code // 2:
+            wide = share
+        groups = _Plan(function, limit, share * threads, wide * threads).groups()
+        if groups or instructions(ops, threads) <= self.code:
+            return groups
+        groups = _Plan(function, share * threads, share * threads, wide * threads).groups()
+        return groups if len(groups) == 1 else []  # nothing is done twice
+
 
 # ---- what can be done, and in which loops ---------------------------------------------------------------
 
 
 class _Plan:
-    def __init__(self, function: FuncOp, limit: int, chunk: int) -> None:
+    """Values are *rowed* if a chunk of them is made: they have the rows of the large tiles."""
+
+    def __init__(self, function: FuncOp, limit: int, chunk: int, chunk_of_rows: int) -> None:
         self.block = function.body.block
+        self.rows = 0
+        """Of the large tiles."""
         self.chunk = chunk
-        self.extent = 0
+        """Rows of a chunk."""
+        self.rowed: set[SSAValue] = set()
+        self.made: set[SSAValue] = set()
+        """Large tiles, and rowed ones that are made of them."""
         self.known = True
         """Nothing has been met that cannot be done in chunks."""
-        for op in function.walk():
-            large = [v for v in (*op.operands, *op.results) if _elements(v) > limit]
-            if large and not self._allowed(op, large):
-                self.known = False
+        large = self._large(function, limit)
+        if not self.known or not large:
+            return
+        inner = max(prod(tile.shape_of(v)[1:]) for v in large)
+        if inner > 1:
+            self.chunk = max(1, chunk_of_rows // inner)
+        self.known = self.rows % self.chunk == 0 and self.rows != self.chunk
+        for op in self.block.ops if self.known else ():
+            if any(v in large or v in self.made for v in (*op.operands, *op.results)):
+                self._take(op)
+                self.made.update(() if _is_sum_of_rows(op) else op.results)
         self.place = {op: i for i, op in enumerate(self.block.ops)}
 
-    def _allowed(self, op: Operation, large: list[SSAValue]) -> bool:
-        extents = {tile.shape_of(v) for v in large}
-        if op.parent is not self.block or len(extents) != 1 or len(shape := extents.pop()) != 1:
-            return False
-        self.extent = self.extent or shape[0]
-        if shape[0] != self.extent or shape[0] % self.chunk or shape[0] == self.chunk:
-            return False
-        tiles = [v for v in op.operands if tile.is_tile(v) and v not in large]
+    def _large(self, function: FuncOp, limit: int) -> set[SSAValue]:
+        """Tiles of more than `limit` elements and one row, of those with the most dimensions.
+
+        All must be made in the function's block and have as many rows.
+        """
+        large: set[SSAValue] = set()
+        for op in function.walk():
+            found = [v for v in (*op.operands, *op.results) if _elements(v) > limit]
+            large.update(found)
+            if found and op.parent is not self.block:
+                self.known = False
+        rank = max((len(tile.shape_of(v)) for v in large), default=0)
+        large = {v for v in large if len(tile.shape_of(v)) == rank and _rows(v) > 1}
+        rows = {_rows(v) for v in large}
+        self.known = self.known and len(rows) == 1
+        self.rows = rows.pop() if self.known else 0
+        return large
+
+    def _take(self, op: Operation) -> None:
+        """Note that an operation is done in chunks; everything that it needs the rows of must be."""
+        pending = [op]
+        while pending:
+            current = pending.pop()
+            sources = self.sources(current)
+            if sources is None or any(not isinstance(v.owner, Operation) for v in sources):
+                self.known = False
+                return
+            if not _is_sum_of_rows(current):
+                self.rowed.update(current.results)
+            pending += [
+                v.owner for v in sources if v not in self.rowed and isinstance(v.owner, Operation)
+            ]
+
+    def sources(self, op: Operation) -> list[SSAValue] | None:
+        """The operands of which a chunk of `op` needs a chunk; None if it cannot be done in chunks."""
+        results = () if _is_sum_of_rows(op) else op.results
+        if op.parent is not self.block or any(_rows(v) != self.rows for v in results):
+            return None
+        tiles = [v for v in op.operands if tile.is_tile(v)]
         match op:
-            case tile.LoadOp():
-                return not is_volatile(op) and not tiles
             case tile.LoadViewOp() | tile.StoreViewOp():
-                return tile.view_kinds(op) != ("wrapped",) and not tiles
-            case tile.StoreOp() | tile.ArangeOp() | tile.SplatOp() | tile.HintOp():
-                return not tiles
+                return self._of_view(op, tiles)
+            case tile.LoadOp() if is_volatile(op):
+                return None
+            case tile.ArangeOp() | tile.SplatOp():
+                return []
             case tile.BroadcastOp():
-                return True  # of one element
+                return tiles if _rows(op.source) == self.rows else []
+            case tile.ExpandDimsOp():
+                return tiles if op.axis.value.data > 0 else None
             case tile.ReduceOp():
                 region = op.combine.block.ops
-                return all(is_lane_wise(o) or isinstance(o, tile.YieldOp) for o in region)
-        return is_lane_wise(op) and not tiles
+                simple = all(is_lane_wise(o) or isinstance(o, tile.YieldOp) for o in region)
+                return tiles if simple or not _is_sum_of_rows(op) else None
+            case tile.LoadOp() | tile.StoreOp():
+                pass
+            case _ if not is_lane_wise(op):
+                return None
+        return tiles if all(_rows(v) == self.rows for v in tiles) else None
+
+    def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
+        first, *others = tile.view_kinds(op)
+        accessed: SSAValue = op.result if isinstance(op, tile.LoadViewOp) else op.value
+        if first == "wrapped" or _rows(accessed) != self.rows:
+            return None
+        if others and first == "strided" and constant_int(op.strides[0]) == 1:
+            return None  # neighbours in memory would be in different chunks
+        columns = op.indices[first == "indexed" :]
+        if any(tile.shape_of(v) == (self.rows,) for v in columns):
+            return None
+        return [v for v in tiles if v not in columns]
 
     def groups(self) -> list[_Group]:
         """The loops to make; none if something is in the way."""
-        if not self.known or not self.extent:
+        if not self.known or not self.rows:
             return []
         found: list[_Group] = []
         group = _Group(self)
         for op in self.block.ops:
-            large = any(_elements(v) == self.extent for v in (*op.operands, *op.results))
-            sink = large and isinstance(op, (*_STORES, tile.ReduceOp))
+            large = any(v in self.made for v in (*op.operands, *op.results))
+            sink = large and (isinstance(op, _STORES) or _is_sum_of_rows(op))
             ends = group.feeds(op) if sink else not large and (self._outside(op) or group.feeds(op))
             if group.sinks and ends:
                 group.before = op
@@ -142,6 +227,17 @@ class _Plan:
     def _outside(op: Operation) -> bool:
         """Whether an operation on no large tile keeps its place among those that are."""
         return not is_pure(op) or bool(op.regions)
+
+
+def _is_sum_of_rows(op: Operation) -> bool:
+    """Whether an operation reduces the first dimension."""
+    return isinstance(op, tile.ReduceOp) and op.axis.value.data == 0
+
+
+def _rows(value: SSAValue) -> int:
+    """The first extent of a tile; 0 for scalars."""
+    shape = tile.shape_of(value)
+    return shape[0] if shape else 0
 
 
 def _elements(value: SSAValue) -> int:
@@ -179,7 +275,7 @@ class _Group:
             if op in needed:
                 continue
             needed.add(op)
-            owners = [v.owner for v in op.operands if _elements(v) == self.plan.extent]
+            owners = [v.owner for v in op.operands if v in self.plan.rowed]
             pending += [owner for owner in owners if isinstance(owner, Operation)]
         return needed
 
@@ -218,7 +314,7 @@ class _Group:
         e = Emitter(self.before, self.sinks[0].location)
         ops, chunk = self.slice(), self.plan.chunk
         reductions = [op for op in self.sinks if isinstance(op, tile.ReduceOp)]
-        count = self.plan.extent // chunk
+        count = self.plan.rows // chunk
         inits: list[SSAValue] = []
         if reductions:  # their first chunk is what they start from
             mapping = self._chunk(e, ops, e.constant((count - 1) * chunk if backwards else 0))
@@ -245,7 +341,7 @@ class _Group:
         for op in reductions:
             values = [mapping[v] for v in op.inputs]
             so_far, carried = carried[: len(values)], carried[len(values) :]
-            yielded += _combined(inner, op, [*so_far, *values], chunk)
+            yielded += _combined(inner, op, [*so_far, *values])
         block.insert_op_before(scf.YieldOp.create(operands=yielded, location=e.location), end)
         erase(end)
         self._reduce(e, reductions, list(loop.results))
@@ -272,63 +368,66 @@ class _Group:
         """Everything for the chunk from element `start` (i64) on."""
         mapping: Mapping = {}
         for op in ops:
-            made = self._piece(e, op, start, mapping)
-            if made is not None:
-                made.name_hint = op.results[0].name_hint
-                mapping[op.results[0]] = made
+            for result, made in zip(op.results, self._piece(e, op, start, mapping), strict=False):
+                made.name_hint = result.name_hint
+                mapping[result] = made
         return mapping
 
     def _piece(
         self, e: Emitter, op: Operation, start: SSAValue, mapping: Mapping
-    ) -> SSAValue | None:
-        """One operation for a chunk: its result."""
-        shape = (self.plan.chunk,)
-        match op:
-            case tile.ReduceOp():
-                return None
-            case tile.ArangeOp():
-                first = e.insert(arith.TruncIOp(start, i32))
-                low = e.constant(op.start.value.data, i32)
-                first = e.add(first, low)
-                return e.binary(arith.AddiOp, e.splat(first, shape), e.arange(shape[0]))
-            case tile.HintOp():
-                return mapping[op.source]
-        operands = [mapping.get(v, v) for v in op.operands]
+    ) -> Sequence[SSAValue]:
+        """One operation for a chunk: its results."""
+        rows = self.plan.chunk
+        if _is_sum_of_rows(op):
+            return ()
+        if isinstance(op, tile.ArangeOp):
+            first = e.insert(arith.TruncIOp(start, i32))
+            first = e.add(first, e.constant(op.start.value.data, i32))
+            return (e.binary(arith.AddiOp, e.splat(first, (rows,)), e.arange(rows)),)
+        if isinstance(op, tile.HintOp):
+            return (mapping[op.source],)
+        shapes = [(rows, *tile.shape_of(r)[1:]) for r in op.results]
+        sources = self.plan.sources(op) or ()
         new = type(op).create(
-            operands=operands,
-            result_types=[tile.with_shape(tile.element_of(r), shape) for r in op.results],
+            operands=[mapping[v] if v in sources else v for v in op.operands],
+            result_types=[
+                tile.with_shape(tile.element_of(r), shape)
+                for r, shape in zip(op.results, shapes, strict=True)
+            ],
             properties=dict(op.properties),
             attributes=dict(op.attributes),
+            regions=[region.clone() for region in op.regions],
         )
         e.insert_op(new)
         new.location = op.location
         if isinstance(new, _VIEWS):
             _move(Emitter(new, op.location), new, start)
-        return new.results[0] if new.results else None
+        return new.results
 
 
 def _move(e: Emitter, view: Any, start: SSAValue) -> None:
-    """Let a structured access of one dimension begin at element `start`."""
+    """Let a structured access begin at row `start`."""
     base = view.base
-    if tile.view_kinds(view) == ("strided",):
+    if tile.view_kinds(view)[0] == "strided":
         offset = e.mul(start, view.strides[0])
         base = e.insert(tile.AddPtrOp(operands=[base, offset], result_types=[base.type]))
     first = 1 + sum(len(v) for v in (view.strides, view.starts, view.sizes, view.indices))
     operands = list(view.operands)
     operands[0] = base
-    for i, limit in enumerate(view.limits, first):
-        operands[i] = e.sub(limit, start)
+    for i, (dimension, limit) in enumerate(tile.view_limits(view).items(), first):
+        operands[i] = e.sub(limit, start) if dimension == 0 else limit
     view.operands = operands
 
 
-def _combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue], chunk: int) -> list[SSAValue]:
+def _combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAValue]:
     """The combine region of a reduction, for tiles lane by lane."""
+    shape = tile.shape_of(values[0])
     block = op.combine.block
     mapping: Mapping = dict(zip(block.args, values, strict=True))
 
     def spread(value: SSAValue) -> SSAValue:
         if value not in mapping:
-            mapping[value] = e.splat(value, (chunk,))
+            mapping[value] = e.splat(value, shape)
         return mapping[value]
 
     for inner in block.ops:
@@ -336,11 +435,11 @@ def _combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue], chunk: int)
             return [spread(v) for v in inner.operands]
         if isinstance(inner, arith.ConstantOp):
             copy = inner.clone()
-            mapping[inner.result] = e.splat(e.insert(copy), (chunk,))
+            mapping[inner.result] = e.splat(e.insert(copy), shape)
             continue
         copy = type(inner).create(
             operands=[spread(v) for v in inner.operands],
-            result_types=[tile.with_shape(tile.element_of(r), (chunk,)) for r in inner.results],
+            result_types=[tile.with_shape(tile.element_of(r), shape) for r in inner.results],
             properties=dict(inner.properties),
             attributes=dict(inner.attributes),
         )
@@ -367,5 +466,6 @@ def _in_step(first: Operation, second: Operation) -> bool:
     if roots[0] is not roots[1]:
         return True  # apart, or lane by lane the same
     kinds = [tile.view_kinds(op) for op in (first, second) if isinstance(op, _VIEWS)]
-    same = kinds == [("strided",)] * 2 and same_addresses(first, second)
+    strided = len(kinds) == 2 and all(k == "strided" for kind in kinds for k in kind)
+    same = strided and same_addresses(first, second)
     return same or apart(first, second)

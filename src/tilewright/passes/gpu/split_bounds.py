@@ -12,8 +12,9 @@ accesses have no limits, and one of the rest::
 
 with `k` from the limits: all that change with the loop's counter do so by a constant step, either all
 downwards (the last iterations are cut) or all upwards (the first are; a loop that goes backwards).
-Limits that stay the same in all iterations are left. Loops with loops, products, barriers or output in
-them stay as they are. After `insert-barriers`, which sees the loop as one, and before `batch-loads`.
+Limits that stay the same in all iterations are left. Loops that do much for each test stay as they are,
+and so do loops with loops, products, barriers or output in them. After `insert-barriers`, which sees the
+loop as one, and before `batch-loads`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.regions import AS_WRITTEN, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.work import instructions_of_an_element
 from tilewright.passes.gpu.batch_loads import is_simple
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+
+_AT_MOST = 48
+"""Instructions for each test in a loop that is worth having twice."""
 
 Mapping = dict[SSAValue, SSAValue]
 
@@ -50,10 +55,17 @@ class SplitBounds(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 for op in list(function.walk()):
-                    if isinstance(op, scf.ForOp) and is_simple(op):
+                    if isinstance(op, scf.ForOp) and is_simple(op) and _is_worth_it(op):
                         limits = _limits(op)
                         if limits:
                             _Splitter(op, limits).run()
+
+
+def _is_worth_it(loop: scf.ForOp) -> bool:
+    """Whether the tests are more than a small part of a loop, which is to be there twice."""
+    views = [op for op in loop.body.walk() if isinstance(op, _VIEWS)]
+    tests = sum(len(view.limits) for view in views)
+    return instructions_of_an_element(loop.body.walk()) <= _AT_MOST * tests
 
 
 @dataclass(frozen=True)
