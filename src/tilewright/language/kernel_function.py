@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
+from tilewright.language.source_lines import source_of
 
 
 class KernelParam:
@@ -96,20 +96,14 @@ class KernelFunction:
         return self.fn(*args, **kwargs) if run is None else run(self, args, kwargs)
 
     @functools.cached_property
-    def _source(self) -> tuple[str, int, int]:
+    def _source(self) -> tuple[str, int, int, ast.stmt | None]:
         if self.fn.__name__ == "<lambda>":
             raise UnsupportedSyntax(
                 "a lambda expression cannot be a kernel",
                 help="write a function with def",
                 location=SourceLocation(self.file, self.fn.__code__.co_firstlineno),
             )
-        lines, start = inspect.getsourcelines(self.fn)
-        indent = len(lines[0]) - len(lines[0].lstrip())
-        starts = (i for i, line in enumerate(lines) if line.lstrip().startswith("def "))
-        skip = next(starts, None)
-        if skip is None:  # Python 3.13 gives an empty line for code from exec()
-            raise OSError("could not get source code")
-        return textwrap.dedent("".join(lines[skip:])), max(start, 1) + skip, indent
+        return source_of(self.fn)
 
     @property
     def src(self) -> str:
@@ -133,7 +127,7 @@ class KernelFunction:
     @functools.cached_property
     def tree(self) -> ast.FunctionDef:
         """The function's AST; line n of it is line `first_line + n - 1` of `file`."""
-        node = ast.parse(self.src).body[0]
+        node = self._source[3] or ast.parse(self.src).body[0]
         if not isinstance(node, ast.FunctionDef):
             raise TypeError(f"{self.fn.__qualname__} is not a plain function")
         return node

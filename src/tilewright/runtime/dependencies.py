@@ -149,36 +149,30 @@ def _paths(tree: ast.AST) -> Iterator[tuple[str, ...]]:
     """Dotted names that are read in `tree` and that it does not bind itself, longest form each."""
     function = tree if isinstance(tree, ast.FunctionDef) else None
     nodes = [*tree.body, *_annotations(tree)] if function is not None else [tree]  # pyright: ignore
-    bound = {n.id for part in nodes for n in ast.walk(part) if _binds(n)}  # pyright: ignore
+    bound, read = set[str](), list[tuple[str, ...]]()
     if function is not None:
         args = function.args
         bound |= {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
-    for part in nodes:
-        yield from _reads(part, bound)
+    pending: list[ast.AST] = [*reversed(nodes)]
+    while pending:
+        node = pending.pop()
+        names: list[str] = []
+        while isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            pending += [*ast.iter_child_nodes(node)][::-1]
+        elif isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        else:
+            read.append((node.id, *reversed(names)))
+    return (path for path in read if path[0] not in bound)
 
 
 def _annotations(tree: ast.AST) -> list[ast.expr]:
     args = tree.args  # pyright: ignore
     every = (*args.posonlyargs, *args.args, *args.kwonlyargs)
     return [a.annotation for a in every if a.annotation is not None]
-
-
-def _binds(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-
-
-def _reads(node: ast.AST, bound: set[str]) -> Iterator[tuple[str, ...]]:
-    names: list[str] = []
-    inner = node
-    while isinstance(inner, ast.Attribute):
-        names.append(inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        if inner.id not in bound:
-            yield (inner.id, *reversed(names))
-        return
-    for child in ast.iter_child_nodes(inner):
-        yield from _reads(child, bound)
 
 
 def repr_text(value: Any) -> str:

@@ -125,7 +125,15 @@ def {name}(*_tw_extra, **_tw_keywords):
 
 def on_one_line(tree: ast.AST, line: int) -> None:
     """Put all of `tree` on one line of the kernel's file."""
-    for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
+    pending = [tree]
+    while pending:  # `ast.walk` takes three times as long
+        node = pending.pop()
+        if node._attributes:
             node.lineno = node.end_lineno = line  # pyright: ignore
             node.col_offset = node.end_col_offset = -1  # no columns  # pyright: ignore
+        for name in node._fields:
+            child = getattr(node, name)
+            if isinstance(child, list):
+                pending += [item for item in child if isinstance(item, ast.AST)]  # pyright: ignore
+            elif isinstance(child, ast.AST) and child._fields:
+                pending.append(child)
