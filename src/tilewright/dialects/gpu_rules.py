@@ -17,7 +17,8 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.agreement import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.memory import verify_view
-from tilewright.layouts.fragments import GroupInstruction, arrange_groups, parse_group, row_layout
+from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
+from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
 
 _SPANS = (128, 64, 32, 0, WHOLE)
@@ -211,7 +212,8 @@ def verify_producer(op: Any) -> None:
 
 
 def verify_group_product(op: Any) -> None:
-    """Operands as descriptors describe them, or the left one in registers; sums as the fragments."""
+    """Operands as descriptors describe them, or as they pass through registers, or the left one in those;
+    sums as the fragments."""
     in_registers = tile.is_tile(op.lhs)
     held = op.lhs.type if in_registers else _held(op.lhs)
     b = _shared(op.rhs)
@@ -226,30 +228,33 @@ def verify_group_product(op: Any) -> None:
     wanted = (_TYPES.get(instruction.left), _TYPES.get(instruction.right))
     require(kinds == wanted, f"gpu.wgmma: {instruction} of {' and '.join(kinds)}")
     require(k % instruction.k == 0, f"gpu.wgmma: {instruction} steps through {k}")
-    _verify_descriptor(op, b, 0, instruction)
+    _verify_major(op, b, 1, instruction)
     if not in_registers:
-        _verify_descriptor(op, _shared(op.lhs), 1, instruction)
+        _verify_major(op, _shared(op.lhs), 0, instruction)
     elif (layout := layout_of(op.lhs)) is not None:
         fits = row_layout(instruction, m, n, k, layout.warp_count) == layout
+        fits = fits and not instruction.through
         require(fits, f"gpu.wgmma: {instruction} takes no registers of {op.lhs.type}")
-    _verify_sums(op.acc.type, m, n)
+    _verify_sums(op.acc.type, m, n, instruction)
 
 
-def _verify_descriptor(
-    op: Operation, shared: SharedLayout, k_dim: int, instruction: GroupInstruction
+def _verify_major(
+    op: Operation, shared: SharedLayout, index: int, instruction: GroupInstruction
 ) -> None:
-    along_k = shared.dim == k_dim
-    require(along_k or instruction.any_major, f"gpu.wgmma: {instruction} across k: {shared}")
+    """The buffer of operand `index` lies as the instruction takes it."""
+    wanted = instruction.majors[index]
+    across = wanted not in (None, shared.dim)
+    require(not across, f"gpu.wgmma: {instruction} across k: {shared}")
     require(shared.span != WHOLE, f"gpu.wgmma: descriptors describe panels, not {shared}")
     require(shared.pitch % CHUNK == 0, f"gpu.wgmma: lines of {shared.pitch} bytes")
     _verify_pattern(op, shared)
 
 
-def _verify_sums(kind: Attribute, m: int, n: int) -> None:
+def _verify_sums(kind: Attribute, m: int, n: int, instruction: GroupInstruction) -> None:
     layout = layout_of(kind)
     if layout is None:
         return
-    groups = arrange_groups(m, n, layout.warp_count)
-    require(groups is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
-    if groups is not None and groups.accumulator(m, n) != layout:
+    product = group_product(instruction, m, n, layout.warp_count)
+    require(product is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
+    if product is not None and product.sums != layout:
         raise VerifyException(f"gpu.wgmma: sums are no fragments of it: {kind}")

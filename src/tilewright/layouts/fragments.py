@@ -184,18 +184,29 @@ class GroupInstruction:
     k: int
     left: str
     right: str
+    through: str = ""
+    """Which operand of the product passes through registers from its buffer, where it is contiguous across
+    k: "a" or "b" (then the transposed product is made), or ""."""
 
     @property
     def any_major(self) -> bool:
         """Whether operands may be contiguous along rows or columns; all may be along k."""
         return self.k == 16
 
+    @property
+    def majors(self) -> tuple[int | None, int | None]:
+        """Dimensions along which buffers of A and B have to be contiguous; None: either."""
+        if self.any_major:
+            return None, None
+        return int(self.through != "a"), int(self.through == "b")
+
     def __str__(self) -> str:
         right = "" if self.left == self.right else f".{self.right}"
-        return f"wgmma.k{self.k}.{self.left}{right}"
+        through = f":{self.through}" if self.through else ""
+        return f"wgmma.k{self.k}.{self.left}{right}{through}"
 
 
-_GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+)(?:\.(\w+))?")
+_GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+)(?:\.(\w+))?(?::([ab]))?")
 
 
 def parse_group(text: str) -> GroupInstruction:
@@ -203,8 +214,8 @@ def parse_group(text: str) -> GroupInstruction:
     match = _GROUP_TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not an instruction of warp groups: {text!r}")
-    k, left, right = match.groups()
-    return GroupInstruction(int(k), left, right or left)
+    k, left, right, through = match.groups()
+    return GroupInstruction(int(k), left, right or left, through or "")
 
 
 @dataclass(frozen=True)

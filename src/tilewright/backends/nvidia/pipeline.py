@@ -25,6 +25,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.split_dots import SplitDots
     from tilewright.passes.gpu.store_boxes import StoreBoxes
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
+    from tilewright.passes.gpu.turn_in_registers import TurnInRegisters
     from tilewright.passes.gpu.unroll import Unroll
     from tilewright.passes.gpu.vectorize_copies import VectorizeCopies
     from tilewright.passes.licm import Licm
@@ -37,6 +38,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         ChunkTiles(),
         FitWarps(),
         SelectMma(),
+        TurnInRegisters(),
         AssignLayouts(),
         PromoteShared(),
         SwizzleShared(),

@@ -121,8 +121,7 @@ def _is_product(op: Operation) -> bool:
 def _promote(
     op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored, registers: bool
 ) -> None:
-    by_k = is_wgmma(op) and not parse_group(instruction_of(op)).any_major
-    required = (1, 0) if by_k else (None, None)
+    required = parse_group(instruction_of(op)).majors if is_wgmma(op) else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
     in_registers = registers and loads[0] is None and stays_in_registers(op)

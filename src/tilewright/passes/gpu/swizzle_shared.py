@@ -36,7 +36,8 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
-from tilewright.layouts.fragments import arrange_groups
+from tilewright.layouts.fragments import parse_group
+from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, widest_span
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
@@ -81,7 +82,8 @@ def _stretch(buffer: SSAValue) -> int:
         op = use.operation
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
-            groups = arrange_groups(m, n, warps_around(op))
-            if groups is not None and gpu.shared_layout_of(buffer).dim == 1:
-                found.append(n // groups.columns)
+            product = group_product(parse_group(op.instruction.data), m, n, warps_around(op))
+            described = product is not None and not product.swapped
+            if described and gpu.shared_layout_of(buffer).dim == 1:
+                found.append(n // product.groups.columns)
     return min(found, default=0)

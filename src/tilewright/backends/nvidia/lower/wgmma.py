@@ -1,7 +1,9 @@
 """Products of warp groups (`wgmma`): operands in shared memory, sums in registers.
 
-Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so that LLVM keeps them in
-place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix multiply").
+Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so
+that LLVM keeps them in place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix
+multiply"). An operand that passes through registers (`layouts/group_products.py`) is read a few steps of k at a
+time, into one set of registers while the products of the other are under way.
 """
 
 from __future__ import annotations
@@ -18,17 +20,14 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.dot import halves
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
+from tilewright.backends.nvidia.lower.through_registers import ThroughRegisters
 from tilewright.backends.nvidia.lower.words import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
-from tilewright.layouts.fragments import (
-    GroupInstruction,
-    arrange_groups,
-    parse_group,
-    row_layout,
-)
+from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
+from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import SharedLayout, descriptor_bits, k_offset, mn_offset
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -40,6 +39,7 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 _WIDEST = 256
 """Columns of the widest `wgmma`."""
 _NAMES = {"f32": "f32", "i32": "s32", "f16": "f16"}
+_FENCE = "wgmma.fence.sync.aligned;"
 
 
 # ---- sums -------------------------------------------------------------------------------------------
@@ -99,30 +99,34 @@ class _Product:
         self.a = None if self.in_registers else gpu.shared_layout_of(op.lhs)
         self.b = gpu.shared_layout_of(op.rhs)
         m, n = tile.shape_of(op.result)
-        groups = arrange_groups(m, n, gen.warps)
-        if groups is None:
+        product = group_product(self.instruction, m, n, gen.warps)
+        if product is None:
             raise PassError(
                 f"{self.instruction}: {gen.warps} warps do not share out a {m}x{n} tile",
                 help="let select-mma choose the instruction",
                 location=location_of(op),
             )
+        self.product = product
         self.layout = gen.layout(op.result)
-        self.rows, self.columns, self.width = _blocks(self.layout)
+        self.rows, self.columns, self.width = _blocks(product.plain)
         self.sums = _NAMES[str(tile.element_of(op.result))]
         self._check_majors()
 
     def _check_majors(self) -> None:
-        k_first = self.instruction.any_major or self.b.dim == 0
+        a, b = self.instruction.majors
+        right = b in (None, self.b.dim)
         if self.a is None:
             (m, n), k = tile.shape_of(self.op.result), self.b.rows
             wanted = row_layout(self.instruction, m, n, k, self.gen.warps)
-            if k_first and self.gen.layout(self.op.lhs) == wanted:
+            through = self.instruction.through
+            if right and not through and self.gen.layout(self.op.lhs) == wanted:
                 return
-        elif k_first and (self.instruction.any_major or self.a.dim == 1):
+        elif right and a in (None, self.a.dim):
             return
+        across = ", but what passes through registers" if self.instruction.through else ""
         raise PassError(
-            f"{self.instruction} takes operands that are contiguous along k, not {self.op.lhs.type} and"
-            f" {self.b}",
+            f"{self.instruction} takes operands that are contiguous along k{across}, not"
+            f" {self.op.lhs.type} and {self.b}",
             help="let promote-shared make the buffers",
             location=location_of(self.op),
         )
@@ -134,7 +138,9 @@ class _Product:
         words = self._words() if self.in_registers else []
         self.words: dict[tuple[int, int], list[Value]] = {}
         steps = range(0, self.b.rows, self.instruction.k)
-        if op.imprecise is not None and self.sums == "f32":
+        if self.instruction.through:
+            parts = self._through_registers(parts, list(steps))
+        elif op.imprecise is not None and self.sums == "f32":
             at_once = max(1, -(-op.imprecise.value.data // self.instruction.k))
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
@@ -156,11 +162,38 @@ class _Product:
         made = _passed(gen, made, 0)
         return [gen.builder.fadd(a, b) for a, b in zip(parts, made, strict=True)]
 
+    def _through_registers(self, parts: list[Value], steps: list[int]) -> list[Value]:
+        """Reads and products by turns, in portions of k, each a group of its own.
+
+        A portion is read when the products of the one before the last are over, whose registers it takes;
+        those of the last are under way meanwhile. At the end that is so again, so that the next tile may be
+        read at once. A tile of a single step finds no second set of registers, and waits.
+        """
+        gen, reader = self.gen, ThroughRegisters(self.gen, self.op, self.product)
+        at_once = reader.steps_at_once(len(steps))
+        portions = [steps[i : i + at_once] for i in range(0, len(steps), at_once)]
+        pending = min(1, len(portions) - 1)
+        for i, portion in enumerate(portions):
+            if i or not pending:
+                _drain(gen, pending)
+            places = [(row, k) for row in self.rows for k in portion]
+            words = reader.words(places)
+            if i == 0:
+                parts, words = _fence(gen, self.op.acc, parts, words)
+            else:
+                words = _through(gen, _FENCE, words)
+            self.words = {p: words[4 * j : 4 * j + 4] for j, p in enumerate(places)}
+            self._blocks(parts, portion, fresh=False)
+            _commit(gen)
+        if pending:
+            _drain(gen, pending)
+        return parts
+
     def _blocks(self, parts: list[Value], steps: list[int], fresh: bool) -> None:
         """Every block of 64 rows, in place; `fresh`: without what the sums were before."""
         for row in self.rows:
             for column in self.columns:
-                registers = _block_registers(self.layout, row, column, self.width)
+                registers = self._block_registers(row, column)
                 if self.sums == "f16":
                     registers = [r // 2 for r in registers[::2]]
                 sums = [parts[r] for r in registers]
@@ -173,8 +206,10 @@ class _Product:
         """One `wgmma.mma_async` of 64 rows."""
         gen, i = self.gen, self.instruction
         count = len(sums)
-        left = self.words[row, k] if self.a is None else [self._at(0, self.a, 1, row, k)]
-        operands = [*left, self._at(1, self.b, 0, column, k)]
+        from_words = self.a is None or i.through
+        left = self.words[row, k] if from_words else [self._at(0, self.a, 1, row, k)]  # type: ignore[arg-type]
+        right = self._at(0, self.a, 1, column, k) if self.product.swapped else self._at(1, self.b, 0, column, k)  # type: ignore[arg-type]
+        operands = [*left, right]
         signs = "" if i.left == "s8" else ", 1, 1"
         turned = [
             "" if self.a is None else f", {int(self.a.dim == 0)}",
@@ -183,7 +218,7 @@ class _Product:
         majors = "".join(turned) if i.any_major else ""
         names = ", ".join(f"${j}" for j in range(count))
         a = ", ".join(f"${count + j}" for j in range(len(left)))
-        a = f"{{{a}}}" if self.a is None else a
+        a = f"{{{a}}}" if from_words else a
         text = (
             f"wgmma.mma_async.sync.aligned.m64n{self.width}k{i.k}.{self.sums}.{i.left}.{i.right}"
             f" {{{names}}}, {a}, ${count + len(left)}, {int(not fresh)}{signs}{majors};"
@@ -200,6 +235,15 @@ class _Product:
         offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k, self.instruction.k)
         first = self.first[operand]
         return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
+
+    def _block_registers(self, row: int, column: int) -> list[int]:
+        """Registers of one instruction's sums, in its order (PTX ISA, fragment D)."""
+        return [
+            self.layout.register_of[
+                self.product.place(row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1))
+            ]
+            for i in range(self.width // 2)
+        ]
 
     def _places(self) -> list[tuple[int, int]]:
         """Rows and k of the blocks of operand A that one instruction takes."""
@@ -226,13 +270,18 @@ class _Product:
         """Descriptors of the operands in shared memory at the first block of this warp group."""
         gen, op, b = self.gen, self.op, self.gen.builder
         result: list[Value] = []
-        for buffer, slot, k_dim in ((op.lhs, op.lhs_slot, 1), (op.rhs, op.rhs_slot, 0)):
-            if tile.is_tile(buffer):
+        through = self.instruction.through
+        for name, buffer, slot, k_dim in (
+            ("a", op.lhs, op.lhs_slot, 1),
+            ("b", op.rhs, op.rhs_slot, 0),
+        ):
+            if tile.is_tile(buffer) or name == through:
                 result.append(ir.Constant(I64, 0))
                 continue
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
-            for index, extent in _group_place(gen, self.layout, 1 - k_dim):
+            dim = 1 if self.product.swapped else 1 - k_dim
+            for index, extent in _group_place(gen, self.product.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
                 start = b.add(start, b.mul(index, ir.Constant(I32, step)))
             field = b.lshr(b.and_(start, ir.Constant(I32, 0x3FFFF)), ir.Constant(I32, 4))
@@ -273,27 +322,24 @@ def _fence(
 ) -> tuple[list[Value], list[Value]]:
     """Registers written before are seen by the products after; sums that ordinary instructions made,
     and operands (`words`), pass through, so that LLVM does not make them later."""
-    text = "wgmma.fence.sync.aligned;"
     in_place = isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp)
     values = [*([] if in_place else sums), *words]
     if not values:
-        gen.together(text, "~{memory}", ir.VoidType(), [])
+        gen.together(_FENCE, "~{memory}", ir.VoidType(), [])
         return sums, words
-    values = _through(gen, text, values)
+    values = _through(gen, _FENCE, values)
     through = len(values) - len(words)
     return (sums if in_place else values[:through]), values[through:]
 
 
+def _drain(gen: KernelCodegen, pending: int) -> None:
+    """Wait until no more than `pending` groups are under way; nothing but registers of operands is used then."""
+    text = f"wgmma.wait_group.sync.aligned {pending};"
+    gen.together(text, "~{memory}", ir.VoidType(), [])
+
+
 def _commit(gen: KernelCodegen) -> None:
     gen.together("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
-
-
-def _block_registers(layout: Layout, row: int, column: int, width: int) -> list[int]:
-    """Registers of one instruction's sums, in its order (PTX ISA, fragment D)."""
-    return [
-        layout.register_of[row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1)]
-        for i in range(width // 2)
-    ]
 
 
 def _outputs(sums: list[Value]) -> list[str]:

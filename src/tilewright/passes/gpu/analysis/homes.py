@@ -17,7 +17,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer
-from tilewright.layouts.fragments import arrange_groups, mma_layouts
+from tilewright.layouts.fragments import mma_layouts, parse_group
+from tilewright.layouts.group_products import group_product
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
@@ -218,9 +219,9 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     """The layout of a dot's result."""
     if is_wgmma(op):
         m, n = tile.shape_of(op.result)
-        groups = arrange_groups(m, n, warps)
-        if groups is not None:
-            return groups.accumulator(m, n)
+        product = group_product(parse_group(instruction_of(op)), m, n, warps)
+        if product is not None:
+            return product.sums
     if instruction_of(op) == SHARED_FMA:
         return outer(tile.shape_of(op.result), warps, (_runs(op.lhs, 0), _runs(op.rhs, 1)))
     if instruction_of(op) != "fma":

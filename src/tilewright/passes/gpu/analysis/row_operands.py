@@ -25,7 +25,7 @@ _MOST_REGISTERS = 192
 
 def wanted_layout(op: tile.DotOp) -> Layout | None:
     """The layout in which a dot takes its left operand from registers; None where it cannot."""
-    if not is_wgmma(op):
+    if not is_wgmma(op) or parse_group(instruction_of(op)).through:
         return None
     (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
     return row_layout(parse_group(instruction_of(op)), m, n, k, warps_around(op))
@@ -98,7 +98,7 @@ def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout
     if mine != [False, True, False] or not is_wgmma(op):
         return None
     shape, size = tile.shape_of(op.rhs), tile.element_bytes(tile.element_of(op.rhs))
-    by_k = not parse_group(instruction_of(op)).any_major
+    by_k = parse_group(instruction_of(op)).majors[1] == 0
     turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).dim == 1
     return turning(shape, warps_around(op), 0) if turns and shape[0] % 4 == 0 else None
 

@@ -1,0 +1,65 @@
+"""Operands of `wgmma` that lie across k in shared memory, read into the registers of its left operand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
+from tilewright.dialects import gpu
+from tilewright.layouts.group_products import GroupProduct
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+_MOST_WORDS = 16
+"""Registers of an operand that are read together; as many are under way."""
+
+
+class ThroughRegisters:
+    """The operand of one product that passes through registers, read block by block.
+
+    What is read has arrived when the product that takes it is started, and so before the thread arrives at
+    any barrier behind that: copies that overwrite the stage after it need no fence.
+    """
+
+    def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp, product: GroupProduct) -> None:
+        self.gen, self.product = gen, product
+        first = product.instruction.through == "a"
+        buffer, slot = (op.lhs, op.lhs_slot) if first else (op.rhs, op.rhs_slot)
+        self.shared = gpu.shared_layout_of(buffer)
+        self.k_dim = 1 if first else 0
+        self.deep = self.shared.columns if first else self.shared.rows
+        layout = product.operand(self.deep)
+        self.place = Place(gen, stage_address(gen, buffer, slot), layout, self.shared)
+        self.blocks = layout.registers_per_thread * 8 // (4 * self.deep)
+
+    def steps_at_once(self, steps: int) -> int:
+        """Steps of k to read together, such that there are two portions at least and registers for both."""
+        return max(1, min(steps // 2, _MOST_WORDS // (4 * self.blocks)))
+
+    def words(self, places: list[tuple[int, int]]) -> list[Value]:
+        """Four words for each 64 rows and 8 elements of k (PTX ISA, fragment of matrix A of m64k8)."""
+        read: dict[tuple[int, int], Value] = {}
+        found: list[Value] = []
+        for row, k in places:
+            for further in (0, 4):
+                for high in (0, 8):
+                    at = self.product.row_place(row + high), k + further
+                    if at not in read:
+                        self._read(read, *at)
+                    found.append(read[at])
+        return found
+
+    def _read(self, read: dict[tuple[int, int], Value], row: int, k: int) -> None:
+        """All neighbours that one access gets, from the one at `row` on, a multiple of their number."""
+        b, count = self.gen.builder, self.product.at_once
+        first = row - row % count
+        address = self.place.address((first, k) if self.k_dim else (k, first))
+        pointer = b.inttoptr(address, self.gen.shared_pointer)
+        loaded = b.load(pointer, typ=ir.VectorType(I32, count), align=4 * count)
+        for i in range(count):
+            read[first + i, k] = b.extract_element(loaded, ir.Constant(I32, i))

@@ -1,0 +1,156 @@
+"""`turn-in-registers`: operands of 4 bytes that lie across k reach `wgmma` through registers.
+
+`wgmma` reads tf32 from shared memory only where lines are along k. A row-major B is not, nor is a column-major
+A. Turning such a tile from one buffer to another reads and writes it once more. But the instruction's left
+operand may come from registers, which have no direction: threads read A column by column as it lies; and of B
+the transposed product is made, `(A @ B)^T = B^T @ A^T`, whose left operand B is. What is read so is never
+written, which is a third of the traffic of a 128 x 256 x 32 product (ADR 10).
+
+This pass writes `:a` or `:b` behind the instruction of a dot whose operands are both loaded for it, where one
+lies across k. Where both do, the larger one passes through registers and the other is turned.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
+          %one = arith.constant 1 : i64
+          %a = "tile.load_view"(%p, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
+          %b = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
+          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
+          %one = arith.constant 1 : i64
+          %a = "tile.load_view"(%p, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
+          %b = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
+          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32:b"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+          func.return
+        }
+
+Relies on `select-mma` and `raise-access`. Guarantees: products that add on to each other, by way of loops and
+element-wise operations, have one instruction, and so sums in one layout; products whose result another one
+multiplies (attention) stay as they are. Switched off, such operands are turned in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.layouts.fragments import GroupInstruction, parse_group
+from tilewright.layouts.group_products import group_product
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
+
+
+@dataclass(frozen=True)
+class TurnInRegisters(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "turn-in-registers"
+    requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        dots = [op for op in module.walk() if isinstance(op, tile.DotOp) and is_wgmma(op)]
+        wanted = {op: _through(op) for op in dots}
+        for op, instruction in wanted.items():
+            together = _added_up(op)
+            if instruction is None or together is None:
+                continue
+            if all(wanted.get(other) == instruction for other in together):
+                op.attributes[ATTRIBUTE] = StringAttr(str(instruction))
+
+
+def _through(op: tile.DotOp) -> GroupInstruction | None:
+    """The instruction with an operand through registers, if there is one that has to be turned."""
+    instruction = parse_group(instruction_of(op))
+    size = tile.element_bytes(tile.element_of(op.lhs))
+    dims = [_loaded_along(value, op) for value in (op.lhs, op.rhs)]
+    if instruction.any_major or size != 4 or None in dims or dims == [1, 0]:
+        return None
+    m, n = tile.shape_of(op.result)
+    order = {(0, 0): "a", (1, 1): "b", (0, 1): "ab" if m >= n else "ba"}[dims[0], dims[1]]  # type: ignore[index]
+    for operand in order:
+        found = replace(instruction, through=operand)
+        if group_product(found, m, n, warps_around(op)) is not None:
+            return found
+    return None
+
+
+def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
+    """The dimension along which an operand lies in memory, of one that is loaded for the product alone."""
+    load = value.owner
+    if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
+        return None
+    plain = load.mask is None and not load.indices and len(list(value.uses)) == 1
+    return contiguous_dim(load) if plain else None
+
+
+def _added_up(op: tile.DotOp) -> set[tile.DotOp] | None:
+    """The products whose sums `op` adds on to, or that add on to its own; None where what is made of
+    those is multiplied."""
+    dots: set[tile.DotOp] = set()
+    pending, seen = [op.result], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += _made_of(value)
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, tile.DotOp):
+                if use.index != 2:
+                    return None
+                dots.add(user)
+                pending.append(user.result)
+            else:
+                pending += _follows(user, use.index, value)
+        if isinstance(value.owner, tile.DotOp):
+            dots.add(value.owner)
+    return dots
+
+
+def _made_of(value: SSAValue) -> list[SSAValue]:
+    """Tiles of the same shape that one comes from."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        if isinstance(loop, scf.ForOp) and value.index > 0:  # type: ignore[attr-defined]
+            i: int = value.index - 1  # type: ignore[attr-defined]
+            return [loop.iter_args[i], end_of(owner).operands[i]]
+        return []
+    if isinstance(owner, scf.ForOp):
+        i = list(owner.results).index(value)  # type: ignore[arg-type]
+        return [end_of(owner.body.block).operands[i], owner.iter_args[i]]
+    if isinstance(owner, scf.IfOp):
+        i = list(owner.results).index(value)  # type: ignore[arg-type]
+        return [end_of(region.block).operands[i] for region in owner.regions if region.blocks]
+    if isinstance(owner, tile.DotOp):
+        return [owner.acc]
+    if is_lane_wise(owner):
+        return [v for v in owner.operands if _like(v, value)]
+    return []
+
+
+def _follows(user: Operation, index: int, value: SSAValue) -> list[SSAValue]:
+    """Tiles of the same shape that a use makes of one."""
+    if isinstance(user, scf.ForOp):
+        return [user.body.block.args[index - 2], user.results[index - 3]]
+    if isinstance(user, scf.YieldOp):
+        parent = user.parent_op()
+        if isinstance(parent, scf.ForOp):
+            return [parent.results[index], parent.body.block.args[index + 1]]
+        return [parent.results[index]] if isinstance(parent, scf.IfOp) else []
+    return [v for v in user.results if _like(v, value)] if is_lane_wise(user) else []
+
+
+def _like(value: SSAValue, other: SSAValue) -> bool:
+    return tile.is_tile(value) and tile.shape_of(value) == tile.shape_of(other)
