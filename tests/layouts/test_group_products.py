@@ -102,3 +102,16 @@ def test_products_too_small_for_the_transposed_form():
     assert made("b", 64, 32, 4) is None
     assert made("a", 32, 64, 4) is None
     assert made("b", 32, 64, 4) is not None
+
+
+@pytest.mark.parametrize(
+    ("through", "m", "n", "warps", "blocks", "room"),
+    [
+        ("b", 256, 128, 8, 1, 11), ("b", 128, 256, 8, 2, 5), ("b", 192, 256, 8, 2, 1), ("b", 256, 192, 12, 1, 1),
+        ("b", 192, 256, 16, 1, 0), ("a", 128, 128, 4, 2, 5), ("b", 64, 256, 4, 4, 2),
+    ],
+)  # fmt: skip
+def test_room_for_operands_beside_the_sums(through, m, n, warps, blocks, room):
+    found = made(through, m, n, warps)
+    assert (found.blocks, found.portions(warps)) == (blocks, room)
+    assert found.sums.registers_per_thread == m * n // (32 * warps)

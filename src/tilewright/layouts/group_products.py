@@ -25,6 +25,10 @@ from functools import cached_property
 from tilewright.layouts.fragments import GroupArrangement, GroupInstruction, arrange_groups
 from tilewright.layouts.layout import Layout, Vector
 
+_OTHERS = 28
+"""Registers of a thread beside sums and operands: addresses, descriptors, counters."""
+_REGISTERS = 64 << 10
+"""Of a multiprocessor; warps get them by the quarter of it that they are in."""
 _PAIRS = {8: 1, 1: 2, 2: 20, 4: 4, 16: 8, 32: 32}
 _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
 """Rows of the instruction -> places along the operand; in quads the next block of 64 has place 2."""
@@ -77,6 +81,19 @@ class GroupProduct:
         for bit, value in self._places.items():
             place ^= value if inside & bit else 0
         return place
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of 64 rows that a thread has a part of."""
+        return self.plain.registers_per_thread * self.groups.columns // (self.columns // 2)
+
+    def portions(self, warps: int) -> int:
+        """Steps of k whose words of an operand that passes through registers a thread finds room for twice
+        (those of one portion are multiplied while the next is read), with so many warps on a
+        multiprocessor; 0: for none."""
+        registers = min(255, _REGISTERS // (128 * -(-warps // 4))) & ~7
+        room = registers - self.sums.registers_per_thread - _OTHERS
+        return max(0, room) // (2 * 4 * self.blocks)
 
     @property
     def at_once(self) -> int:

@@ -33,6 +33,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts.fragments import parse_group
+from tilewright.layouts.group_products import group_product
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
@@ -51,6 +53,7 @@ from tilewright.passes.gpu.pipeline_loads import (
     stages_of,
     widen,
 )
+from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 _MOST_SUMS = 128
 """Registers of sums a thread that leave the others enough when there is one more warp."""
@@ -91,9 +94,19 @@ def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
         return
     warps = warps_of(function)
     sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
-    if sums <= min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS):
+    most = min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS)
+    if sums <= most and _has_room(pattern.readers[0], warps):
         stages = stages_of(function)
         _Specializer(loop, pattern, function, stages, PipelineLoads(), target).divide(around)
+
+
+def _has_room(product: Operation, warps: int) -> bool:
+    """Whether an operand that passes through registers finds some beside the sums and one more warp."""
+    if not isinstance(product, gpu.WgmmaOp) or product.instruction.data == SHARED_FMA:
+        return True
+    instruction = parse_group(product.instruction.data)
+    found = group_product(instruction, *tile.shape_of(product.result), warps)
+    return not instruction.through or (found is not None and found.portions(warps + 1) > 0)
 
 
 def _first_loop(block: Block) -> scf.ForOp | None:

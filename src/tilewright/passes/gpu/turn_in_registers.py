@@ -78,8 +78,9 @@ def _through(op: tile.DotOp) -> GroupInstruction | None:
     m, n = tile.shape_of(op.result)
     order = {(0, 0): "a", (1, 1): "b", (0, 1): "ab" if m >= n else "ba"}[dims[0], dims[1]]  # type: ignore[index]
     for operand in order:
-        found = replace(instruction, through=operand)
-        if group_product(found, m, n, warps_around(op)) is not None:
+        found, warps = replace(instruction, through=operand), warps_around(op)
+        product = group_product(found, m, n, warps)
+        if product is not None and product.portions(warps):
             return found
     return None
 

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.dialects import gpu
+from tilewright.layouts.fragments import parse_group
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -71,12 +72,21 @@ def lower_produce(gen: KernelCodegen, op: gpu.ProduceOp) -> None:
 
 
 def lower_arrive(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
-    """One lane of each warp; its products are over, which the barrier tells the warp that copies."""
+    """One lane of each warp; its products are over, which the barrier tells the warp that copies. What its
+    other lanes have read themselves, for operands in registers, comes before by a barrier of the warp."""
     b = gen.builder
+    if any(isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()):
+        gen.together("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
     first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
     address = _barrier(gen, op.barriers, op.slot)
     gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.active))])
+
+
+def _through_registers(op: gpu.WgmmaOp) -> bool:
+    """Whether threads read an operand of a product into registers as part of it."""
+    name = op.instruction.data
+    return name != SHARED_FMA and bool(parse_group(name).through)
 
 
 def lower_expect(gen: KernelCodegen, op: gpu.ExpectOp) -> None:
@@ -132,7 +142,8 @@ def _fenced_anyway(op: gpu.TmaWaitOp) -> bool:
 
 
 def _read_by_threads(barriers: SSAValue) -> bool:
-    """Whether any thread reads the stages itself (`wgmma` does not, and turning ends in a fence)."""
+    """Whether any thread reads the stages itself (`wgmma` does not, turning ends in a fence, and what passes
+    through registers has arrived when the product begins)."""
     copies = [use.operation for use in barriers.uses if isinstance(use.operation, gpu.TmaCopyOp)]
     readers = [use.operation for copy in copies for use in copy.buffer.uses]
     return any(

@@ -18,7 +18,6 @@ I32 = ir.IntType(32)
 _MOST_WORDS = 16
 """Registers of an operand that are read together; as many are under way."""
 
-
 class ThroughRegisters:
     """The operand of one product that passes through registers, read block by block.
 
@@ -35,11 +34,12 @@ class ThroughRegisters:
         self.deep = self.shared.columns if first else self.shared.rows
         layout = product.operand(self.deep)
         self.place = Place(gen, stage_address(gen, buffer, slot), layout, self.shared)
-        self.blocks = layout.registers_per_thread * 8 // (4 * self.deep)
 
     def steps_at_once(self, steps: int) -> int:
         """Steps of k to read together, such that there are two portions at least and registers for both."""
-        return max(1, min(steps // 2, _MOST_WORDS // (4 * self.blocks)))
+        most = _MOST_WORDS // (4 * self.product.blocks)
+        room = self.product.portions(self.gen.warps + self.gen.roles)
+        return max(1, min(steps // 2, most, room))
 
     def words(self, places: list[tuple[int, int]]) -> list[Value]:
         """Four words for each 64 rows and 8 elements of k (PTX ISA, fragment of matrix A of m64k8)."""

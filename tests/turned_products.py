@@ -1,0 +1,106 @@
+"""Single-precision products in every order of their operands, by tiles of warp groups."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.ir.text import parse_ir
+
+
+@tw.jit
+def product(
+    A, B, C, M, N, K, sa, sb, sc,
+    A_BY_M: tl.constexpr, B_BY_K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """C = A @ B. A lies along k unless A_BY_M; B along n unless B_BY_K."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        if A_BY_M:
+            a_at = A + k[None, :] * sa + m[:, None]
+        else:
+            a_at = A + m[:, None] * sa + k[None, :]
+        if B_BY_K:
+            b_at = B + n[None, :] * sb + k[:, None]
+        else:
+            b_at = B + k[:, None] * sb + n[None, :]
+        a = tl.load(a_at, (m[:, None] < M) & (k[None, :] < K), other=0)
+        b = tl.load(b_at, (k[:, None] < K) & (n[None, :] < N), other=0)
+        acc = tl.dot(a, b, acc, input_precision="tf32")
+    tl.store(C + m[:, None] * sc + n[None, :], acc, (m[:, None] < M) & (n[None, :] < N))
+
+
+def zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Single precision at a multiple of 16 bytes."""
+    count = 4 * int(np.prod(shape))
+    raw = np.zeros(count + 16, np.uint8)
+    start = -raw.ctypes.data % 16
+    return raw[start : start + count].view(np.float32).reshape(shape)
+
+
+def case(
+    orders: str, extents: tuple[int, int, int]
+) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """Arguments, and the result. `orders`: "row row", "column row" …"""
+    rng, (m, n, k) = np.random.default_rng(3), extents
+    by_m, by_k = (order == "column" for order in orders.split())
+    a, b = zeros((k, m) if by_m else (m, k)), zeros((n, k) if by_k else (k, n))
+    for x in (a, b):
+        x[:] = rng.standard_normal(x.shape)
+    c = zeros((m, n))
+    c[:] = np.nan
+    wanted = (a.T if by_m else a).astype(np.float64) @ (b.T if by_k else b).astype(np.float64)
+    return [a, b, c, m, n, k, a.shape[1], b.shape[1], n], wanted
+
+
+@functools.cache
+def _text(orders: str, extents: tuple[int, int, int], blocks: tuple[int, int, int]) -> str:
+    arguments, _ = case(orders, extents)
+    signature: dict[str, Any] = {}
+    divisible: dict[str, int] = {}
+    for parameter, value in zip(product.params, arguments, strict=False):
+        array = isinstance(value, np.ndarray)
+        signature[parameter.name] = dtypes.pointer_type(dtypes.float32) if array else dtypes.int32
+        if array or value % 16 == 0:
+            divisible[parameter.name] = 16
+    by_m, by_k = (order == "column" for order in orders.split())
+    constants = {"A_BY_M": by_m, "B_BY_K": by_k, "BM": blocks[0], "BN": blocks[1], "BK": blocks[2]}
+    signature |= {name: constexpr(value) for name, value in constants.items()}
+    return str(build(product, signature, divisible).module)
+
+
+def module(
+    orders: str,
+    extents: tuple[int, int, int],
+    blocks: tuple[int, int, int],
+    warps: int = 4,
+    stages: int = 3,
+) -> ModuleOp:
+    """Tile IR of a product; `extents` and `blocks`: m, n, k."""
+    found = parse_ir(_text(orders, extents, blocks))
+    function: Any = found.body.block.first_op
+    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    return found
+
+
+def grid(extents: tuple[int, int, int], blocks: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Programs of a product."""
+    return -(-extents[0] // blocks[0]), -(-extents[1] // blocks[1]), 1
+
+
+def check(found: Any, wanted: np.ndarray[Any, Any], what: str = "") -> None:
+    """Operands meet in single precision where nothing models tf32: only the order of sums differs."""
+    error = np.abs(np.asarray(found).reshape(wanted.shape) - wanted).max()
+    assert error <= 1e-5 * np.abs(wanted).max(), what
