@@ -100,7 +100,7 @@ def grid(extents: tuple[int, int, int], blocks: tuple[int, int, int]) -> tuple[i
     return -(-extents[0] // blocks[0]), -(-extents[1] // blocks[1]), 1
 
 
-def check(found: Any, wanted: np.ndarray[Any, Any], what: str = "") -> None:
-    """Operands meet in single precision where nothing models tf32: only the order of sums differs."""
+def check(found: Any, wanted: np.ndarray[Any, Any], what: str = "", rounded: bool = False) -> None:
+    """Operands meet in single precision where nothing models tf32, or `rounded` to it before."""
     error = np.abs(np.asarray(found).reshape(wanted.shape) - wanted).max()
-    assert error <= 1e-5 * np.abs(wanted).max(), what
+    assert error <= (2e-3 if rounded else 1e-5) * np.abs(wanted).max(), what

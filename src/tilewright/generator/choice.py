@@ -85,9 +85,10 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
     read = [e.dtype.itemsize for e in contraction.extras if e.axes == "mn"]
     if contraction.addend is not None:
         read.append(contraction.addend.dtype.itemsize)
+    across = "a" * (contraction.a.order == COLUMN) + "b" * (contraction.b.order == ROW)
     return model.Workload(
-        max(1, m), max(1, n), max(1, k), max(1, batch),
-        element, contraction.out.dtype.short_name, sums, float(sum(read)), _packable(contraction),
+        max(1, m), max(1, n), max(1, k), max(1, batch), element, contraction.out.dtype.short_name, sums,
+        float(sum(read)), _packable(contraction), across,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.generator.machines import GpuRates, Machine, gpu_rates, tensor_macs
+from tilewright.generator.shared_traffic import read_by_groups, through_registers
 
 #: bytes of an element of each type
 SIZES = {
@@ -76,6 +77,8 @@ class Workload:
     epilogue_bytes: float = 0.0
     packable: bool = False
     """Whether operands may be packed once for all programs (CPU)."""
+    across: str = ""
+    """Operands that lie across k in memory: "", "a" (column-major), "b" (row-major) or "ab"."""
 
     @property
     def macs(self) -> int:
@@ -361,10 +364,16 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     total = rates.launch_ns + both + reduction
     bound = "memory" if memory > busy else max(parts, key=lambda name: parts[name])
     filled = programs / (waves * cores)
+    notes = _notes(work, t) if _warp_groups(work, target) else ()
     return Estimate(
         t, total, programs, waves, filled, parts["tensor cores"] / step, resident, shared,
-        memory_bytes, bound,
+        memory_bytes, bound, notes,
     )  # fmt: skip
+
+
+def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
+    through = through_registers(work.element, work.across, t.block_m, t.block_n, t.warps)
+    return (f"{through.upper()} lies across k and passes through registers",) if through else ()
 
 
 def _reduction(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> float:
@@ -390,9 +399,7 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
-        # narrow products wait for the left operand
-        left = 64 * max(2.0, 4.0 - t.block_n / 64)
-        rows = t.block_m // 64 * (left + t.block_n)
+        rows = read_by_groups(work.element, size, work.across, t.block_m, t.block_n, t.warps)
     else:
         down, across = _warp_grid(t)
         rows = t.warps * (t.block_m // down + t.block_n // across)

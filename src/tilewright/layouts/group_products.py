@@ -92,7 +92,7 @@ class GroupProduct:
         (those of one portion are multiplied while the next is read), with so many warps on a
         multiprocessor; 0: for none."""
         registers = min(255, _REGISTERS // (128 * -(-warps // 4))) & ~7
-        room = registers - self.sums.registers_per_thread - _OTHERS
+        room = registers - self.plain.registers_per_thread - _OTHERS
         return max(0, room) // (2 * 4 * self.blocks)
 
     @property
