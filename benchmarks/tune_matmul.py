@@ -60,7 +60,9 @@ def _of(text: str) -> MatmulConfig:
     blocks, *rest = text.split()
     names = {"g": "group_m", "w": "num_warps", "s": "num_stages", "k": "split_k"}
     given: dict[str, Any] = {names[w[0]]: int(w[1:]) for w in rest if w[1:].isdigit()}
-    words = {"persistent": ("persistent", True), "threads": ("boxes", False)}
+    words = {
+        "persistent": ("persistent", True), "threads": ("boxes", False), "turned": ("through_registers", False),
+    }  # fmt: skip
     given |= dict(words[w] for w in rest if w in words)
     return MatmulConfig(*(int(b) for b in blocks.split("x")), **given)
 
@@ -127,7 +129,21 @@ _DEEP_TILES = (
     "64x128x64 g8 w4 s7", "128x128x64 g8 w8 s6 k2", "128x256x64 g8 w8 s3 k4", "64x128x128 g8 w4 s3",
     "128x64x64 g8 w8 s7",
 )  # fmt: skip
-#: element type; batch, M, N, K; epilogue ("": none); what is tried beside the model's choice
+#: tf32: a row-major B passes through registers ("turned": is turned in shared memory, as it was when 4096 reached
+#: 0.73 of cuBLAS); which tile asks shared memory least is in ADR 10
+_TF32_TILES = (
+    "256x128x32 g8 w8 s3", "256x128x32 g4 w8 s3", "256x128x32 g16 w8 s3", "128x256x32 g8 w8 s3",
+    "128x256x32 g16 w8 s3", "128x256x32 g16 w8 s3 turned", "256x128x32 g8 w8 s3 turned",
+    "192x256x32 g8 w8 s3", "256x192x32 g8 w12 s3", "192x192x32 g8 w12 s3", "256x128x32 g8 w8 s2",
+    "256x128x64 g8 w8 s1", "128x192x32 g8 w8 s3 persistent", "192x128x32 g8 w12 s3 persistent",
+    "128x128x32 g8 w8 s3 persistent", "128x128x32 g8 w8 s6", "128x128x32 g8 w4 s3",
+)  # fmt: skip
+_SMALL_TF32_TILES = (
+    "128x64x32 g8 w8 s7", "64x128x32 g8 w4 s7", "64x128x32 g8 w4 s7 turned", "128x128x32 g8 w8 s6",
+    "64x64x32 g8 w4 s7", "128x64x64 g8 w8 s3", "192x128x32 g8 w12 s4", "128x192x32 g8 w8 s4",
+    "256x128x32 g8 w8 s3", "128x256x32 g8 w8 s3",
+)  # fmt: skip
+#: element type ("tf32": of fp32); batch, M, N, K; epilogue ("": none); what is tried beside the model's choice
 OPEN: tuple[tuple[str, tuple[int, int, int, int], str, tuple[str, ...]], ...] = (
     ("float16", (1, 1000, 1000, 1000), "", _UNALIGNED_TILES),
     ("float16", (64, 512, 512, 512), "", _BATCH_TILES),
@@ -135,12 +151,16 @@ OPEN: tuple[tuple[str, tuple[int, int, int, int], str, tuple[str, ...]], ...] = 
     ("float16", (1, 1536, 1536, 1536), "", _1536_TILES),
     ("float16", (1, 4096, 4096, 4096), "", _LARGE_TILES),
     ("float16", (1, 4096, 4096, 4096), "gelu_tanh", _LARGE_TILES[:6]),
+    ("tf32", (1, 4096, 4096, 4096), "", _TF32_TILES),
     ("float16", (1, 1024, 1024, 8192), "", _DEEP_TILES),
     ("float16", (1, 3072, 3072, 3072), "", _3072_TILES),
     ("float16", (1, 8192, 8192, 8192), "", _LARGE_TILES),
     ("float16", (1, 2560, 2560, 2560), "", _2560_TILES),
     ("float16", (1, 2048, 2048, 2048), "", (*_LARGE_TILES[:4], "128x128x64 g8 w8 s6", "256x128x64 g8 w8 s3")),
     ("bfloat16", (1, 2048, 2048, 2048), "", (*_LARGE_TILES[:4], "128x128x64 g8 w8 s6", "256x128x64 g8 w8 s3")),
+    ("tf32", (1, 8192, 8192, 8192), "", _TF32_TILES[:10]),
+    ("tf32", (1, 2048, 2048, 2048), "", (*_TF32_TILES[:8], "128x128x32 g8 w8 s6")),
+    ("tf32", (1, 1024, 1024, 1024), "", _SMALL_TF32_TILES),
     ("float16", (1, 128, 4096, 4096), "", _FLAT_TILES),
     ("float16", (1, 4096, 16, 4096), "", _NARROW_TILES),
     ("float16", (1, 1096, 1096, 1096), "", _UNALIGNED_TILES),
@@ -178,7 +198,7 @@ class Search:
 
     def operands(self) -> tuple[Any, Any, Any]:
         batch, m, n, k = self.shape
-        lead, kind = () if batch == 1 else (batch,), getattr(torch, self.dtype)
+        lead, kind = () if batch == 1 else (batch,), _torch_type(self.dtype)
         a, b = gpu_cases.random(*lead, m, k, dtype=kind), gpu_cases.random(*lead, k, n, dtype=kind)
         return a, b, gpu_cases.empty(*a.shape[:-1], b.shape[-1], dtype=kind)
 
@@ -187,6 +207,8 @@ class Search:
         given: dict[str, Any] = {"config": config, "epilogue": self.epilogue or None}
         if self.sums:
             given["accumulate"] = getattr(torch, self.sums)
+        if self.dtype == "tf32":
+            given["precision"] = "tf32"
         return lambda: matmul(a, b, out=out, **given)
 
 
@@ -214,11 +236,15 @@ def square_searches(sizes: list[int], dtypes: list[str], sums: str, target: Any)
     return found
 
 
+def _torch_type(dtype: str) -> Any:
+    return torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+
+
 def _contraction(dtype: str, sums: str) -> Contraction:
-    kind = Operand(element_type(getattr(torch, dtype)))
-    return Contraction(
-        kind, kind, kind, accumulator=element_type(getattr(torch, sums)) if sums else None
-    )  # fmt: skip
+    kind = Operand(element_type(_torch_type(dtype)))
+    accumulator = element_type(getattr(torch, sums)) if sums else None
+    precision = "tf32" if dtype == "tf32" else "ieee"
+    return Contraction(kind, kind, kind, accumulator=accumulator, precision=precision)
 
 
 def cases_of(searches: list[Search]) -> Iterator[Case]:
@@ -239,6 +265,7 @@ def searched(search: Search) -> tuple[tuning.Tuned, float]:
     loose = 3e-2 if search.sums == "float16" else 1e-2
     settings = torch.backends.cuda.matmul
     settings.allow_fp16_accumulation = search.sums == "float16"
+    settings.allow_tf32 = search.dtype == "tf32"
     reference = _activated(torch.matmul(a, b), search.epilogue)
     peer: list[float] = []
 
@@ -266,7 +293,7 @@ def searched(search: Search) -> tuple[tuning.Tuned, float]:
     try:
         return tuning.tune(list(search.configs), measure), peer[-1]
     finally:
-        settings.allow_fp16_accumulation = False
+        settings.allow_fp16_accumulation = settings.allow_tf32 = False
 
 
 def _activated(x: Any, epilogue: str) -> Any:

@@ -49,10 +49,16 @@ def zeros(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return raw[start : start + count].view(np.float32).reshape(shape)
 
 
+def as_tf32(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What `wgmma` sees of single precision: the upper 19 bits, in double precision."""
+    upper = np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)
+    return upper.view(np.float32).astype(np.float64)
+
+
 def case(
-    orders: str, extents: tuple[int, int, int]
+    orders: str, extents: tuple[int, int, int], tf32: bool = False
 ) -> tuple[list[Any], np.ndarray[Any, Any]]:
-    """Arguments, and the result. `orders`: "row row", "column row" …"""
+    """Arguments, and the result, of tf32 or single precision. `orders`: "row row", "column row" …"""
     rng, (m, n, k) = np.random.default_rng(3), extents
     by_m, by_k = (order == "column" for order in orders.split())
     a, b = zeros((k, m) if by_m else (m, k)), zeros((n, k) if by_k else (k, n))
@@ -60,7 +66,8 @@ def case(
         x[:] = rng.standard_normal(x.shape)
     c = zeros((m, n))
     c[:] = np.nan
-    wanted = (a.T if by_m else a).astype(np.float64) @ (b.T if by_k else b).astype(np.float64)
+    x, y = (as_tf32(v) if tf32 else v.astype(np.float64) for v in (a, b))
+    wanted = (x.T if by_m else x) @ (y.T if by_k else y)
     return [a, b, c, m, n, k, a.shape[1], b.shape[1], n], wanted
 
 
@@ -101,6 +108,6 @@ def grid(extents: tuple[int, int, int], blocks: tuple[int, int, int]) -> tuple[i
 
 
 def check(found: Any, wanted: np.ndarray[Any, Any], what: str = "", rounded: bool = False) -> None:
-    """Operands meet in single precision where nothing models tf32, or `rounded` to it before."""
+    """Only the order of sums differs, or operands are `rounded` to tf32 besides."""
     error = np.abs(np.asarray(found).reshape(wanted.shape) - wanted).max()
     assert error <= (2e-3 if rounded else 1e-5) * np.abs(wanted).max(), what

@@ -25,7 +25,9 @@ def instruction_rows(found, warp, lane):
     """Rows of the instruction, 64 at a time, of which a thread has sums: PTX ISA, fragment D."""
     starts = {row for row, _ in found.plain.register_offsets if row % 64 == 0}
     own = found.plain.thread_offset(0, warp & ~3)[0]
-    return [own + s + 16 * (warp % 4) + lane // 4 + 8 * high for s in sorted(starts) for high in (0, 1)]
+    return [
+        own + s + 16 * (warp % 4) + lane // 4 + 8 * high for s in sorted(starts) for high in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("through", ["a", "b"])

@@ -68,6 +68,7 @@ class MatmulConfig:
     split_k: int = 1
     persistent: bool = False
     boxes: bool = True
+    through_registers: bool = True
     form: str = "tiled"
     panels: Panels | None = None
 
@@ -116,7 +117,8 @@ class MatmulConfig:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Passes, or forms of passes, that it does without."""
-        return () if self.boxes else ("pipeline-loads{boxes=false}", "specialize-warps")
+        boxes = () if self.boxes else ("pipeline-loads{boxes=false}", "specialize-warps")
+        return boxes if self.through_registers else (*boxes, "turn-in-registers")
 
     @property
     def text(self) -> str:
@@ -129,6 +131,8 @@ class MatmulConfig:
             parts.append("persistent")
         if not self.boxes:
             parts.append("threads")
+        if not self.through_registers:
+            parts.append("turned")
         if self.form != "tiled":
             parts.append(self.form)
         if self.panels is not None:

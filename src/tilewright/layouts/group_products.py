@@ -117,9 +117,7 @@ class GroupProduct:
         repeat = (plain.repeats[0], k // deep)
         many = repeat if repeat != (1, 1) else ()
         shared_out = 0 if plain.along == 0 else -1
-        whole = Layout(
-            (self.rows, k), registers, lanes, warps, many, plain.groups, shared_out
-        )
+        whole = Layout((self.rows, k), registers, lanes, warps, many, plain.groups, shared_out)
         return self._moved(whole)
 
     @property
@@ -160,9 +158,7 @@ class GroupProduct:
         return made.permute((1, 0)) if self.swapped else made
 
 
-def group_product(
-    instruction: GroupInstruction, m: int, n: int, warps: int
-) -> GroupProduct | None:
+def group_product(instruction: GroupInstruction, m: int, n: int, warps: int) -> GroupProduct | None:
     """How warps share out an m×n product; None where they do not evenly."""
     extents = (n, m) if instruction.through == "b" else (m, n)
     groups = arrange_groups(*extents, warps)

@@ -24,7 +24,9 @@ TILES = [((256, 128, 32), 8, 8), ((128, 256, 32), 8, 16), ((128, 128, 32), 4, 16
 def artifact(orders, blocks, warps):
     extents = (512, 512, 512)
     return backend.compile(
-        module(orders, extents, blocks), Options(num_warps=warps, num_stages=3), target_info("sm_90a")
+        module(orders, extents, blocks),
+        Options(num_warps=warps, num_stages=3),
+        target_info("sm_90a"),
     )
 
 
@@ -74,7 +76,9 @@ def test_registers_of_products_under_way_are_not_written(orders, blocks, warps, 
             assert not taken & numbers(found[2], width), line
             reads += found[1].startswith("LDS")
             assert not found[1].startswith("LDS") or width * 4 == at_once
-    assert reads and set(waits) == {1}  # products of one portion are under way while the next is read
+    assert reads and set(waits) == {
+        1
+    }  # products of one portion are under way while the next is read
 
 
 @pytest.mark.parametrize("blocks", [(256, 128, 32), (128, 256, 32)])

@@ -18,6 +18,7 @@ I32 = ir.IntType(32)
 _MOST_WORDS = 16
 """Registers of an operand that are read together; as many are under way."""
 
+
 class ThroughRegisters:
     """The operand of one product that passes through registers, read block by block.
 

@@ -208,7 +208,11 @@ class _Product:
         count = len(sums)
         from_words = self.a is None or i.through
         left = self.words[row, k] if from_words else [self._at(0, self.a, 1, row, k)]  # type: ignore[arg-type]
-        right = self._at(0, self.a, 1, column, k) if self.product.swapped else self._at(1, self.b, 0, column, k)  # type: ignore[arg-type]
+        right = (
+            self._at(0, self.a, 1, column, k)
+            if self.product.swapped
+            else self._at(1, self.b, 0, column, k)
+        )  # type: ignore[arg-type]
         operands = [*left, right]
         signs = "" if i.left == "s8" else ", 1, 1"
         turned = [
