@@ -105,7 +105,8 @@ def _has_room(product: Operation, warps: int) -> bool:
     if not isinstance(product, gpu.WgmmaOp) or product.instruction.data == SHARED_FMA:
         return True
     instruction = parse_group(product.instruction.data)
-    found = group_product(instruction, *tile.shape_of(product.result), warps)
+    m, n = tile.shape_of(product.result)
+    found = group_product(instruction, m, n, warps)
     return not instruction.through or (found is not None and found.portions(warps + 1) > 0)
 
 

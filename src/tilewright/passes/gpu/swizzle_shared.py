@@ -83,7 +83,8 @@ def _stretch(buffer: SSAValue) -> int:
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
             product = group_product(parse_group(op.instruction.data), m, n, warps_around(op))
-            described = product is not None and not product.swapped
-            if described and gpu.shared_layout_of(buffer).dim == 1:
+            if product is None or product.swapped:
+                continue
+            if gpu.shared_layout_of(buffer).dim == 1:
                 found.append(n // product.groups.columns)
     return min(found, default=0)

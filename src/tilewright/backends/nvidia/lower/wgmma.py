@@ -28,7 +28,7 @@ from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
 from tilewright.layouts.group_products import group_product
-from tilewright.layouts.shared import SharedLayout, descriptor_bits, k_offset, mn_offset
+from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -206,13 +206,9 @@ class _Product:
         """One `wgmma.mma_async` of 64 rows."""
         gen, i = self.gen, self.instruction
         count = len(sums)
-        from_words = self.a is None or i.through
-        left = self.words[row, k] if from_words else [self._at(0, self.a, 1, row, k)]  # type: ignore[arg-type]
-        right = (
-            self._at(0, self.a, 1, column, k)
-            if self.product.swapped
-            else self._at(1, self.b, 0, column, k)
-        )  # type: ignore[arg-type]
+        from_words = self.a is None or bool(i.through)
+        left = self.words[row, k] if from_words else [self._at(0, row, k)]
+        right = self._at(0, column, k) if self.product.swapped else self._at(1, column, k)
         operands = [*left, right]
         signs = "" if i.left == "s8" else ", 1, 1"
         turned = [
@@ -234,8 +230,9 @@ class _Product:
         made = gen.together(text, constraints, kind, [*operands, *sums])
         return [gen.builder.extract_value(made, j) for j in range(count)]
 
-    def _at(self, operand: int, layout: SharedLayout, k_dim: int, start: int, k: int) -> Value:
-        """Descriptor of an operand's block at row (of A) or column (of B) `start`, and `k`."""
+    def _at(self, operand: int, start: int, k: int) -> Value:
+        """Descriptor of the block of A (0) or B (1) at row or column `start`, and `k`."""
+        layout, k_dim = (self.b, 0) if operand or self.a is None else (self.a, 1)
         offset = mn_offset(layout, k_dim, start) + k_offset(layout, k_dim, k, self.instruction.k)
         first = self.first[operand]
         return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
