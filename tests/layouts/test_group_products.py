@@ -107,13 +107,14 @@ def test_products_too_small_for_the_transposed_form():
 
 
 @pytest.mark.parametrize(
-    ("through", "m", "n", "warps", "blocks", "room"),
+    ("through", "m", "n", "warps", "registers", "blocks", "room"),
     [
-        ("b", 256, 128, 8, 1, 11), ("b", 128, 256, 8, 2, 5), ("b", 192, 256, 8, 2, 1), ("b", 256, 192, 12, 1, 1),
-        ("b", 192, 256, 16, 1, 0), ("a", 128, 128, 4, 2, 5), ("b", 64, 256, 4, 4, 2),
+        ("b", 256, 128, 8, 255, 1, 12), ("b", 128, 256, 8, 255, 2, 6), ("b", 192, 256, 8, 255, 2, 2),
+        ("b", 256, 192, 12, 168, 1, 1), ("b", 192, 256, 16, 128, 1, 0), ("a", 128, 128, 4, 255, 2, 6),
+        ("b", 64, 256, 4, 255, 4, 3), ("b", 128, 256, 8, 168, 2, 0),
     ],
 )  # fmt: skip
-def test_room_for_operands_beside_the_sums(through, m, n, warps, blocks, room):
+def test_room_for_operands_beside_the_sums(through, m, n, warps, registers, blocks, room):
     found = made(through, m, n, warps)
-    assert (found.blocks, found.portions(warps)) == (blocks, room)
+    assert (found.blocks, found.portions(registers)) == (blocks, room)
     assert found.sums.registers_per_thread == m * n // (32 * warps)

@@ -6,6 +6,7 @@ import functools
 
 from tilewright.layouts.fragments import GroupInstruction
 from tilewright.layouts.group_products import group_product
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 #: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
 #: times as long with a row-major B on an H200
@@ -43,6 +44,6 @@ def through_registers(element: str, across: str, block_m: int, block_n: int, war
     for operand in larger if across == "ab" else across:
         instruction = GroupInstruction(8, "tf32", "tf32", operand)
         found = group_product(instruction, block_m, block_n, warps)
-        if found is not None and found.portions(warps):
+        if found is not None and found.portions(registers_of_a_thread(warps)):
             return operand
     return ""

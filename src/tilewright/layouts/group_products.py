@@ -27,8 +27,6 @@ from tilewright.layouts.layout import Layout, Vector
 
 _OTHERS = 28
 """Registers of a thread beside sums and operands: addresses, descriptors, counters."""
-_REGISTERS = 64 << 10
-"""Of a multiprocessor; warps get them by the quarter of it that they are in."""
 _PAIRS = {8: 1, 1: 2, 2: 20, 4: 4, 16: 8, 32: 32}
 _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
 """Rows of the instruction -> places along the operand; in quads the next block of 64 has place 2."""
@@ -87,11 +85,9 @@ class GroupProduct:
         """Blocks of 64 rows that a thread has a part of."""
         return self.plain.registers_per_thread * self.groups.columns // (self.columns // 2)
 
-    def portions(self, warps: int) -> int:
-        """Steps of k whose words of an operand that passes through registers a thread finds room for twice
-        (those of one portion are multiplied while the next is read), with so many warps on a
-        multiprocessor; 0: for none."""
-        registers = min(255, _REGISTERS // (128 * -(-warps // 4))) & ~7
+    def portions(self, registers: int) -> int:
+        """Steps of k whose words of an operand that passes through registers find room twice (those of one
+        portion are multiplied while the next is read) in a thread with so many registers; 0: for none."""
         room = registers - self.plain.registers_per_thread - _OTHERS
         return max(0, room) // (2 * 4 * self.blocks)
 

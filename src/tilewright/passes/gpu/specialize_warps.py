@@ -107,7 +107,9 @@ def _has_room(product: Operation, warps: int) -> bool:
     instruction = parse_group(product.instruction.data)
     m, n = tile.shape_of(product.result)
     found = group_product(instruction, m, n, warps)
-    return not instruction.through or (found is not None and found.portions(warps + 1) > 0)
+    return not instruction.through or (
+        found is not None and found.portions(registers_of_a_thread(warps + 1)) > 0
+    )
 
 
 def _first_loop(block: Block) -> scf.ForOp | None:

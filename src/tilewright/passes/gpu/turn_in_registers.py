@@ -47,6 +47,7 @@ from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
 
 
@@ -80,7 +81,7 @@ def _through(op: tile.DotOp) -> GroupInstruction | None:
     for operand in order:
         found, warps = replace(instruction, through=operand), warps_around(op)
         product = group_product(found, m, n, warps)
-        if product is not None and product.portions(warps):
+        if product is not None and product.portions(registers_of_a_thread(warps)):
             return found
     return None
 

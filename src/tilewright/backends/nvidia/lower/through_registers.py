@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -10,6 +11,7 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts.group_products import GroupProduct
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -36,11 +38,17 @@ class ThroughRegisters:
         layout = product.operand(self.deep)
         self.place = Place(gen, stage_address(gen, buffer, slot), layout, self.shared)
 
-    def steps_at_once(self, steps: int) -> int:
-        """Steps of k to read together, such that there are two portions at least and registers for both."""
+    def portions(self, steps: list[int]) -> list[list[int]]:
+        """Steps of k in portions that are read together: where they can be an even number, so that two sets
+        of registers take turns, also from one tile to the next; a single step is one."""
         most = _MOST_WORDS // (4 * self.product.blocks)
-        room = self.product.portions(self.gen.warps + self.gen.roles)
-        return max(1, min(steps // 2, most, room))
+        registers = registers_of_a_thread(self.gen.warps + self.gen.roles)
+        most = max(1, min(most, self.product.portions(registers)))
+        if len(steps) == 1:
+            return [steps]
+        count = 2 * -(-len(steps) // (2 * most))
+        ends = [len(steps) * i // count for i in range(count + 1)]
+        return [steps[a:b] for a, b in pairwise(ends) if a < b]
 
     def words(self, places: list[tuple[int, int]]) -> list[Value]:
         """Four words for each 64 rows and 8 elements of k (PTX ISA, fragment of matrix A of m64k8)."""

@@ -170,8 +170,7 @@ class _Product:
         read at once. A tile of a single step finds no second set of registers, and waits.
         """
         gen, reader = self.gen, ThroughRegisters(self.gen, self.op, self.product)
-        at_once = reader.steps_at_once(len(steps))
-        portions = [steps[i : i + at_once] for i in range(0, len(steps), at_once)]
+        portions = reader.portions(steps)
         pending = min(1, len(portions) - 1)
         for i, portion in enumerate(portions):
             if i or not pending:
@@ -185,8 +184,8 @@ class _Product:
             self.words = {p: words[4 * j : 4 * j + 4] for j, p in enumerate(places)}
             self._blocks(parts, portion, fresh=False)
             _commit(gen)
-        if pending:
-            _drain(gen, pending)
+        if pending:  # an odd number's last portion has the registers of the first
+            _drain(gen, 1 - len(portions) % 2)
         return parts
 
     def _blocks(self, parts: list[Value], steps: list[int], fresh: bool) -> None:
@@ -334,7 +333,7 @@ def _fence(
 
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
-    """Wait until no more than `pending` groups are under way; nothing but registers of operands is used then."""
+    """Wait until no more than `pending` groups are under way: the registers of the others are free."""
     text = f"wgmma.wait_group.sync.aligned {pending};"
     gen.together(text, "~{memory}", ir.VoidType(), [])
 
