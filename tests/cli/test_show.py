@@ -167,6 +167,21 @@ def test_dumps_of_late_stages_give_the_same_code(command, tmp_path, stage):
     assert command("show", path, "--asm", "llvm")[1] == whole
 
 
+@pytest.mark.parametrize("kind, mark", [("ptx", ".target sm_90a"), ("sass", "STG.E")])
+def test_machine_code_of_a_gpu(command, kind, mark):
+    status, out, err = command("show", ADD, "-s", "BLOCK=128", "--asm", kind, "--target", "sm_90a")
+    missing = kind == "sass" and "no ptxas" in err + out
+    assert missing or (status == 0 and mark in out)
+    assert "error" not in err or missing
+
+
+def test_files_alone_print_nothing(command, tmp_path):
+    status, out, err = command("show", ADD, "-s", "BLOCK=128", "--html", tmp_path / "page.html")
+    assert (status, out) == (0, "") and "page.html" in err
+    out = command("show", ADD, "-s", "BLOCK=128", "--pass", "cse", "--dump", tmp_path / "stages")[1]
+    assert "---- cse" in out
+
+
 def test_object_files(command, tmp_path):
     target = tmp_path / "add.o"
     status, _, err = command("show", ADD, "-s", "BLOCK=128", "--pass", "input", "--compile", target)

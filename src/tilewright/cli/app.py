@@ -31,7 +31,8 @@ PassOption = Annotated[
 ]
 DiffOption = Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")]
 CodeOption = Annotated[
-    str | None, typer.Option("--asm", metavar="llvm|asm", help="Print machine code instead.")
+    str | None,
+    typer.Option("--asm", metavar="llvm|asm|ptx|sass", help="Print machine code instead."),
 ]
 HtmlOption = Annotated[Path | None, typer.Option(help="Write one page with all stages.")]
 DumpOption = Annotated[Path | None, typer.Option(help="Write each stage to a file here.")]
@@ -195,11 +196,14 @@ def export(
 def run(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="A Python program.", metavar="FILE.py")],
+    on_cpu: Annotated[
+        bool, typer.Option("--on-cpu", help='torch\'s device "cuda" means the CPU.')
+    ] = False,
 ) -> None:
     """Run a program in which `import triton` means tilewright; what follows FILE.py is its own."""
     from tilewright.cli.programs import run_program
 
-    run_program(file, context.args)
+    run_program(file, context.args, on_cpu)
 
 
 @app.command()

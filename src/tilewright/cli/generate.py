@@ -11,7 +11,7 @@ from typing import Any
 from tilewright import config as settings
 from tilewright.backends import registry
 from tilewright.backends.base import Options
-from tilewright.cli.show import View, present
+from tilewright.cli.show import View, check_code, present
 from tilewright.cli.signature import Signature
 from tilewright.cli.stages import trace
 from tilewright.errors import LaunchError
@@ -41,8 +41,7 @@ def generate(
     disabled: Sequence[str] = (),
 ) -> None:
     """Recognise the contraction at `place`, choose a configuration, run the pipeline, show it."""
-    if view.code not in (None, "llvm", "asm"):
-        raise LaunchError(f"--asm takes llvm or asm, not {view.code}")
+    check_code(view, given.target)
     described = load(place, given.function)
     machine = registry.machine(given.target) if given.target else registry.get("cpu").target()
     found = prepared(described, machine, given)

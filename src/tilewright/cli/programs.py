@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tilewright.cli.loading import use_as_triton
 from tilewright.errors import LaunchError
 
+_NO_CUDA = "Torch not compiled with CUDA"
 
-def run_program(file: Path, arguments: Sequence[str]) -> None:
+
+def run_program(file: Path, arguments: Sequence[str], on_cpu: bool = False) -> None:
     """Run `file` as `python file arguments…` would, with its folder first on the path.
+
+    With `on_cpu` the device "cuda" of torch means the CPU (`integrations/cuda_on_cpu.py`).
 
     `sys.argv` and `sys.path` are put back afterwards. An error that the program does not catch is
     printed as Python prints it, from the program's own frame on, and ends in `SystemExit(1)`.
-    Raises LaunchError if there is no such file.
+    Raises LaunchError if there is no such file, or no torch to tell about the CPU.
     """
     if not file.is_file():
         raise LaunchError(f"there is no file {file}")
@@ -25,8 +32,11 @@ def run_program(file: Path, arguments: Sequence[str]) -> None:
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        runpy.run_path(str(file), run_name="__main__")
+        with _cuda_on_cpu() if on_cpu else contextlib.nullcontext():
+            runpy.run_path(str(file), run_name="__main__")
     except Exception as error:
+        if not on_cpu and isinstance(error, AssertionError) and _NO_CUDA in str(error):
+            error.add_note(f"tilewright run --on-cpu {file} puts the CPU in the place of cuda.")
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename != str(file):
             trace = trace.tb_next
@@ -35,3 +45,11 @@ def run_program(file: Path, arguments: Sequence[str]) -> None:
         raise SystemExit(1) from None
     finally:
         sys.argv, sys.path[:] = kept
+
+
+def _cuda_on_cpu() -> Any:
+    if importlib.util.find_spec("torch") is None:
+        raise LaunchError("--on-cpu is about torch, which is not installed")
+    from tilewright.integrations.cuda_on_cpu import cuda_on_cpu
+
+    return cuda_on_cpu()

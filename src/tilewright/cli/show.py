@@ -30,6 +30,12 @@ class View:
     layouts: Path | None = None
     """Where to draw the layouts; `-` for the table alone."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether files are all that was asked for."""
+        files = (self.html, self.dump, self.compile_to)
+        return any(f is not None for f in files) and not self.passes and not self.diff
+
 
 def show(
     place: str,
@@ -47,8 +53,7 @@ def show(
 
     When a pass fails, the stages up to it are shown before its error is raised.
     """
-    if view.code not in (None, "llvm", "asm"):
-        raise LaunchError(f"--asm takes llvm or asm, not {view.code}")
+    check_code(view, target)
     _check_names([*view.passes, *([stop_after] if stop_after else [])])
     if place.endswith(".mlir"):
         if signature:
@@ -69,14 +74,27 @@ def show(
     present(result, view)
 
 
+def check_code(view: View, target: str | None) -> None:
+    """Raise LaunchError for machine code that a target does not have."""
+    kinds = ("llvm", "asm", *(("ptx", "sass") if (target or "").startswith("sm_") else ()))
+    if view.code is not None and view.code not in kinds:
+        gpu = view.code in ("ptx", "sass")
+        raise LaunchError(
+            f"--asm takes {', '.join(kinds[:-1])} or {kinds[-1]}, not {view.code}",
+            help="name a GPU: --target sm_90a" if gpu else "",
+        )
+
+
 def present(result: Trace, view: View) -> None:
     """Print and write what `view` asks for; raises the failure that ended the trace."""
     _write_files(result, view)
     if view.layouts is not None and result.failure is None:
         _show_layouts(result, view.layouts)
-    elif view.code is None:
+    elif view.code is None and not view.quiet:
         text = text_of(result, view)
         typer.echo(_coloured(text) if sys.stdout.isatty() else text, nl=False)
+    elif view.code is None:
+        pass
     elif result.failure is None:
         typer.echo(code_of(result, view.code), nl=False)
     if result.failure is not None:
@@ -141,10 +159,16 @@ def _chosen(result: Trace, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def code_of(result: Trace, kind: str) -> str:
-    """LLVM IR ("llvm") or assembly ("asm": native, or PTX) of a complete trace."""
+    """LLVM IR ("llvm") or assembly ("asm": native, or PTX; "ptx", "sass") of a complete trace."""
     artifact = result.artifact()
     if kind == "llvm":
         return artifact.asm["llvm"].rstrip("\n") + "\n"
+    if kind == "sass":
+        from tilewright.backends.nvidia.assemble import disassemble
+
+        if not artifact.object_code.startswith(b"\x7fELF"):
+            raise PassError("there is no SASS: no ptxas was found", help="nvidia-cuda-nvcc has it")
+        return disassemble(artifact.object_code).rstrip("\n") + "\n"
     if "ptx" in artifact.asm:
         return artifact.asm["ptx"].rstrip("\n") + "\n"
     from tilewright.runtime.disassemble import assembly_of

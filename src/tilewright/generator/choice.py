@@ -59,9 +59,18 @@ def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch
         config = _vector(contraction, m, n, k, target)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
-    text = _chosen(work, target).explain()
+    chosen = _chosen(work, target)
     known = tuning.found(work, orders(contraction), target)
-    return text if known is None else f"{text}\n  measured to be fastest, and taken: {known.text}"
+    if known is not None:
+        return f"{chosen.explain()}\n  measured to be fastest, and taken: {known.text}"
+    stages = chosen.tiling.stages
+    if not stages:
+        return chosen.explain()
+    config = configuration(chosen.tiling)
+    return (
+        f"{chosen.explain()}\n  taken: {config.text} (num_stages={config.num_stages}: of {stages} "
+        "stages one is in use)"
+    )
 
 
 def orders(contraction: Contraction) -> str:

@@ -1,0 +1,135 @@
+"""Programs that say `device="cuda"`, on a machine without a GPU: torch makes those tensors on the CPU.
+
+    with cuda_on_cpu():
+        x = torch.rand(1024, device="cuda")     # a CPU tensor; kernels run on the CPU
+        assert x.is_cuda                        # what the program asks itself, it is told
+
+A torch function mode puts the CPU wherever a device named "cuda" is an argument. The few functions
+of `torch.cuda` that such programs call (`synchronize`, events, properties) are exchanged meanwhile.
+`torch.cuda.is_available()` stays false, so that programs that can do without a GPU do so. Every call
+of torch costs some microseconds more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class Event:
+    """`torch.cuda.Event` by the clock: work on a CPU is done when the call returns."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.seconds = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self.seconds = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to `end`."""
+        return (end.seconds - self.seconds) * 1e3
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def query(self) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def cuda_on_cpu() -> Generator[None]:
+    """Until the end of the block "cuda" means the CPU. Raises ImportError without torch."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    real = torch.Tensor.is_cuda.__get__  # pyright: ignore[reportAttributeAccessIssue]
+
+    class OnCpu(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+        ) -> Any:
+            if func == real:
+                return _asked_by_program(sys._getframe(1)) or func(*args)
+            if func is torch.Tensor.cuda:
+                return args[0]
+            return func(*map(_moved, args), **{k: _moved(v) for k, v in (kwargs or {}).items()})
+
+    def _moved(value: Any) -> Any:
+        if isinstance(value, str):
+            return "cpu" if value == "cuda" or value.startswith("cuda:") else value
+        if isinstance(value, torch.device):
+            return torch.device("cpu") if value.type == "cuda" else value
+        return value
+
+    kept = {name: getattr(torch.cuda, name, None) for name in _REPLACED}
+    for name, function in _REPLACED.items():
+        setattr(torch.cuda, name, function)
+    try:
+        with OnCpu():
+            yield
+    finally:
+        for name, function in kept.items():
+            setattr(torch.cuda, name, function)
+
+
+def _asked_by_program(frame: Any) -> bool:
+    return not frame.f_code.co_filename.startswith(_PACKAGE) and (
+        "_tw_extra" not in frame.f_code.co_varnames  # launchers, which stand in the kernel's file
+    )
+
+
+def _properties(device: Any = None) -> SimpleNamespace:
+    """Sizes that programs choose grids by: cores count as multiprocessors."""
+    return SimpleNamespace(
+        name=platform.processor() or platform.machine(),
+        multi_processor_count=os.cpu_count() or 1,
+        major=0,
+        minor=0,
+        warp_size=1,
+        total_memory=_memory(),
+        shared_memory_per_block=48 << 10,
+        max_threads_per_multi_processor=1,
+    )
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """What waits for a GPU, or sets it up."""
+
+
+def _no_context(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
+    return contextlib.nullcontext()
+
+
+_REPLACED: Mapping[str, Any] = {
+    "synchronize": _nothing,
+    "empty_cache": _nothing,
+    "set_device": _nothing,
+    "reset_peak_memory_stats": _nothing,
+    "current_device": lambda: 0,
+    "device_count": lambda: 1,
+    "max_memory_allocated": lambda *_: 0,
+    "memory_allocated": lambda *_: 0,
+    "get_device_name": lambda *_: _properties().name,
+    "get_device_capability": lambda *_: (0, 0),
+    "get_device_properties": _properties,
+    "current_stream": lambda *_: SimpleNamespace(cuda_stream=0, synchronize=_nothing),
+    "device": _no_context,
+    "stream": _no_context,
+    "Event": Event,
+}
