@@ -111,3 +111,23 @@ def check(found: Any, wanted: np.ndarray[Any, Any], what: str = "", rounded: boo
     """Only the order of sums differs, or operands are `rounded` to tf32 besides."""
     error = np.abs(np.asarray(found).reshape(wanted.shape) - wanted).max()
     assert error <= (2e-3 if rounded else 1e-5) * np.abs(wanted).max(), what
+
+
+@tw.jit
+def normalised(
+    A, B, X, Y, R, C, S, K, N,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Softmax along n of A @ B + X (a column) + Y (a row) + R, as fp16 in C; sums over m in S."""
+    m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        a = tl.load(A + m[:, None] * K + (start + k)[None, :])
+        b = tl.load(B + (start + k)[:, None] * N + n[None, :])
+        acc = tl.dot(a, b, acc, input_precision="tf32")
+    acc += tl.load(X + m)[:, None] + tl.load(Y + n)[None, :]
+    acc += tl.load(R + m[:, None] * N + n[None, :])
+    acc = tl.exp(acc - tl.max(acc, 1)[:, None])
+    acc /= tl.sum(acc, 1)[:, None]
+    tl.store(C + m[:, None] * N + n[None, :], acc.to(tl.float16))
+    tl.store(S + n, tl.sum(acc, 0))

@@ -9,13 +9,16 @@ import pytest
 from tests.generator.gpu_level import prepared, specialised
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
-from tests.turned_products import as_tf32, case, check, grid, module, zeros
+from tests.turned_products import as_tf32, case, check, grid, module, normalised, zeros
 
 import tilewright as tw
+from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
 from tilewright.errors import TilewrightError
+from tilewright.frontend import build
 from tilewright.runtime.generated import kernels
 
 ORDERS = ("row row", "row column", "column row", "column column")
@@ -146,3 +149,33 @@ def test_random_tiles(number):
             raise
         return
     check(found, wanted, config.text, rounded="cvt.rna.tf32" in made.asm["ptx"])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "warps"), [((64, 64, 16), 4), ((64, 128, 16), 4), ((128, 64, 16), 8)]
+)
+def test_what_follows_finds_its_elements(blocks, warps):
+    """Broadcasts, reductions along both dimensions, conversions and stores of the permuted sums."""
+    (m, n, _), k, rng = blocks, 48, np.random.default_rng(9)
+    arrays = [zeros(s) for s in ((m, k), (k, n), (m,), (n,), (m, n))]
+    for x in arrays:
+        x[...] = rng.standard_normal(x.shape)
+    a, b, x, y, r = arrays
+    c, s = zeros((m, n // 2)).view(np.float16), zeros((n,))
+    names = ("A", "B", "X", "Y", "R", "C", "S", "K", "N")
+    kinds = [*[dtypes.pointer_type(dtypes.float32)] * 5, dtypes.pointer_type(dtypes.float16)]
+    kinds += [dtypes.pointer_type(dtypes.float32), dtypes.int32, dtypes.int32]
+    signature = dict(zip(names, kinds, strict=True))
+    signature |= {name: constexpr(e) for name, e in zip(("BM", "BN", "BK"), blocks, strict=True)}
+    found = build(normalised, signature, dict.fromkeys(names, 16)).module
+    made = backend.compile(found, Options(num_warps=warps, num_stages=2), HOPPER)
+    assert (
+        "wgmma.mma_async" in made.asm["ptx"]
+        and "wgmma.wait_group.sync.aligned 1" in made.asm["ptx"]
+    )
+    after = run_ptx(made, [*arrays, c, s, k, n], (1, 1, 1))
+    logits = as_tf32(a) @ as_tf32(b) + x[:, None] + y[None, :] + r
+    wanted = np.exp(logits - logits.max(1, keepdims=True))
+    wanted /= wanted.sum(1, keepdims=True)
+    np.testing.assert_allclose(after[5].reshape(m, n), wanted, rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(after[6].ravel(), wanted.sum(0), rtol=1e-4)
