@@ -135,7 +135,7 @@ _TF32_TILES = (
     "256x128x32 g8 w8 s3", "256x128x32 g4 w8 s3", "256x128x32 g16 w8 s3", "128x256x32 g8 w8 s3",
     "128x256x32 g16 w8 s3", "128x256x32 g16 w8 s3 turned", "256x128x32 g8 w8 s3 turned",
     "192x256x32 g8 w8 s3", "256x192x32 g8 w12 s3", "192x192x32 g8 w12 s3", "256x128x32 g8 w8 s2",
-    "256x128x64 g8 w8 s1", "128x192x32 g8 w8 s3 persistent", "192x128x32 g8 w12 s3 persistent",
+    "256x128x64 g8 w8 s1", "128x192x32 g8 w8 s3 persistent", "192x128x32 g8 w8 s3 persistent",
     "128x128x32 g8 w8 s3 persistent", "128x128x32 g8 w8 s6", "128x128x32 g8 w4 s3",
 )  # fmt: skip
 _SMALL_TF32_TILES = (

@@ -164,6 +164,25 @@ def test_tf32():
     check(tw.matmul(a, b, precision="tf32"), a.double() @ b.double(), 2e-3, 512)
 
 
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("tile", [
+    (256, 128, 32, 8), (128, 256, 32, 8), (192, 256, 32, 8), (256, 192, 32, 12), (192, 192, 32, 12), (64, 128, 64, 4),
+])  # fmt: skip
+def test_tf32_in_every_order(tile, turned):
+    """Tiles whose operands pass through registers, one of the forms of large products."""
+    m, n, k = 520, 776, 328
+    a = random_tensor((k, m) if turned[0] else (m, k), "float32")
+    b = random_tensor((n, k) if turned[1] else (k, n), "float32")
+    a, b = a.t() if turned[0] else a, b.t() if turned[1] else b
+    *blocks, warps = tile
+    for through, persistent in ((True, False), (False, False), (True, True)):
+        config = tw.MatmulConfig(
+            *blocks, 4, warps, 3, through_registers=through, persistent=persistent
+        )
+        result = tw.matmul(a, b, precision="tf32", config=config)
+        check(result, a.double() @ b.double(), 2e-3, k)
+
+
 def test_split_products_are_reproducible():
     a, b = random_tensor((128, 8192), "float16"), random_tensor((8192, 128), "float16")
     config = tw.MatmulConfig(128, 128, 64, num_warps=8, num_stages=3, split_k=8)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 I32 = ir.IntType(32)
 _MOST_WORDS = 16
 """Registers of an operand that are read together; as many are under way."""
+_SPARE = 12
+"""Registers that larger portions are to leave."""
 
 
 class ThroughRegisters:
@@ -43,7 +45,7 @@ class ThroughRegisters:
         of registers take turns, also from one tile to the next; a single step is one."""
         most = _MOST_WORDS // (4 * self.product.blocks)
         registers = registers_of_a_thread(self.gen.warps + self.gen.roles)
-        most = max(1, min(most, self.product.portions(registers)))
+        most = max(1, min(most, self.product.portions(registers - _SPARE)))
         if len(steps) == 1:
             return [steps]
         count = 2 * -(-len(steps) // (2 * most))
