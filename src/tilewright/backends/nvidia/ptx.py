@@ -23,6 +23,8 @@ _MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
 """A parameter that is a tensor map: llvmlite cannot write that it is passed by value."""
 _BY_VALUE = r'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" \1'
 _machines: dict[str, Any] = {}
+_parts: dict[frozenset[str], bytes] = {}
+"""Functions of libdevice -> bitcode of them and what they call."""
 
 
 def _machine(target: TargetInfo) -> Any:
@@ -50,7 +52,7 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks
             module = binding.parse_assembly(text)
             module.verify()
             if "@__nv_" in text or '@"__nv_' in text:
-                _link_libdevice(module)
+                _link_libdevice(module, machine)
         except RuntimeError as error:
             raise PassError(f"LLVM rejects the kernel: {error}") from None
         tuning = binding.create_pipeline_tuning_options(speed_level=3)
@@ -62,15 +64,31 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks
         return machine.emit_assembly(module)
 
 
-def _link_libdevice(module: Any) -> None:
-    """Add NVIDIA's math functions (LLVM bitcode), and let those that are not used go."""
-    library = binding.parse_bitcode(_libdevice())
+def _link_libdevice(module: Any, machine: Any) -> None:
+    """Add those of NVIDIA's math functions (LLVM bitcode) that a module declares."""
+    names = frozenset(f.name for f in module.functions if f.name.startswith("__nv_"))
+    if names not in _parts:
+        _parts[names] = _part_of_libdevice(names, machine)
+    library = binding.parse_bitcode(_parts[names])
     library.triple, library.data_layout = module.triple, module.data_layout
     own = {function.name for function in module.functions if not function.is_declaration}
     module.link_in(library)
     for function in module.functions:
         if not function.is_declaration and function.name not in own:
             function.linkage = "internal"
+
+
+def _part_of_libdevice(names: frozenset[str], machine: Any) -> bytes:
+    """Bitcode of these functions of libdevice and what they call: all of it takes long to optimise."""
+    library = binding.parse_bitcode(_libdevice())
+    for function in library.functions:
+        if not function.is_declaration and function.name not in names:
+            function.linkage = "internal"
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(0))
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(library, builder)
+    return library.as_bitcode()
 
 
 @functools.cache

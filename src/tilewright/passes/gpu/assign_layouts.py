@@ -46,7 +46,6 @@ from tilewright.passes.gpu.analysis.homes import (
     Homes,
     accumulator_layout,
     dot_layouts,
-    is_free,
     scan_layout,
     split_source,
 )
@@ -101,7 +100,7 @@ class _Assigner:
 
     def _visit(self, op: Operation) -> None:
         results = [r for r in op.results if tile.is_tile(r)]
-        if results and (isinstance(op, REMAPS) or all(is_free(r) for r in results)):
+        if results and (isinstance(op, REMAPS) or all(self.homes.is_free(r) for r in results)):
             return  # made where it is wanted
         match op:
             case tile.StoreViewOp() | tile.StoreOp():
@@ -242,7 +241,7 @@ class _Assigner:
 
     def _make(self, value: SSAValue, layout: Layout, user: Operation) -> SSAValue:
         op = value.owner
-        if isinstance(op, Operation) and is_free(value):
+        if isinstance(op, Operation) and self.homes.is_free(value):
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if isinstance(op, REMAPS) and (source := _source_layout(op, layout)) is not None:
             return self._clone(op, value, [source], layout, user)

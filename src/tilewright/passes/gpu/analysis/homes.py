@@ -30,21 +30,6 @@ REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, til
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
-def is_free(value: SSAValue) -> bool:
-    """Whether a tile is cheaper to make again than to move: constants, aranges, and integer and
-    pointer arithmetic on such."""
-    op = value.owner
-    if isinstance(op, Block):
-        return False
-    if isinstance(op, tile.ArangeOp | tile.SplatOp):
-        return True
-    if isinstance(op, REMAPS) or (
-        is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
-    ):
-        return all(not tile.is_tile(v) or is_free(v) for v in op.operands)
-    return False
-
-
 class Homes:
     """Homes of the tiles of one function; `of` gives None for tiles without one."""
 
@@ -52,7 +37,27 @@ class Homes:
         self.warps = warps
         self.known = Divisibility()
         self._homes: dict[SSAValue, Layout | None] = {}
+        self._free: dict[SSAValue, bool] = {}
         self._block(function.body.block)
+
+    def is_free(self, value: SSAValue) -> bool:
+        """Whether a tile is cheaper to make again than to move: constants, aranges, and integer and
+        pointer arithmetic on such."""
+        found = self._free.get(value)
+        if found is None:
+            found = self._free[value] = self._makes_free(value.owner)
+        return found
+
+    def _makes_free(self, op: Operation | Block) -> bool:
+        if isinstance(op, Block):
+            return False
+        if isinstance(op, tile.ArangeOp | tile.SplatOp):
+            return True
+        if isinstance(op, REMAPS) or (
+            is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
+        ):
+            return all(not tile.is_tile(v) or self.is_free(v) for v in op.operands)
+        return False
 
     def of(self, value: SSAValue) -> Layout | None:
         """The home of a tile, looking through changes of shape where they keep one."""
@@ -88,7 +93,7 @@ class Homes:
 
     def _visit(self, op: Operation) -> None:
         tiles = [r for r in op.results if tile.is_tile(r)]
-        if not tiles or isinstance(op, REMAPS) or all(is_free(r) for r in tiles):
+        if not tiles or isinstance(op, REMAPS) or all(self.is_free(r) for r in tiles):
             return
         for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
             self._homes[result] = layout
