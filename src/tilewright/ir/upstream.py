@@ -1,8 +1,10 @@
-"""What xDSL's `arith` is stricter about than MLIR's.
+"""What xDSL's `arith` is stricter about than MLIR's, and what of xDSL would take long.
 
 In MLIR the integer conversions act lane by lane on tensors; xDSL 0.74 declares them for scalars only,
 in operand constraints and verifiers. `widen_conversions` gives those seven operations MLIR's
-definition, and has these and the conversions of floats keep a tile's layout. It changes xDSL's classes in place, because everybody makes operations with them.
+definition, and has these and the conversions of floats keep a tile's layout. `remember_integer_lists` has
+attributes that are lists of integers made once: every operation with groups of operands has one.
+Both change xDSL's classes in place, because everybody makes operations with them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,13 @@ import functools
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloatConstr, IntegerType, container_of
+from xdsl.dialects.builtin import (
+    AnyFloatConstr,
+    DenseArrayBase,
+    IntegerType,
+    Signedness,
+    container_of,
+)
 from xdsl.irdl import OperandDef, ResultDef
 from xdsl.utils.exceptions import VerifyException
 
@@ -60,3 +68,20 @@ def widen_conversions() -> None:
         definition.operands[0] = (definition.operands[0][0], OperandDef(source))
         definition.results[0] = (definition.results[0][0], ResultDef(result))
         kind.verify_ = verify  # type: ignore[method-assign]
+
+
+@functools.cache
+def remember_integer_lists() -> None:
+    """Let equal lists of integers be one attribute. Does nothing the second time."""
+    plain: Any = DenseArrayBase.from_list
+
+    @functools.lru_cache(4096)
+    def integers(width: int, sign: Signedness, data: tuple[int, ...]) -> Any:
+        return plain(IntegerType(width, sign), data)
+
+    def from_list(data_type: Any, data: Any) -> Any:
+        if type(data_type) is not IntegerType:
+            return plain(data_type, data)
+        return integers(data_type.width.data, data_type.signedness.data, tuple(data))
+
+    DenseArrayBase.from_list = staticmethod(from_list)  # type: ignore[method-assign]

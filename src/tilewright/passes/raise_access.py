@@ -43,7 +43,7 @@ consumer would have to; they stay in the residual mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -211,14 +211,9 @@ class _Raiser:
             projector = self.affine.projector
             if not projector.varies(other) and projector.can_project(other, None):
                 scalar = projector.project(other, None, emitter)
-        view = tile.LoadViewOp.build(
-            operands=[
-                address.base, address.strides, address.starts, address.sizes, address.indices,
-                extent.limits, _optional(extent.mask), _optional(scalar),
-            ],
-            properties=_properties(op, address, extent),
-            result_types=[op.result.type],
-        )  # fmt: skip
+        places = [*_places(address, extent), _optional(scalar)]
+        properties = _properties(op, address, extent)
+        view = tile.make_view(tile.LoadViewOp, places, properties, [op.result.type])
         result = emitter.insert(view)
         result.name_hint = op.result.name_hint
         if other is not None and scalar is None and op.mask is not None:
@@ -231,13 +226,8 @@ class _Raiser:
     def _replace_store(
         self, op: tile.StoreOp, address: _Address, extent: _Extent, emitter: Emitter
     ) -> None:
-        view = tile.StoreViewOp.build(
-            operands=[
-                address.base, address.strides, address.starts, address.sizes, address.indices,
-                extent.limits, _optional(extent.mask), op.value,
-            ],
-            properties=_properties(op, address, extent),
-        )  # fmt: skip
+        places = [*_places(address, extent), [op.value]]
+        view = tile.make_view(tile.StoreViewOp, places, _properties(op, address, extent))
         emitter.insert_op(view)
         if op.parent is not None:
             op.parent.erase_op(op)
@@ -251,6 +241,14 @@ def _accesses(function: FuncOp) -> Iterator[tile.LoadOp | tile.StoreOp]:
 
 def _optional(value: SSAValue | None) -> list[SSAValue]:
     return [] if value is None else [value]
+
+
+def _places(address: _Address, extent: _Extent) -> list[Sequence[SSAValue]]:
+    """The groups of operands of a structured access, up to its mask."""
+    return [
+        [address.base], address.strides, address.starts, address.sizes, address.indices,
+        extent.limits, _optional(extent.mask),
+    ]  # fmt: skip
 
 
 def _properties(

@@ -50,6 +50,7 @@ from tilewright.dialects.tile.memory import (
     LoadViewOp,
     StoreOp,
     StoreViewOp,
+    make_view,
     view_kinds,
     view_limits,
 )
@@ -67,9 +68,10 @@ from tilewright.dialects.tile.tiles import (
     SplitOp,
     TransOp,
 )
-from tilewright.ir.upstream import widen_conversions
+from tilewright.ir.upstream import remember_integer_lists, widen_conversions
 
 widen_conversions()
+remember_integer_lists()
 
 Tile = Dialect(
     "tile",
@@ -129,6 +131,7 @@ __all__ = [
     "element_bytes",
     "element_of",
     "is_tile",
+    "make_view",
     "shape_of",
     "view_kinds",
     "view_limits",
