@@ -259,9 +259,11 @@ def types(quick: bool) -> Iterator[Case]:
         yield product_case(
             "types", f"int8 {n}", a, b, out_dtype=torch.int32, loose=1e-9, peer=integers
         )
-    a, b = (random(4096, 4096, dtype=torch.float32) for _ in range(2))
     torch.backends.cuda.matmul.allow_tf32 = True
-    yield product_case("types", "tf32 4096", a, b, loose=2e-3, precision="tf32")
+    for orders in ("NN",) if quick else ("NN", "NT", "TN", "TT"):
+        a, b = (random(4096, 4096, dtype=torch.float32, order=order) for order in orders)
+        work = "tf32 4096" + ("" if orders == "NN" else f" {orders}")
+        yield product_case("types", work, a, b, loose=2e-3, precision="tf32")
     torch.backends.cuda.matmul.allow_tf32 = False
 
 
