@@ -371,7 +371,9 @@ class WgmmaOp(IRDLOperation):
     """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
 
     `a` may be a tile in registers instead, in the layout that sums of the same rows have (its stage then
-    means nothing). `imprecise` is that of `tile.dot`.
+    means nothing). An instruction that ends in `:a` or `:b` has threads read that buffer, contiguous across k,
+    into registers as part of the product; sums are laid out accordingly (`layouts/group_products.py`).
+    `imprecise` is that of `tile.dot`.
     """
 
     name = "gpu.wgmma"

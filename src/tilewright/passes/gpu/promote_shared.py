@@ -60,15 +60,14 @@ from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
 from tilewright.layouts.shared import WHOLE, SharedLayout, turns
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
-from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.chains import chain_products
 from tilewright.passes.gpu.analysis.row_operands import read_for_products, stays_in_registers
 from tilewright.passes.gpu.analysis.shared_plan import release_between_loops
-from tilewright.passes.gpu.analysis.staging import first_user, staged_loads
+from tilewright.passes.gpu.analysis.staging import first_user, is_plain_copy, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
@@ -174,7 +173,7 @@ def _stage(
 
     `limit`: bytes of all buffers, those of the operands in the block among them.
     """
-    loads = [load for load in staged_loads(op) if _straight(load, op, known)]
+    loads = [load for load in staged_loads(op) if is_plain_copy(load, op, known)]
     first = first_user(loads) if loads else None
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
     tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
@@ -216,23 +215,7 @@ def _copyable(
     if len(list(value.uses)) != 1 or dim is None:
         return None
     straight = required in (None, dim) or _turns(value, dim)
-    return load if _straight(load, op, known, straight) else None
-
-
-def _straight(load: tile.LoadViewOp, op: Operation, known: Divisibility, wide: bool = True) -> bool:
-    """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
-    or of one."""
-    zero = load.other is None or uniform_constant(load.other) == 0
-    dim = contiguous_dim(load)
-    if not zero or load.mask is not None or load.indices or dim is None:
-        return False
-    if _writes_between(load, op) or len(tile.shape_of(load.result)) != 2:
-        return False
-    size = tile.element_bytes(tile.element_of(load.result))
-    layout = gpu.layout_of(load.result)
-    run = run_length(load, known) if wide else 1
-    run = layout.run(dim, run) if layout is not None else run
-    return run * size >= SMALLEST_COPY
+    return load if is_plain_copy(load, op, known, straight) else None
 
 
 def _turns(value: SSAValue, dim: int) -> bool:
@@ -252,17 +235,6 @@ def _turned(
     turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
     insert_before(turn, op)
     return target, slot
-
-
-def _writes_between(first: Operation, last: Operation) -> bool:
-    current = first.next_op
-    while current is not None and current is not last:
-        if current.regions or isinstance(
-            current, tile.StoreOp | tile.StoreViewOp | tile.AtomicRMWOp | tile.AtomicCASOp
-        ):
-            return True
-        current = current.next_op
-    return False
 
 
 def _operand(

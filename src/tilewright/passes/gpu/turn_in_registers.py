@@ -43,11 +43,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts.fragments import GroupInstruction, parse_group
 from tilewright.layouts.group_products import group_product
+from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.staging import is_plain_copy
 from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
 
 
@@ -91,7 +93,8 @@ def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
     load = value.owner
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
-    plain = load.mask is None and not load.indices and len(list(value.uses)) == 1
+    alone = len(list(value.uses)) == 1
+    plain = alone and is_plain_copy(load, op, Divisibility(), wide=False)
     return contiguous_dim(load) if plain else None
 
 

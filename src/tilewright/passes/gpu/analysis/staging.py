@@ -11,7 +11,10 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.homes import REMAPS
 
 
@@ -60,3 +63,32 @@ def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
     order = {o: i for i, o in enumerate(block.ops)}
     first = min(users, key=lambda user: order[user])
     return first if order[first] > order[loads[-1]] else None
+
+
+def is_plain_copy(
+    load: tile.LoadViewOp, op: Operation, known: Divisibility, wide: bool = True
+) -> bool:
+    """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
+    or of one."""
+    zero = load.other is None or uniform_constant(load.other) == 0
+    dim = contiguous_dim(load)
+    if not zero or load.mask is not None or load.indices or dim is None:
+        return False
+    if _writes_between(load, op) or len(tile.shape_of(load.result)) != 2:
+        return False
+    size = tile.element_bytes(tile.element_of(load.result))
+    layout = gpu.layout_of(load.result)
+    run = run_length(load, known) if wide else 1
+    run = layout.run(dim, run) if layout is not None else run
+    return run * size >= SMALLEST_COPY
+
+
+def _writes_between(first: Operation, last: Operation) -> bool:
+    current = first.next_op
+    while current is not None and current is not last:
+        if current.regions or isinstance(
+            current, tile.StoreOp | tile.StoreViewOp | tile.AtomicRMWOp | tile.AtomicCASOp
+        ):
+            return True
+        current = current.next_op
+    return False
