@@ -43,7 +43,7 @@ def debugged(tmp_path):
         result = subprocess.run(
             [sys.executable, *arguments, str(file)],
             input=textwrap.dedent(commands), env=environment, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=240, check=False,
         )  # fmt: skip
         return result.stdout + result.stderr
 

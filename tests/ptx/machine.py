@@ -167,6 +167,8 @@ class Machine:
                     self.products.finish()
                     self.together.finish()
                     return
+                if self.together.land_any():
+                    continue
                 why = set(self.waiting.values())
                 why |= {self.code[p].text for p in self.parked[self.parked >= 0]}
                 raise Fault(f"all threads wait for ever: {sorted(why)}")

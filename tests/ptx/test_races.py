@@ -1,5 +1,6 @@
 """What threads of a block may do at once: kernels whose threads meet in memory, and the machine that tells."""
 
+import dataclasses
 import random
 import re
 import types
@@ -36,7 +37,8 @@ def compiled(kernel, arguments, target, warps=4, stages=3):
     text = str(build(KernelFunction(kernel), signature, divisible).module)
     expected = run_on_copies(parse_ir(text), list(arguments.values()), (1, 1, 1))
     options = Options(num_warps=warps, num_stages=stages)
-    return backend.compile(parse_ir(text), options, target_info(target)), expected
+    target = target_info(target) if isinstance(target, str) else target
+    return backend.compile(parse_ir(text), options, target), expected
 
 
 def check(kernel, arguments, target, chance=None, **options):
@@ -97,6 +99,23 @@ def test_an_exchange_where_buffers_were_waits_for_their_readers(target):
     half = np.float16
     arguments = {"a": numbers(64 * 256, half), "b": numbers(256 * 64, half), "o": numbers(64)}
     check(small_exchanges_around_a_loop, arguments | {"q": numbers(256), "n": 4}, target)
+
+
+def transposed(a, o):
+    i, j = tl.arange(0, 128), tl.arange(0, 64)
+    tl.store(o + j[None, :] * 128 + i[:, None], tl.load(a + i[:, None] * 64 + j[None, :]))
+
+
+@pytest.mark.parametrize(("room", "barriers"), [(20, 3), (12, 7), (4, 15)])
+@pytest.mark.parametrize("warps", [1, 8])
+def test_a_tile_too_large_changes_its_layout_in_panels(warps, room, barriers):
+    """With ever less shared memory: two barriers for each panel but the first, which has one."""
+    arguments = {"a": numbers(8192), "o": numbers(8193)[:8192]}
+    target = dataclasses.replace(target_info("sm_90a"), shared_bytes=room << 10)
+    artifact, expected = compiled(transposed, arguments, target, warps)
+    assert artifact.asm["ptx"].count("bar.sync") == barriers
+    found = run_ptx(artifact, list(arguments.values()), (1,), random.Random(0))
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 # ---- what the machine finds ---------------------------------------------------------------------------

@@ -224,6 +224,13 @@ class Together:
                 raise Fault("more bytes arrive than the barrier expects")
             self._turn(state)
 
+    def land_any(self):
+        """Copies that were started after all had begun to wait for them arrive; whether there were any."""
+        found = {barrier for barrier, _, _ in self.boxes}
+        for barrier in found:
+            self._land(barrier)
+        return bool(found)
+
     def fence(self, op, mask, _place):
         if op.mods[:2] == ("proxy", "async"):
             self.machine.shared.fence(np.flatnonzero(mask))

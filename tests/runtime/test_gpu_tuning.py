@@ -53,7 +53,7 @@ def test_do_bench_uses_events(fake):
 def test_what_keeps_the_cpu_busy_is_timed_by_the_clock(fake):
     timer = gpu_timer()
     run = GpuMeasurement(timer, lambda: time.sleep(0.002), lambda: None, lambda: None, True)
-    assert 1.9 < run.first() < 50 and run.host_bound
+    assert 1.9 < run.first() < 1500 and run.host_bound
 
 
 def test_a_kernel_that_fails_while_it_is_timed(fake):

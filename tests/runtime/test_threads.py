@@ -84,7 +84,7 @@ def test_one_compilation_for_two_threads():
 
 
 def test_other_python_threads_run_meanwhile():
-    with use(sleeper(sleep=20_000)):
+    with use(sleeper(sleep=100_000)):
         out = np.zeros(8, np.int64)
         one_pointer[(1,)](out)
         ticks, stop = [0], threading.Event()

@@ -9,8 +9,8 @@ from tilewright.testing import do_bench
 
 
 def test_result_is_milliseconds():
-    ms = do_bench(lambda: time.sleep(0.004), warmup=1, rep=20)
-    assert 3.9 < ms < 40
+    ms = do_bench(lambda: time.sleep(0.004), warmup=1, rep=20, return_mode="min")
+    assert 3.9 < ms < 400
 
 
 def test_quantiles_are_ordered_as_asked():
@@ -46,14 +46,14 @@ def test_setup_and_teardown_surround_every_run_unmeasured():
     events = []
 
     def slow_setup():
-        time.sleep(0.002)
+        time.sleep(0.1)
         events.append("setup")
 
     ms = do_bench(
         lambda: events.append("run"), warmup=0, rep=0, setup=slow_setup,
         teardown=lambda: events.append("down"), return_mode="min",
     )  # fmt: skip
-    assert ms < 1
+    assert ms < 50
     assert events[:3] == ["setup", "run", "down"] and len(events) % 3 == 0
 
 
