@@ -246,7 +246,7 @@ def test_the_next_form_takes_over():
     text, result = lowered(1, ("promote-shared",))
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
     assert result.dropped == (
-        "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+        "turn-in-registers", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
     )  # fmt: skip
     text, result = lowered(1, ("select-mma",))
     assert "gpu.mma" not in text and "gpu.wgmma" not in text
