@@ -76,7 +76,9 @@ def test_ir_and_ptx_for_another_target(command):
     )  # fmt: skip
     assert status == 0
     left_out = next(line for line in out.splitlines() if line.startswith("left out: "))
-    dependents = {"promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads"}
+    dependents = {
+        "turn-in-registers", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+    }  # fmt: skip
     assert dependents <= set(left_out.removeprefix("left out: ").split(", "))
     assert "instead: select-mma{wgmma=false}\n" in out
     assert '"m16n8k16.f16"' in out and "gpu.wgmma" not in out
