@@ -228,6 +228,19 @@ func.func @mm(%A: memref<?x?x?xf32>, %B: memref<?x?xf32>, %C: memref<?x?x?xf32>)
 """
 
 
+def test_loops_with_the_names_that_operations_had_in_the_paper():
+    text = (EXAMPLES / "three_loops.mlir").read_text()
+    for name in ("extf", "mulf", "addf"):
+        text = text.replace(f"arith.{name}", {"extf": "fpext"}.get(name, name))
+    text = text.replace("func.return", "return").replace("func.func", "func")
+    assert "arith." not in text
+    described = tw.from_mlir(text.replace("8192", "32"))
+    a, b = arrays((32, 32), (32, 32), dtype=np.float16)
+    c = np.ones((32, 32), np.float32)
+    described(a, b, c)
+    np.testing.assert_allclose(c, 1 + a.astype(np.float64) @ b, rtol=1e-5, atol=1e-5)
+
+
 def test_a_generic_operation_that_sums_products():
     described = tw.from_mlir(GENERIC)
     a, b, c = arrays((17, 3, 20), (25, 17), (3, 20, 25), dtype=np.float32)

@@ -18,6 +18,15 @@ from tilewright.ir.context import new_context
 from tilewright.ir.location import location_attribute, location_of, source_location
 
 _DIALECTS = {"affine": "Affine", "tensor": "Tensor"}
+#: operations under the names that they had in MLIR's `std` dialect, in which arXiv 2108.13191 prints them
+_STANDARD = {
+    "func": "func.func", "return": "func.return", "constant": "arith.constant",
+    "fpext": "arith.extf", "fptrunc": "arith.truncf", "sexti": "arith.extsi",
+    "zexti": "arith.extui", "trunci": "arith.trunci", "sitofp": "arith.sitofp",
+    "uitofp": "arith.uitofp", "addf": "arith.addf", "subf": "arith.subf", "mulf": "arith.mulf",
+    "divf": "arith.divf", "negf": "arith.negf", "addi": "arith.addi", "subi": "arith.subi",
+    "muli": "arith.muli",
+}  # fmt: skip
 
 
 class _Parser(Parser):
@@ -31,6 +40,10 @@ class _Parser(Parser):
     def place(self, position: int) -> SourceLocation:
         line = bisect.bisect_right(self._starts, position)
         return SourceLocation(self._file, line, position - self._starts[line - 1])
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        return found or super()._get_op_by_name(_STANDARD.get(name, name))
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
