@@ -7,6 +7,8 @@ maps lane to lane and can share a loop nest with others over the same space.
 
 from __future__ import annotations
 
+import functools
+
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -43,23 +45,48 @@ def is_virtual(op: Operation) -> bool:
     """Whether the tile that `op` makes is recomputed wherever it is needed."""
     if isinstance(op, _VIRTUAL_SOURCES + REMAPS):
         return True
-    if not is_elementwise(op) or op.name in _EXPENSIVE_INTEGER or op.name.startswith("math."):
-        return False
-    if isinstance(op, tile.LibmOp | tile.RemFOp | tile.MulHiUOp):
-        return False
-    if op.name == "arith.divf":
-        return False
-    return all(not tile.is_tile(v) or is_virtual_value(v) for v in op.operands)
+    return _is_cheap(op) and _all_virtual(list(op.operands))
 
 
 def is_virtual_value(value: SSAValue) -> bool:
     """Whether a tile value is virtual; remaps are only as virtual as their source."""
-    op = value.owner
-    if isinstance(op, Block):
+    return _all_virtual([value])
+
+
+def _all_virtual(pending: list[SSAValue]) -> bool:
+    """Whether tiles are virtual. Each is looked at once: `x ^ (x << 13)` needs x twice, and so on."""
+    seen = set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen or not tile.is_tile(value):
+            continue
+        seen.add(value)
+        op = value.owner
+        if isinstance(op, Block):
+            return False
+        if isinstance(op, REMAPS):
+            pending.append(op.operands[0])
+        elif not isinstance(op, _VIRTUAL_SOURCES):
+            if not _is_cheap(op):
+                return False
+            pending += op.operands
+    return True
+
+
+@functools.cache
+def _is_cheap_kind(kind: type[Operation]) -> bool:
+    name = kind.name
+    if name.startswith("math.") or name in _EXPENSIVE_INTEGER or name == "arith.divf":
         return False
-    if isinstance(op, REMAPS):
-        return is_virtual_value(op.operands[0])
-    return is_virtual(op)
+    expensive = (tile.LibmOp, tile.RemFOp, tile.MulHiUOp)
+    return (name.startswith("arith.") or issubclass(kind, _ELEMENTWISE_TILE)) and not issubclass(
+        kind, expensive
+    )
+
+
+def _is_cheap(op: Operation) -> bool:
+    """Whether `op` is element-wise and may be done again."""
+    return _is_cheap_kind(type(op))
 
 
 def recompute_cost(op: Operation) -> int:
