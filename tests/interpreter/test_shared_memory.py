@@ -182,7 +182,7 @@ SEND = f"""
   %w = arith.constant 16 : i64
   %h2 = arith.constant 60 : i64
   %z = arith.constant 0 : i64
-  "gpu.tma_store"(%p, %w, %h2, %w, %z, %z, %x, %0) : (!tile.ptr<f16>, i64, i64, i64, i64, i64, {OUT}, i32) -> ()
+  "gpu.tma_store"(%p, %w, %h2, %w, %z, %z, %x, %0) <{{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, {OUT}, i32) -> ()
 """
 RELEASE = f"gpu.release %x : {OUT}"
 HAS_BEEN_READ = f"gpu.tma_store_wait %x : {OUT}"

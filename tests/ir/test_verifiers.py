@@ -34,7 +34,7 @@ def box(buffer, barriers="1", branch="%e"):
         %e = gpu.elect : i1
         scf.if {branch} {{
           gpu.expect %b[%s], {bytes_} : i32 : !gpu.barriers<#builtin.int<{barriers}>>
-          "gpu.tma_copy"({MATRIX}, %a, %b, %s) : ({TYPES}, {buffer}, !gpu.barriers<#builtin.int<{barriers}>>, i32) -> ()
+          "gpu.tma_copy"({MATRIX}, %a, %b, %s) <{{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}}> : ({TYPES}, {buffer}, !gpu.barriers<#builtin.int<{barriers}>>, i32) -> ()
         }}
         """,
     )

@@ -291,8 +291,8 @@ class Together:
         (t,) = np.flatnonzero(mask)
         if rest[2] == "shared::cluster":
             target, source, barrier = op.operands
-            number, x, y = self._coordinates(source, t)
-            cells, places, inside = self._box(number, x, y, int(m.address(target)[t]))
+            number, corner = self._coordinates(source, t, rest[1])
+            cells, places, inside = self._box(number, corner, int(m.address(target)[t]))
             data = np.zeros(cells.shape, np.uint8)
             data[inside] = m.memory.read_box(places[inside])
             m.shared.launch(cells.reshape(1, -1), np.array([t]))
@@ -300,8 +300,8 @@ class Together:
             self.boxes.append((int(m.address(barrier)[t]), cells, data))
         else:
             target, source = op.operands
-            number, x, y = self._coordinates(target, t)
-            cells, places, inside = self._box(number, x, y, int(m.address(source)[t]))
+            number, corner = self._coordinates(target, t, rest[1])
+            cells, places, inside = self._box(number, corner, int(m.address(source)[t]))
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))
 
@@ -316,37 +316,42 @@ class Together:
                 self.machine.memory.write_box(store.places[store.inside], store.data[store.inside])
                 self.stores.remove(store)
 
-    def _coordinates(self, text, thread):
-        """(tensor map, x, y) of `[map, {x, y}]`."""
+    def _coordinates(self, text, thread, rank):
+        """(tensor map, coordinates) of `[map, {x, y}]`."""
         m = self.machine
-        name, x, y = (p.strip() for p in re.sub(r"[\[\]{}]", "", text).split(","))
+        name, *corner = (p.strip() for p in re.sub(r"[\[\]{}]", "", text).split(","))
         number = int(m.read(name)[thread]) - PARAMETERS - len(m.plan.arguments)
-        return number, *(int(seen(m.read(v), "s32")[thread]) for v in (x, y))
+        if rank != f"{len(corner)}d":
+            raise Fault(f"{len(corner)} coordinates of {rank}")
+        return number, [int(seen(m.read(v), "s32")[thread]) for v in corner]
 
-    def _box(self, number, x, y, address):
+    def _box(self, number, corner, address):
         """Cells in shared memory, places in global memory, and which of them are in the matrix."""
         m, box = self.machine, self.machine.plan.tensor_maps[number]
         values = m.numbers
-        width, height, pitch = (
-            sum(
-                c * int(np.prod([values[i] for i in factors], dtype=object))
-                for c, factors in e.terms
-            )
-            for e in (box.width, box.height, box.pitch)
-        )
+        sizes = box.sizes(values)
+        if sizes is None or len(sizes[0]) != len(corner):
+            raise Fault("a tensor map of other dimensions")
+        extents, pitches = sizes
         size, (columns, lines) = box.element_bytes, box.box
         base = values[box.argument]
-        if address % 128 or base % 16 or pitch * size % 16 or columns * size % 16:
+        if address % 128 or base % 16 or columns * size % 16:
             raise Fault("a box that is not aligned")
+        if any(pitch % 16 or not 0 <= pitch < 1 << 40 for pitch in pitches):
+            raise Fault("a tensor map that the driver rejects")
         if max(columns, lines) > 256 or (box.span and columns * size > box.span):
             raise Fault("a box that is too large")
         line, column, byte = np.meshgrid(
             np.arange(lines), np.arange(columns), np.arange(size), indexing="ij"
         )
         to = swizzled(address + (line * columns + column) * size + byte, box.span)
-        at_x, at_y = column + x, line + y
-        inside = (at_x >= 0) & (at_x < width) & (at_y >= 0) & (at_y < height)
-        places = base + (at_y * pitch + at_x) * size + byte - (1 << 40)
+        at = [column + corner[0], line + corner[1], *corner[2:]]
+        inside = np.ones(to.shape, bool)
+        for place, extent in zip(at, extents, strict=True):
+            inside &= (place >= 0) & (place < extent)
+        places = base + at[0] * size + byte - (1 << 40)
+        for place, pitch in zip(at[1:], pitches, strict=True):
+            places = places + place * pitch
         if (places[inside] < 0).any() or not m.memory.inside[places[inside]].all():
             raise Fault("a box with elements outside of all arrays")
         return m.shared.at(to.ravel(), 1)[:, 0].reshape(to.shape), places, inside

@@ -171,16 +171,16 @@ class FakeCuda:
     ):
         pairs = [
             tuple((t * n).from_address(a))
-            for t, n, a in ((c_uint64, 2, dims), (c_uint, 2, box), (c_uint, 2, steps))
+            for t, n, a in ((c_uint64, rank, dims), (c_uint, rank, box), (c_uint, rank, steps))
         ]
-        pitch = c_uint64.from_address(strides).value
+        pitches = tuple((c_uint64 * (rank - 1)).from_address(strides))
         self.maps.append(
             (
                 kind,
                 rank,
                 address,
                 pairs[0],
-                pitch,
+                pitches,
                 pairs[1],
                 pairs[2],
                 interleave,

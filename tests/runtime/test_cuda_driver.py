@@ -260,20 +260,22 @@ def test_without_a_driver(monkeypatch):
 def matrix(**change):
     """A map over argument 1 of (n, pointer, pitch): width 2 n - 1, height n * pitch."""
     facts = {
-        "argument": 1, "element_bytes": 2, "width": Extent(((2, (0,)), (-1, ()))),
-        "height": Extent(((1, (0, 2)),)), "pitch": Extent(((1, (2,)),)), "box": (64, 128), "span": 128,
+        "argument": 1, "element_bytes": 2,
+        "extents": (Extent(((2, (0,)), (-1, ()))), Extent(((1, (0, 2)),))),
+        "pitches": (Extent(((1, (2,)),)),), "box": (64, 128), "span": 128,
     }  # fmt: skip
     return TensorMap(**{**facts, **change})
 
 
 def test_tensor_maps(gpu):
-    maps = (matrix(), matrix(element_bytes=4, box=(8, 16), span=32, width=Extent(((1 << 31, ()),))))
+    longest = (Extent(((1 << 31, ()),)), matrix().extents[1])
+    maps = (matrix(), matrix(element_bytes=4, box=(8, 16), span=32, extents=longest))
     call = start(gpu, ["int", "address", "skip", "int"], tensor_maps=maps, asserts=fault_site())
     gpu.fake.slots = 6
     assert call((1,), 0, 10, 0x7000, None, 24) is None
     first, second = gpu.fake.maps
-    assert first == (1, 2, 0x7000, (19, 240), 48, (64, 128), (1, 1), 0, 3, 3, 0)
-    assert second == (2, 2, 0x7000, (1 << 31, 240), 96, (8, 16), (1, 1), 0, 1, 3, 0)
+    assert first == (1, 2, 0x7000, (19, 240), (48,), (64, 128), (1, 1), 0, 3, 3, 0)
+    assert second == (2, 2, 0x7000, (1 << 31, 240), (96,), (8, 16), (1, 1), 0, 1, 3, 0)
     # the driver finds what was encoded, then the fault record
     slots = gpu.fake.launches[0].slots
     assert slots[3:5] == [0xAB00000000000000 | 1, 0xAB00000000000000 | 2] and slots[5] > 1 << 20
@@ -308,6 +310,46 @@ def test_a_rejected_tensor_map(gpu):
     del gpu.fake.fail["cuTensorMapEncodeTiled"]
     gpu.fake.slots = 4
     assert call((1,), 0, 10, 0x7000, 24) is None
+
+
+def batch(rank=3):
+    """A map of `rank` dimensions over argument 1 of (n, pointer, pitch), with planes of n * pitch."""
+    size, plane = Extent(((1, (0,)),)), Extent(((1, (0, 2)),))
+    pitches = (Extent(((1, (2,)),)), plane, Extent(((7, (0, 2)),)), Extent(((1 << 30, ()),)))
+    return matrix(extents=(size,) * rank, pitches=pitches[: rank - 1])
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4, 5])
+def test_tensor_maps_of_several_dimensions(gpu, rank):
+    call = start(gpu, ["int", "address", "int"], tensor_maps=(batch(rank),))
+    gpu.fake.slots = 4
+    assert call((1,), 0, 10, 0x7000, 24) is None
+    pitches = (48, 480, 3360, 2 << 30)
+    assert gpu.fake.maps == [
+        (1, rank, 0x7000, (10,) * rank, pitches[: rank - 1], (64, 128, 1, 1, 1)[:rank], (1,) * rank,
+         0, 3, 3, 0)
+    ]  # fmt: skip
+
+
+def test_planes_that_are_one(gpu):
+    """Of a batch that is one matrix: the kernel asks for plane 0, so that any pitch will do."""
+    planes = (Extent(((1, (2,)),)), Extent(((1, (0,)),)))
+    extents = (Extent(((8, ()),)),) * 3
+    call = start(
+        gpu, ["int", "address", "int"], tensor_maps=(matrix(extents=extents, pitches=planes),)
+    )
+    gpu.fake.slots = 4
+    for n in (0, 64):
+        assert call((1,), 0, n, 0x7000, 24) is None
+    assert [m[4] for m in gpu.fake.maps] == [(48, 48), (48, 128)]
+
+
+def test_extents_that_coordinates_do_not_reach(gpu):
+    call = start(gpu, ["int", "address", "int"], tensor_maps=(batch(),))
+    gpu.fake.slots = 4
+    assert call((1,), 0, 1 << 31, 0x7000, 24) is None
+    assert call((1,), 0, (1 << 31) + 1, 0x7000, 24) == cuda_ir.MAP_ERROR + 1
+    assert len(gpu.fake.maps) == 1
 
 
 def test_empty_matrices_have_one_element(gpu):

@@ -53,9 +53,12 @@ int cuStreamSynchronize(void *stream) {
 int cuTensorMapEncodeTiled(
     uint64_t *map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides,
     const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
-    printf("map type %d rank %u at %d: %d x %d, pitch %d, box %u x %u, steps %u %u, %d %d %d %d\\n", type, rank,
-           (int)(uintptr_t)address, (int)dims[0], (int)dims[1], (int)strides[0], box[0], box[1], steps[0],
-           steps[1], interleave, swizzle, promotion, fill);
+    printf("map type %d rank %u at %d:", type, rank, (int)(uintptr_t)address);
+    for (uint32_t d = 0; d < rank; ++d) {
+        printf(" %lld of %u by %u", (long long)dims[d], box[d], steps[d]);
+        if (d > 0) printf(" every %lld", (long long)strides[d - 1]);
+    }
+    printf(", %d %d %d %d\\n", interleave, swizzle, promotion, fill);
     map[0] = (uintptr_t)address;
     return (uintptr_t)map % 64 ? 1 : (uintptr_t)address == 4096 * 7 ? 1 : 0;
 }
@@ -139,6 +142,18 @@ def outcome(folder, exported, main, kinds):
     return done.stdout.splitlines()
 
 
+def map_line(recipe, values):
+    """What the driver of paper says of a tensor map."""
+    extents, pitches = recipe.sizes(values)
+    dims = zip(extents, (*recipe.box, 1, 1, 1), ["", *(f" every {p}" for p in pitches)], strict=False)
+    swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[recipe.span]
+    return (
+        f"map type 1 rank {len(extents)} at {values[recipe.argument]}:"
+        + "".join(f" {extent} of {size} by 1{pitch}" for extent, size, pitch in dims)
+        + f", 0 {swizzle} 3 0"
+    )
+
+
 @needs_compiler
 def test_a_launch_with_tensor_maps(tmp_path):
     compiled = product.compile(PRODUCT, target="sm_90a")
@@ -160,14 +175,7 @@ def test_a_launch_with_tensor_maps(tmp_path):
     }"""
     pointers = dict(a_ptr=4096, b_ptr=8192, c_ptr=16384)
     values = [*pointers.values(), 1000, 512, 256]
-    maps = []
-    for m in plan.tensor_maps:
-        extents = [e.value(values) for e in (m.width, m.height, m.pitch)]
-        swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[m.span]
-        maps.append(
-            f"map type 1 rank 2 at {values[m.argument]}: {extents[0]} x {extents[1]}, "
-            f"pitch {extents[2] * 2}, box {m.box[0]} x {m.box[1]}, steps 1 1, 0 {swizzle} 3 0"
-        )
+    maps = [map_line(m, values) for m in plan.tensor_maps]
     kinds = "pppiii" + "l" * len(maps)
     handles = " ".join(str(values[m.argument]) for m in plan.tensor_maps)
     loaded = ["load code", "function product", f"attribute 8 = {plan.shared_bytes}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,35 @@ class Extent:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A matrix that boxes are copied from (CUDA driver API, `cuTensorMapEncodeTiled`).
+    """An array of 2 to 5 dimensions that boxes are copied from (CUDA driver API, `cuTensorMapEncodeTiled`).
 
     It is one more parameter of the kernel, after the arguments. Sizes in elements, x (contiguous)
-    first; `span` is the width of the swizzle in bytes (0: none).
+    first; a box is one element long in dimensions after the second.
     """
 
     argument: int
+    """Index into `LaunchPlan.arguments` of the address of element (0, 0, …)."""
     element_bytes: int
-    width: Extent
-    height: Extent
-    pitch: Extent
+    extents: tuple[Extent, ...]
+    """One a dimension. One that is 0 or less is encoded as 1: the kernel reads nothing there."""
+    pitches: tuple[Extent, ...]
+    """From element to element of each dimension but the first. Where one after the first is 0, the
+    kernel asks for coordinate 0, and any other may be encoded."""
     box: tuple[int, int]
     span: int
+    """Width of the swizzle in bytes (0: none)."""
+
+    LARGEST_EXTENT: ClassVar[int] = 1 << 31
+    """Coordinates have 32 bits with sign; the host refuses what is longer."""
+
+    def sizes(self, arguments: Sequence[Any]) -> tuple[list[int], list[int]] | None:
+        """Extents in elements and pitches in bytes to encode, given the values of all arguments; None
+        where coordinates cannot reach the end."""
+        extents = [max(1, e.value(arguments)) for e in self.extents]
+        pitches = [p.value(arguments) * self.element_bytes for p in self.pitches]
+        if max(extents) > self.LARGEST_EXTENT:
+            return None
+        return extents, [pitches[0], *(p or pitches[0] for p in pitches[1:])]
 
 
 @dataclass(frozen=True)
@@ -109,8 +125,11 @@ def _tensor_map(data: dict[str, Any]) -> TensorMap:
     """A `TensorMap` from its JSON form."""
     facts: dict[str, Any] = {**data, "box": tuple(data["box"])}
     facts |= {
-        name: Extent(tuple((c, tuple(factors)) for c, factors in data[name]["terms"]))
-        for name in ("width", "height", "pitch")
+        name: tuple(
+            Extent(tuple((c, tuple(factors)) for c, factors in item["terms"]))
+            for item in data[name]
+        )
+        for name in ("extents", "pitches")
     }
     return TensorMap(**facts)
 

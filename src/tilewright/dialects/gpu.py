@@ -47,6 +47,12 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout, parse_shared
 
 
+UNBOUNDED = 1 << 31
+"""The extent of a box's dimension that has no end: the host encodes no longer one."""
+REACH = UNBOUNDED - 256
+"""Boxes that begin before this along a dimension end where coordinates of 32 bits reach."""
+
+
 def laid_out(element: Attribute, layout: Layout) -> Attribute:
     """The type of a tile of `element` in `layout`."""
     return TensorType(element, layout.shape, StringAttr(str(layout)))
@@ -293,25 +299,29 @@ class ExpectOp(IRDLOperation):
         rules.verify_expected(self)
 
 
+@quick_operand_groups
 @irdl_op_definition
 class TmaCopyOp(IRDLOperation):
-    """Start copying the box at (`x`, `y`) of a matrix to stage `slot` of a buffer.
+    """Start copying the box at `corner` of an array to stage `slot` of a buffer.
 
-    The matrix starts at `base` (a kernel argument), has lines of `width` contiguous elements, `pitch`
-    elements apart, and `height` lines; what the box has beyond becomes 0. The stage's barrier counts
-    the bytes.
+    The array starts at `base` (a kernel argument) and has 2 to 5 dimensions, the first contiguous, of
+    `extents` elements; `pitches` are the elements from one to the next along each of the others. The box
+    is what the buffer holds, in the first two dimensions, and one element along the others. What it has
+    outside of the array becomes 0. Dimensions of extent 2^31 have no end. The program is stopped if the
+    box begins, along a dimension in `guarded`, where coordinates do not reach (below 0, or from 2^31 - 256
+    on), and along none beyond the array's end. The stage's barrier counts the bytes.
     """
 
     name = "gpu.tma_copy"
     base = operand_def(tile.PtrType)
-    width = operand_def(i64)
-    height = operand_def(i64)
-    pitch = operand_def(i64)
-    x = operand_def(i64)
-    y = operand_def(i64)
+    extents = var_operand_def(i64)
+    pitches = var_operand_def(i64)
+    corner = var_operand_def(i64)
     buffer = operand_def(SharedType)
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    guarded = prop_def(DenseArrayBase)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
@@ -329,24 +339,25 @@ class TmaWaitOp(IRDLOperation):
     assembly_format = "$barriers `[` $slot `]` `,` $phase attr-dict `:` type($barriers)"
 
 
+@quick_operand_groups
 @irdl_op_definition
 class TmaStoreOp(IRDLOperation):
-    """Start copying stage `slot` of a buffer to the box at (`x`, `y`) of a matrix.
+    """Start copying stage `slot` of a buffer to the box at `corner` of an array.
 
-    The matrix is as for `gpu.tma_copy`; what the box has beyond it is left out. The stage must stay as
-    it is until a `gpu.tma_store_wait`; the matrix has the box at the end of the program, or after a wait
+    The array is as for `gpu.tma_copy`; what the box has beyond it is left out. The stage must stay as
+    it is until a `gpu.tma_store_wait`; the array has the box at the end of the program, or after a wait
     for what is written.
     """
 
     name = "gpu.tma_store"
     base = operand_def(tile.PtrType)
-    width = operand_def(i64)
-    height = operand_def(i64)
-    pitch = operand_def(i64)
-    x = operand_def(i64)
-    y = operand_def(i64)
+    extents = var_operand_def(i64)
+    pitches = var_operand_def(i64)
+    corner = var_operand_def(i64)
     buffer = operand_def(SharedType)
     slot = operand_def(i32)
+    guarded = prop_def(DenseArrayBase)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)

@@ -23,6 +23,7 @@ from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, 
 
 _SPANS = (128, 64, 32, 0, WHOLE)
 _LARGEST_BOX = 256
+_MOST_DIMS = 5
 _START = 128
 _ROWS = 8
 """Lines after which what chunks are exchanged by repeats, whatever the span."""
@@ -95,6 +96,13 @@ def verify_box(op: Any) -> None:
     """Panels as the tensor memory accelerator writes and reads them."""
     shared = _shared(op.buffer)
     require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
+    rank = len(op.extents)
+    require(2 <= rank <= _MOST_DIMS, f"{op.name}: tensor maps have 2 to {_MOST_DIMS} dimensions")
+    require(
+        len(op.pitches) == rank - 1 and len(op.corner) == rank,
+        f"{op.name}: a coordinate a dimension, and a pitch for each but the first",
+    )
+    require(all(0 <= d < rank for d in tile.ints(op.guarded)), f"{op.name}: guarded dims")
     require(not shared.pad and shared.pitch % CHUNK == 0, f"{op.name}: lines with gaps: {shared}")
     small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
     require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")

@@ -322,17 +322,35 @@ def _expect(run: Executor, op: gpu.ExpectOp) -> list[Any]:
 def box_places(
     run: Executor, op: gpu.TmaCopyOp | gpu.TmaStoreOp, itemsize: int
 ) -> tuple[PointerValue, np.ndarray, tuple[int, ...]]:
-    """Where the elements of a box lie in memory, which of them are in the matrix, and the tile's shape."""
+    """Where the elements of a box lie in memory, which of them are in the array, and the tile's shape."""
     shared = gpu.shared_layout_of(op.buffer)
-    x, y, width, height, pitch = (
-        int(run.value(v)) for v in (op.x, op.y, op.width, op.height, op.pitch)
+    corner, extents, pitches = (
+        [int(run.value(v)) for v in group] for group in (op.corner, op.extents, op.pitches)
     )
-    along, line = np.arange(shared.length) + x, np.arange(shared.lines) + y
+    beyond = any(extent <= max(0, at) for at, extent in _ends(corner, extents))
+    for d in tile.ints(op.guarded):
+        if not 0 <= corner[d] < gpu.REACH and not beyond:
+            raise fault(
+                run, f"is at {corner[d]} along dimension {d}, which coordinates do not reach"
+            )
     order = (slice(None), None) if shared.dim == 0 else (None, slice(None))
-    columns, rows = along[order], line[order[::-1]]
-    mask = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-    pointers = run.value(op.base).offset_by(rows * pitch + columns, itemsize)
-    return pointers, mask, tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+    places = [
+        (np.arange(shared.length) + corner[0])[order],
+        (np.arange(shared.lines) + corner[1])[order[::-1]],
+        *corner[2:],
+    ]
+    mask, offset = np.bool_(True), places[0]
+    for at, extent in zip(places, extents, strict=True):
+        mask = mask & (at >= 0) & (at < extent)
+    for at, pitch in zip(places[1:], pitches, strict=True):
+        offset = offset + at * pitch
+    shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
+    return run.value(op.base).offset_by(offset, itemsize), np.broadcast_to(mask, offset.shape), shape
+
+
+def _ends(corner: list[int], extents: list[int]) -> list[tuple[int, int]]:
+    """Place and extent along the dimensions that have an end."""
+    return [(at, e) for at, e in zip(corner, extents, strict=True) if e != gpu.UNBOUNDED]
 
 
 def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:

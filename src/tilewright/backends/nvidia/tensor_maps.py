@@ -1,4 +1,4 @@
-"""The matrices that a kernel copies boxes from and to, as parameters and as recipes for the host."""
+"""The arrays that a kernel copies boxes from and to, as parameters and as recipes for the host."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ class TensorMaps:
         return TensorMap(
             argument=_argument(op.base),
             element_bytes=shared.size,
-            width=self._extent(op.width),
-            height=self._extent(op.height),
-            pitch=self._extent(op.pitch),
+            extents=tuple(map(self._extent, op.extents)),
+            pitches=tuple(map(self._extent, op.pitches)),
             box=(shared.width, shared.lines),
             span=max(0, shared.span),
         )

@@ -18,6 +18,7 @@ from tilewright.dialects.tile.base import (
     PtrType,
     element_bytes,
     element_of,
+    ints,
     is_tile,
     shape_of,
     with_shape,

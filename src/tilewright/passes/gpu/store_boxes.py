@@ -26,7 +26,7 @@ leaves out what is beyond the matrix, which takes the place of a mask.
           %5 = arith.constant 0 : i64
           %6 = arith.constant 0 : i64
           scf.if %4 {
-            "gpu.tma_store"(%p, %0, %1, %n, %5, %6, %2, %3) : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
+            "gpu.tma_store"(%p, %0, %1, %n, %5, %6, %2, %3) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
           } else {
           }
           gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
@@ -58,7 +58,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
+from tilewright.passes.gpu.analysis.boxes import Box, box_of
 from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
 from tilewright.passes.gpu.pipeline_loads import exchanged
 from tilewright.passes.gpu.promote_shared import allocate
@@ -175,13 +175,12 @@ def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
     elect = gpu.ElectOp.create(result_types=[i1])
     for new in (gpu.BarrierOp.create(), slot, place, gpu.BarrierOp.create(), elect):
         insert_before(new, op)
-    corner = [scalar_of(p, op) for p in plan.box.corner]
-    entry = start_of(function.body.block)
-    shape = [scalar_of(e, entry) for e in (*plan.box.extents, plan.box.pitch)]
-    store = gpu.TmaStoreOp.create(
-        operands=[plan.box.root, *shape, *corner, buffer, slot.result],
-        location=op.location,
+    shape, corner = plan.box.shape(start_of(function.body.block)), plan.box.place(op)
+    store = gpu.TmaStoreOp.build(
+        operands=[plan.box.root, *shape, corner, buffer, slot.result],
+        properties={"guarded": plan.box.guarded},
     )
+    store.location = op.location
     inside = Block([store, scf.YieldOp.create()])
     branch = scf.IfOp.create(
         operands=[elect.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]

@@ -409,8 +409,9 @@ class CudaDriver:
         return LaunchError(
             f"{kernel}: the driver rejects a tensor map of {', '.join(sorted(names))}: "
             f"{self.api.describe(code)[0]}",
-            help="an address or a distance between lines is not a multiple of 16 bytes, or an extent "
-            "exceeds 2^32; TILEWRIGHT_DISABLE=pipeline-loads compiles without tensor maps",
+            help="an address or a distance between lines or matrices is not a multiple of 16 bytes or is "
+            "negative, or an extent exceeds 2^31; "
+            'TILEWRIGHT_DISABLE="pipeline-loads{boxes=false},store-boxes" compiles without tensor maps',
         )
 
     def synchronize(self, index: int | None = None) -> None:

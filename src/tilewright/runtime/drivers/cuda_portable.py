@@ -18,6 +18,8 @@ from tilewright.runtime.drivers.tensor_map_ir import (
     SWIZZLES,
 )
 
+_INVALID_VALUE = 1  # of CUresult
+
 
 def portable_launcher(
     api: CudaApi, record: Any, kinds: Sequence[str], maps: Sequence[TensorMap] = ()
@@ -71,14 +73,17 @@ def portable_launcher(
 
 def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int) -> int:
     """Make a tensor map at an address; a CUresult."""
-    width, height = (max(1, e.value(values)) for e in (tensor_map.width, tensor_map.height))
-    pitch = tensor_map.pitch.value(values) * tensor_map.element_bytes
-    dims, strides = (ctypes.c_uint64 * 2)(width, height), (ctypes.c_uint64 * 1)(pitch)
-    box, steps = (ctypes.c_uint32 * 2)(*tensor_map.box), (ctypes.c_uint32 * 2)(1, 1)
+    sizes = tensor_map.sizes(values)
+    if sizes is None:
+        return _INVALID_VALUE
+    rank, (extents, pitches) = len(sizes[0]), sizes
+    dims, strides = (ctypes.c_uint64 * rank)(*extents), (ctypes.c_uint64 * (rank - 1))(*pitches)
+    ones = [1] * rank
+    box, steps = (ctypes.c_uint32 * rank)(*tensor_map.box, *ones[2:]), (ctypes.c_uint32 * rank)(*ones)
     kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.span]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
     promotion = L2_PROMOTION_256
-    return encode(to, kind, 2, address, dims, strides, box, steps, 0, swizzle, promotion, 0)
+    return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, promotion, 0)
 
 
 def _bits(kind: str, value: Any) -> int:

@@ -2,9 +2,10 @@
 
 A map's description (offsets in bytes):
 
-    0 index of the slot with the address   8 CUtensorMapDataType   16 box x, y (i32 each)
-    24 CUtensorMapSwizzle   32 bytes of an element   40 programs of width, height, pitch (3 words)
-    64… a direct-mapped cache of 8 entries of 192: address, width, height, pitch (bytes), 32 spare, map
+    0 index of the slot with the address   8 CUtensorMapDataType   16 dimensions   24 CUtensorMapSwizzle
+    32 bytes of an element   40 box (5 i32)   64 programs of extents (5 words)   104 of pitches (4 words)
+    192… a direct-mapped cache of 8 entries of 256: address, extents, pitches in bytes (10 words), 48
+    spare, map
 
 A program is `terms, then for each: coefficient, factors, slot indices…`: the sum of products that
 `backends.base.Extent` is. Everything happens under the GIL, and what the driver reads later is a copy
@@ -19,8 +20,8 @@ from typing import Any
 
 from tilewright.backends.base import Extent, TensorMap
 
-MAP_BYTES, CACHE_ENTRIES, ENTRY_BYTES = 128, 8, 192
-DESCRIPTION_BYTES = 64 + CACHE_ENTRIES * ENTRY_BYTES
+MAP_BYTES, CACHE_ENTRIES, ENTRY_BYTES = 128, 8, 256
+DESCRIPTION_BYTES = 192 + CACHE_ENTRIES * ENTRY_BYTES
 #: of CUtensorMapDataType, unsigned integers by size: boxes are copied as they are
 DATA_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
 #: of CUtensorMapSwizzle, by span in bytes
@@ -29,6 +30,7 @@ L2_PROMOTION_256 = 3
 
 ENCODE = r"""
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
 
 define internal i64 @evaluate(ptr %program, ptr %slots) nounwind {
@@ -73,80 +75,107 @@ done:
 ; the map of one description, in `out`; a CUresult
 define internal i32 @make_map(ptr %map, ptr %slots, ptr %out) nounwind {
 entry:
-  %dims = alloca [2 x i64], align 16
-  %strides = alloca [2 x i64], align 16
-  %steps = alloca [2 x i32], align 16
+  %key = alloca [10 x i64], align 16
+  %steps = alloca [5 x i32], align 16
+  call void @llvm.memset.p0.i64(ptr align 16 %key, i8 0, i64 80, i1 false)
   %slot = load i64, ptr %map
   %address.p = getelementptr i64, ptr %slots, i64 %slot
   %address = load i64, ptr %address.p
-  %p40 = getelementptr i8, ptr %map, i64 40
-  %width.f = load ptr, ptr %p40
-  %width.0 = call i64 @evaluate(ptr %width.f, ptr %slots)
-  %width = call i64 @llvm.smax.i64(i64 %width.0, i64 1)
-  %p48 = getelementptr i8, ptr %map, i64 48
-  %height.f = load ptr, ptr %p48
-  %height.0 = call i64 @evaluate(ptr %height.f, ptr %slots)
-  %height = call i64 @llvm.smax.i64(i64 %height.0, i64 1)
-  %p56 = getelementptr i8, ptr %map, i64 56
-  %pitch.f = load ptr, ptr %p56
-  %pitch.e = call i64 @evaluate(ptr %pitch.f, ptr %slots)
+  store i64 %address, ptr %key
+  %p16 = getelementptr i8, ptr %map, i64 16
+  %rank = load i64, ptr %p16
   %p32 = getelementptr i8, ptr %map, i64 32
   %size = load i64, ptr %p32
-  %pitch = mul i64 %pitch.e, %size
+  %extents = getelementptr i8, ptr %map, i64 64
+  %pitches = getelementptr i8, ptr %map, i64 104
+  %dims = getelementptr i64, ptr %key, i64 1
+  %strides = getelementptr i64, ptr %key, i64 6
+  br label %extent
+extent:
+  %d = phi i64 [ 0, %entry ], [ %d.next, %short ]
+  %e.pp = getelementptr ptr, ptr %extents, i64 %d
+  %e.p = load ptr, ptr %e.pp
+  %e.0 = call i64 @evaluate(ptr %e.p, ptr %slots)
+  %e = call i64 @llvm.smax.i64(i64 %e.0, i64 1)
+  %long = icmp ugt i64 %e, LARGEST_EXTENT
+  br i1 %long, label %refused, label %short
+refused:
+  ret i32 1
+short:
+  %dim.p = getelementptr i64, ptr %dims, i64 %d
+  store i64 %e, ptr %dim.p
+  %step.p = getelementptr i32, ptr %steps, i64 %d
+  store i32 1, ptr %step.p
+  %d.next = add i64 %d, 1
+  %d.more = icmp ult i64 %d.next, %rank
+  br i1 %d.more, label %extent, label %lines
+lines:
+  %planes = sub i64 %rank, 1
+  %l.p = load ptr, ptr %pitches
+  %l = call i64 @evaluate(ptr %l.p, ptr %slots)
+  %line = mul i64 %l, %size
+  store i64 %line, ptr %strides
+  br label %pitch
+pitch:
+  %s = phi i64 [ 1, %lines ], [ %s.next, %plane ]
+  %s.more = icmp ult i64 %s, %planes
+  br i1 %s.more, label %plane, label %look
+plane:
+  %s.pp = getelementptr ptr, ptr %pitches, i64 %s
+  %s.p = load ptr, ptr %s.pp
+  %s.0 = call i64 @evaluate(ptr %s.p, ptr %slots)
+  %s.1 = mul i64 %s.0, %size
+  %flat = icmp eq i64 %s.1, 0
+  %stride = select i1 %flat, i64 %line, i64 %s.1
+  %stride.p = getelementptr i64, ptr %strides, i64 %s
+  store i64 %stride, ptr %stride.p
+  %s.next = add i64 %s, 1
+  br label %pitch
+look:
   %h1 = lshr i64 %address, 9
   %h2 = lshr i64 %address, 16
   %h3 = lshr i64 %address, 21
   %h4 = xor i64 %h1, %h2
   %h5 = xor i64 %h4, %h3
   %hash = and i64 %h5, 7
-  %entry.o = mul i64 %hash, 192
-  %cache = getelementptr i8, ptr %map, i64 64
+  %entry.o = mul i64 %hash, 256
+  %cache = getelementptr i8, ptr %map, i64 192
   %known = getelementptr i8, ptr %cache, i64 %entry.o
-  %k1.p = getelementptr i64, ptr %known, i64 1
-  %k2.p = getelementptr i64, ptr %known, i64 2
-  %k3.p = getelementptr i64, ptr %known, i64 3
-  %k0 = load i64, ptr %known
-  %k1 = load i64, ptr %k1.p
-  %k2 = load i64, ptr %k2.p
-  %k3 = load i64, ptr %k3.p
-  %e0 = icmp eq i64 %k0, %address
-  %e1 = icmp eq i64 %k1, %width
-  %e2 = icmp eq i64 %k2, %height
-  %e3 = icmp eq i64 %k3, %pitch
-  %e01 = and i1 %e0, %e1
-  %e23 = and i1 %e2, %e3
-  %hit = and i1 %e01, %e23
-  %kept = getelementptr i8, ptr %known, i64 64
-  br i1 %hit, label %copy, label %encode
+  %kept = getelementptr i8, ptr %known, i64 128
+  br label %compare
+compare:
+  %w = phi i64 [ 0, %look ], [ %w.next, %same ]
+  %ours.p = getelementptr i64, ptr %key, i64 %w
+  %ours = load i64, ptr %ours.p
+  %theirs.p = getelementptr i64, ptr %known, i64 %w
+  %theirs = load i64, ptr %theirs.p
+  %equal = icmp eq i64 %ours, %theirs
+  br i1 %equal, label %same, label %encode
+same:
+  %w.next = add i64 %w, 1
+  %w.more = icmp ult i64 %w.next, 10
+  br i1 %w.more, label %compare, label %copy
 encode:
-  store i64 %width, ptr %dims
-  %d1 = getelementptr i64, ptr %dims, i64 1
-  store i64 %height, ptr %d1
-  store i64 %pitch, ptr %strides
-  store i32 1, ptr %steps
-  %s1 = getelementptr i32, ptr %steps, i64 1
-  store i32 1, ptr %s1
   %p8 = getelementptr i8, ptr %map, i64 8
   %type64 = load i64, ptr %p8
   %type = trunc i64 %type64 to i32
-  %box = getelementptr i8, ptr %map, i64 16
+  %rank32 = trunc i64 %rank to i32
+  %box = getelementptr i8, ptr %map, i64 40
   %p24 = getelementptr i8, ptr %map, i64 24
   %swizzle64 = load i64, ptr %p24
   %swizzle = trunc i64 %swizzle64 to i32
   %to = inttoptr i64 %address to ptr
-  store i64 -1, ptr %k1.p
+  %first = getelementptr i64, ptr %known, i64 1
+  store i64 0, ptr %first
   %function.p = getelementptr i8, ptr @tw_cuda_state, i64 48
   %function = load ptr, ptr %function.p
-  %code = call i32 %function(ptr %kept, i32 %type, i32 2, ptr %to, ptr %dims, ptr %strides, ptr %box, ptr %steps, i32 0, i32 %swizzle, i32 3, i32 0)
+  %code = call i32 %function(ptr %kept, i32 %type, i32 %rank32, ptr %to, ptr %dims, ptr %strides, ptr %box, ptr %steps, i32 0, i32 %swizzle, i32 3, i32 0)
   %bad = icmp ne i32 %code, 0
   br i1 %bad, label %failed, label %remember
 failed:
   ret i32 %code
 remember:
-  store i64 %address, ptr %known
-  store i64 %width, ptr %k1.p
-  store i64 %height, ptr %k2.p
-  store i64 %pitch, ptr %k3.p
+  call void @llvm.memcpy.p0.p0.i64(ptr align 64 %known, ptr align 16 %key, i64 80, i1 false)
   br label %copy
 copy:
   call void @llvm.memcpy.p0.p0.i64(ptr align 64 %out, ptr align 64 %kept, i64 128, i1 false)
@@ -178,21 +207,27 @@ made:
 done:
   ret i32 0
 }
-""".replace("DESCRIPTION_BYTES", str(DESCRIPTION_BYTES))
+""".replace("DESCRIPTION_BYTES", str(DESCRIPTION_BYTES)).replace(
+    "LARGEST_EXTENT", str(TensorMap.LARGEST_EXTENT)
+)
 
 
 def describe(maps: Sequence[TensorMap]) -> tuple[int, Any]:
     """`(address, keep)` of the descriptions of a kernel's tensor maps; keep `keep` as long."""
     buffer = ctypes.create_string_buffer(64 + DESCRIPTION_BYTES * len(maps))
     base = (ctypes.addressof(buffer) + 63) & ~63
-    programs = [[_program(e) for e in (m.width, m.height, m.pitch)] for m in maps]
+    programs: list[Any] = []
     for i, tensor_map in enumerate(maps):
-        words = (ctypes.c_int64 * 8).from_address(base + i * DESCRIPTION_BYTES)
+        words = (ctypes.c_int64 * 24).from_address(base + i * DESCRIPTION_BYTES)
         x, y = tensor_map.box
         words[0], words[1] = tensor_map.argument, DATA_TYPES[tensor_map.element_bytes]
-        words[2], words[3] = x | y << 32, SWIZZLES[tensor_map.span]
+        words[2], words[3] = len(tensor_map.extents), SWIZZLES[tensor_map.span]
         words[4] = tensor_map.element_bytes
-        words[5:8] = [ctypes.addressof(program) for program in programs[i]]
+        words[5:8] = [x | y << 32, 1 | 1 << 32, 1]
+        for first, sizes in ((8, tensor_map.extents), (13, tensor_map.pitches)):
+            made = [_program(size) for size in sizes]
+            words[first : first + len(made)] = [ctypes.addressof(program) for program in made]
+            programs += made
     return base, (buffer, programs)
 
 

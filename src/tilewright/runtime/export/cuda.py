@@ -65,9 +65,8 @@ def _tensor_map(recipe: TensorMap, launch: Launch) -> dict[str, Any]:
     return {
         "type": DATA_TYPES[recipe.element_bytes],
         "address": launch.arguments[recipe.argument],
-        "width": text(recipe.width),
-        "height": text(recipe.height),
-        "pitch": text(recipe.pitch),
+        "extents": [text(e) for e in recipe.extents],
+        "pitches": [text(p) for p in recipe.pitches],
         "element_bytes": recipe.element_bytes,
         "box": recipe.box,
         "swizzle": SWIZZLES[recipe.span],

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
-from tilewright.dialects import gpu
+from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import parse_group
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
-I32 = ir.IntType(32)
+I32, I64 = ir.IntType(32), ir.IntType(64)
 VOID = ir.VoidType()
 
 
@@ -101,16 +106,80 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
     shared = gpu.shared_layout_of(op.buffer)
     start = stage_address(gen, op.buffer, op.slot)
     barrier, tensor_map = _barrier(gen, op.barriers, op.slot), gen.map_address(op)
-    x, y = (b.trunc(gen.scalar(v), I32) for v in (op.x, op.y))
+    x, *others = _coordinates(gen, op)
+    at, rank = _numbered(1, 1 + len(others)), 1 + len(others)
     text = (
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-        "[$0], [$1, {$2, $3}], [$4];"
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        f"[$0], [{at}], [${rank + 2}];"
     )
     for panel in range(shared.length // shared.width):
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
-        operands = [target, tensor_map, column, y, barrier]
-        gen.together(text, "r,l,r,r,r,~{memory}", VOID, operands)
+        operands = [target, tensor_map, column, *others, barrier]
+        gen.together(text, f"r,l{',r' * rank},r,~{{memory}}", VOID, operands)
+
+
+def _numbered(first: int, rank: int) -> str:
+    """`$1, {$2, $3}`: the operands that are a map and the coordinates, from operand `first` on."""
+    return f"${first}, {{{', '.join(f'${first + 1 + d}' for d in range(rank))}}}"
+
+
+def _coordinates(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> list[Value]:
+    """The corner as i32.
+
+    A box that begins where 32 bits do not reach, or of an array without elements (whose extents are
+    encoded as 1), is put where nothing is. Along dimensions without a pitch everything is at 0.
+    """
+    b = gen.builder
+    corner = [gen.scalar(v) for v in op.corner]
+    _guard(gen, op, corner)
+    narrow = [b.trunc(v, I32) for v in corner]
+    outside: list[Value] = []
+    for d, extent in enumerate(op.extents):
+        if constant_int(extent) == gpu.UNBOUNDED:
+            continue
+        if not isinstance(corner[d], ir.Constant):
+            outside.append(b.icmp_signed("!=", b.sext(narrow[d], I64), corner[d]))
+        if constant_int(extent) is None:
+            outside.append(b.icmp_signed("<=", gen.scalar(extent), ir.Constant(I64, 0)))
+    for d, pitch in enumerate(op.pitches[1:], 2):
+        if constant_int(pitch) is None:
+            flat = b.icmp_signed("==", gen.scalar(pitch), ir.Constant(I64, 0))
+            narrow[d] = b.select(flat, ir.Constant(I32, 0), narrow[d])
+    if outside:
+        nowhere = ir.Constant(I32, -(1 << 30))
+        narrow[1] = b.select(functools.reduce(b.or_, outside), nowhere, narrow[1])
+    return narrow
+
+
+def _guard(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp, corner: list[Value]) -> None:
+    """Stop the program where it reaches further than coordinates do, and the box is not beyond the end."""
+    b = gen.builder
+    wrong = [
+        b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))
+        for d in tile.ints(op.guarded)
+        if not _reached(op.corner[d])
+    ]
+    if not wrong:
+        return
+    some = [
+        b.icmp_signed(">", gen.scalar(extent), at)
+        for extent, place in zip(op.extents, corner, strict=True)
+        if constant_int(extent) != gpu.UNBOUNDED
+        for at in (place, ir.Constant(I64, 0))
+    ]
+    stop = functools.reduce(b.and_, [functools.reduce(b.or_, wrong), *some])
+    with b.if_then(stop, likely=False):
+        gen.together("trap;", "~{memory}", VOID, [])
+
+
+def _reached(place: SSAValue) -> bool:
+    """Whether a coordinate along a guarded dimension is known to be in reach: a number of 32 bits (of a
+    matrix in a batch), or of a part of 2^30 elements, if it is not negative."""
+    op = place.owner
+    if isinstance(op, arith.ShRSIOp):
+        return nonnegative(op.lhs)
+    return isinstance(op, arith.ExtSIOp) and op.input.type == i32 and nonnegative(op.input)
 
 
 def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
@@ -158,12 +227,16 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     b = gen.builder
     shared = gpu.shared_layout_of(op.buffer)
     start, tensor_map = stage_address(gen, op.buffer, op.slot), gen.map_address(op)
-    x, y = (b.trunc(gen.scalar(v), I32) for v in (op.x, op.y))
-    text = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];"
+    x, *others = _coordinates(gen, op)
+    at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
+    text = (
+        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
+    )
     for panel in range(shared.length // shared.width):
         source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
-        gen.together(text, "l,r,r,r,~{memory}", VOID, [tensor_map, column, y, source])
+        operands = [tensor_map, column, *others, source]
+        gen.together(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
     gen.together("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
 
 

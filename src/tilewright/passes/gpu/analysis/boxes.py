@@ -1,18 +1,25 @@
-"""Accesses as boxes of a matrix in memory, which the tensor memory accelerator copies by itself.
+"""Accesses as boxes of an array in memory, which the tensor memory accelerator copies by itself.
 
-A copy from `root + y * pitch + x`, contiguous along x, is a box at (x, y) of a matrix with that pitch.
-Where a dimension has a limit, the matrix ends there and the hardware fills with zeros. Where it has
-none, what the program reads is there by contract, so the matrix is taken not to end. A dimension that
-wraps around (`% M` in the matmul tutorial, only there to keep addresses valid) is read without wrapping
-where nothing of the lines beyond the end is ever stored.
+A copy from `root + z * plane + y * pitch + x`, contiguous along x, is a box at (x, y, z) of an array of
+matrices with that pitch. Where a dimension has a limit, the matrix ends there and the hardware fills with
+zeros. Where it has none, what the program reads is there by contract, so the matrix is taken not to end. A
+dimension that wraps around (`% M` in the matmul tutorial, only there to keep addresses valid) is read
+without wrapping where nothing of the lines beyond the end is ever stored.
+
+Coordinates have 32 bits. What has to be told apart is then a dimension of its own:
+
+- terms of the offset that are no part of a limited dimension's place (`batch * stride`): with them the
+  matrix would not end at a place that the host knows;
+- along x without a limit: parts of 2^30 elements (`x >> 30`), which reach all memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
-from xdsl.dialects import scf
-from xdsl.dialects.builtin import i64
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -22,12 +29,14 @@ from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.polynomial import ZERO, Polynomial
+from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.sign import nonnegative_sum
 from tilewright.passes.analysis.symbolic import Symbolic, divide
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 
-UNBOUNDED = 1 << 31
-"""The extent of a dimension without an end (the hardware's limit is 2^32)."""
+_PART = 30
+"""Bits of the coordinates along x within a part of a line."""
+_MOST_DIMS = 5
 _ALIGNMENT = 16
 _START = 128
 """What the address of a box in shared memory is a multiple of (PTX ISA, `cp.async.bulk.tensor`)."""
@@ -36,20 +45,51 @@ _LARGEST_BOX = 256
 
 @dataclass(frozen=True)
 class Box:
-    """A copy as a box: x is the contiguous dimension."""
+    """A copy as a box: x is the first dimension, which is contiguous."""
 
     root: SSAValue
-    pitch: Polynomial
-    """Elements from line to line: known to the host, like the extents."""
-    extents: tuple[Polynomial, Polynomial]
-    corner: tuple[Polynomial, Polynomial]
+    extents: tuple[Polynomial, ...]
+    """One a dimension: known to the host, like the pitches."""
+    pitches: tuple[Polynomial, ...]
+    """Elements from one to the next along each dimension but the first."""
+    corner: tuple[Polynomial, ...]
+    guards: tuple[int, ...]
+    """Dimensions along which the program may reach further than coordinates (`gpu.tma_copy`)."""
+    parts: bool = False
+    """Whether x is to be divided into parts, which are one more dimension."""
+
+    def shape(self, before: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
+        """Emit extents and pitches."""
+        extents = [scalar_of(e, before) for e in self.extents]
+        pitches = [scalar_of(p, before) for p in self.pitches]
+        if self.parts:
+            extents.append(scalar_of(_UNBOUNDED, before))
+            pitches.append(scalar_of(Polynomial.constant(1 << _PART), before))
+        return extents, pitches
+
+    def place(self, before: Operation) -> list[SSAValue]:
+        """Emit the corner."""
+        corner = [scalar_of(p, before) for p in self.corner]
+        if self.parts:
+            emitter, x = Emitter(before), corner[0]
+            inside = emitter.constant((1 << _PART) - 1, i64)
+            corner[0] = emitter.binary(arith.AndIOp, x, inside)
+            corner.append(emitter.binary(arith.ShRSIOp, x, emitter.constant(_PART, i64)))
+        return corner
+
+    @property
+    def guarded(self) -> DenseArrayBase:
+        """The property of this name."""
+        last = (len(self.extents),) if self.parts else ()
+        return DenseArrayBase.from_list(i64, [*self.guards, *last])
 
 
 Access = gpu.CopyOp | tile.StoreViewOp
+_UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
 def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None) -> Box | None:
-    """The box of a two-dimensional copy, if it is one, aligned, with extents that the host knows.
+    """The box of a two-dimensional copy, if it is one, aligned, in an array that the host can describe.
 
     Of a store, the box that is stored from a `buffer`.
     """
@@ -74,17 +114,76 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     if parts is None:
         return None
     y, x = parts
-    places = {dim: x, 1 - dim: y}
-    found: dict[int, tuple[Polynomial, Polynomial]] = {}
-    for d in (dim, 1 - dim):
-        line = _along(copy, d, places[d], symbols)
-        if line is None:
-            return None
-        found[d] = line
-    extents = (found[dim][1], found[1 - dim][1])
-    if not all(_known_to_host(e) for e in extents):
+    across, down = _along(copy, dim, x, symbols), _along(copy, 1 - dim, y, symbols)
+    if across is None or down is None:
         return None
-    return Box(root, between, extents, (found[dim][0], found[1 - dim][0]))
+    planes = _planes(across.beside + down.beside * between, known, size)
+    if planes is None:
+        return None
+    lines = (_settled(across, ONE, planes), _settled(down, between, planes))
+    divided = across.extent is None and not _small(across.place)
+    if 2 + len(planes) + divided > _MOST_DIMS:
+        return None
+    dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
+    guarded = [d for d, line in enumerate(dims) if not line.within and not (d == 0 and divided)]
+    return Box(
+        root,
+        tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
+        (between, *(plane.pitch for plane in planes)),
+        tuple(line.place for line in dims),
+        tuple(guarded),
+        divided,
+    )
+
+
+def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
+    """A line without the parts of its place that are whole planes: `(batch - 1) * stride` is one place."""
+    if line.extent is None:
+        return line
+    place, extent = line.place, line.extent
+    for monomial, coefficient in line.place.terms:
+        term = Polynomial(((monomial, coefficient),))
+        for plane in planes if _on_host(monomial) else ():
+            parts = divide(term * step, plane.pitch)
+            if parts is not None and parts[1] == ZERO:
+                plane.place += parts[0]
+                place, extent = place - term, extent - term
+                break
+    return _Line(place, extent, wrapped=line.wrapped)
+
+
+def _small(place: Polynomial) -> bool:
+    """Whether a place along x is a constant that needs no parts."""
+    number = place.number
+    return number is not None and 0 <= number < 1 << _PART
+
+
+@dataclass
+class _Plane:
+    """One dimension beside x and y: a place that the program computes, and its pitch."""
+
+    pitch: Polynomial
+    place: Polynomial
+
+
+def _planes(beside: Polynomial, known: Divisibility, size: int) -> list[_Plane] | None:
+    """The dimensions of an offset in elements: of each pitch that the host knows, the places times it."""
+    groups: dict[tuple[Leaf, ...], dict[tuple[Leaf, ...], int]] = {}
+    for monomial, coefficient in beside.terms:
+        pitch = tuple(leaf for leaf in monomial if _is_argument(leaf.value))
+        place = tuple(leaf for leaf in monomial if not _is_argument(leaf.value))
+        groups.setdefault(pitch, {})[place] = coefficient
+    planes: list[_Plane] = []
+    for leaves, places in groups.items():
+        step = gcd(*places.values())
+        aligned = step * size
+        for leaf in leaves:
+            aligned *= known.of(leaf.value)
+        if aligned % _ALIGNMENT:
+            return None
+        pitch = Polynomial.of({leaves: step})
+        planes.append(_Plane(pitch, Polynomial.of({m: c // step for m, c in places.items()})))
+    return planes
 
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:
@@ -108,16 +207,41 @@ def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial 
     return total
 
 
-def _along(
-    copy: Access, dim: int, place: Polynomial, symbols: Symbolic
-) -> tuple[Polynomial, Polynomial] | None:
-    """(corner, extent) along one dimension."""
+@dataclass(frozen=True)
+class _Line:
+    """Where a box begins along x or y, where that ends (None: nowhere), and what of the place is beside."""
+
+    place: Polynomial
+    extent: Polynomial | None
+    beside: Polynomial = ZERO
+    wrapped: bool = False
+
+    @property
+    def within(self) -> bool:
+        """Whether the box is known to begin where coordinates reach, or beyond the end."""
+        if self.extent is None:
+            number = self.place.number
+            return number is not None and 0 <= number < gpu.REACH
+        return self.wrapped or nonnegative_sum(self.place)
+
+
+def _limited(place: Polynomial, limit: Polynomial) -> _Line | None:
+    """A place from which `limit` elements are within: what would move the end is beside."""
+    end = limit + place
+    moving = Polynomial(tuple(term for term in end.terms if not _on_host(term[0])))
+    if not all(term in place.terms for term in moving.terms):
+        return None
+    return _Line(place - moving, end - moving, moving)
+
+
+def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Line | None:
+    """Corner and extent along one dimension."""
     kinds = [k.data for k in copy.kinds]
     limits = tile.view_limits(copy)
     if kinds[dim] == "strided":
         if dim not in limits:
-            return place, Polynomial.constant(UNBOUNDED)
-        return place, symbols.of(limits[dim]) + place
+            return _Line(place, None)
+        return _limited(place, symbols.of(limits[dim]))
     if isinstance(copy, tile.StoreViewOp):
         return None
     if kinds[dim] != "wrapped" or place != ZERO or dim in limits:
@@ -130,7 +254,7 @@ def _along(
         for result, k_dim in products
     ):
         return None
-    return start, size
+    return _Line(start, size, wrapped=True) if _known_to_host(size) else None
 
 
 def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
@@ -160,10 +284,15 @@ def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
 
 def _known_to_host(extent: Polynomial) -> bool:
     """Whether an extent is made of kernel arguments and constants."""
-    return all(
-        isinstance(leaf.value, BlockArgument) and isinstance(leaf.value.owner.parent_op(), FuncOp)
-        for leaf in extent.leaves()
-    )
+    return all(_on_host(monomial) for monomial, _ in extent.terms)
+
+
+def _on_host(monomial: tuple[Leaf, ...]) -> bool:
+    return all(_is_argument(leaf.value) for leaf in monomial)
+
+
+def _is_argument(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp)
 
 
 def _dropped_beyond(value: SSAValue, dim: int, limit: Polynomial, symbols: Symbolic) -> bool:

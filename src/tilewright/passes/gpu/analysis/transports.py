@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
-from tilewright.passes.gpu.analysis.boxes import Box, box_of, scalar_of
+from tilewright.passes.gpu.analysis.boxes import Box, box_of
 from tilewright.passes.gpu.analysis.writes import may_write
 
 Mapping = dict[SSAValue, SSAValue]
@@ -70,14 +70,9 @@ class BoxCopies:
     def __init__(self, copies: list[gpu.CopyOp], boxes: list[Box], stages: int, function: FuncOp):
         self._copies, self._boxes = copies, boxes
         self._entry = start_of(function.body.block)
-        self._places = [
-            tuple(scalar_of(p, copy) for p in box.corner)
-            for copy, box in zip(copies, boxes, strict=True)
-        ]
+        self._places = [box.place(copy) for copy, box in zip(copies, boxes, strict=True)]
         self.operands = [v for place in self._places for v in place]
-        self._shapes = [
-            tuple(scalar_of(e, self._entry) for e in (*box.extents, box.pitch)) for box in boxes
-        ]
+        self._shapes = [box.shape(self._entry) for box in boxes]
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
         barriers = gpu.BarriersOp.create(result_types=[gpu.BarriersType(IntAttr(stages))])
         insert_before(barriers, self._entry)
@@ -102,12 +97,11 @@ class BoxCopies:
             self._copies, self._boxes, self._shapes, self._places, strict=True
         ):
             corner = [mapping.get(v, v) for v in place]
-            new = gpu.TmaCopyOp.create(
-                operands=[
-                    box.root, *shape, *corner, copy.buffer, self.barriers, slot,
-                ],
-                location=copy.location,
-            )  # fmt: skip
+            new = gpu.TmaCopyOp.build(
+                operands=[box.root, *shape, corner, copy.buffer, self.barriers, slot],
+                properties={"guarded": box.guarded},
+            )
+            new.location = copy.location
             inside.add_op(new)
         inside.add_op(scf.YieldOp.create())
         branch = scf.IfOp.create(
