@@ -145,7 +145,9 @@ def outcome(folder, exported, main, kinds):
 def map_line(recipe, values):
     """What the driver of paper says of a tensor map."""
     extents, pitches = recipe.sizes(values)
-    dims = zip(extents, (*recipe.box, 1, 1, 1), ["", *(f" every {p}" for p in pitches)], strict=False)
+    dims = zip(
+        extents, (*recipe.box, 1, 1, 1), ["", *(f" every {p}" for p in pitches)], strict=False
+    )
     swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[recipe.span]
     return (
         f"map type 1 rank {len(extents)} at {values[recipe.argument]}:"

@@ -345,7 +345,11 @@ def box_places(
     for at, pitch in zip(places[1:], pitches, strict=True):
         offset = offset + at * pitch
     shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
-    return run.value(op.base).offset_by(offset, itemsize), np.broadcast_to(mask, offset.shape), shape
+    return (
+        run.value(op.base).offset_by(offset, itemsize),
+        np.broadcast_to(mask, offset.shape),
+        shape,
+    )
 
 
 def _ends(corner: list[int], extents: list[int]) -> list[tuple[int, int]]:

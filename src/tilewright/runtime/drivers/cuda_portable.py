@@ -79,7 +79,10 @@ def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int)
     rank, (extents, pitches) = len(sizes[0]), sizes
     dims, strides = (ctypes.c_uint64 * rank)(*extents), (ctypes.c_uint64 * (rank - 1))(*pitches)
     ones = [1] * rank
-    box, steps = (ctypes.c_uint32 * rank)(*tensor_map.box, *ones[2:]), (ctypes.c_uint32 * rank)(*ones)
+    box, steps = (
+        (ctypes.c_uint32 * rank)(*tensor_map.box, *ones[2:]),
+        (ctypes.c_uint32 * rank)(*ones),
+    )
     kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.span]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
     promotion = L2_PROMOTION_256

@@ -229,9 +229,7 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     start, tensor_map = stage_address(gen, op.buffer, op.slot), gen.map_address(op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
-    text = (
-        f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
-    )
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
     for panel in range(shared.length // shared.width):
         source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))

@@ -1,0 +1,203 @@
+"""Boxes of arrays of several dimensions: batches, offsets beyond 32 bits, extents known at run time."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+from tests.ptx.values import Fault
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.pipeline import nvidia_passes
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.errors import InterpreterError
+from tilewright.frontend import build
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.interpreter.executor import run_module
+from tilewright.language.kernel_function import KernelFunction
+from tilewright.passes.gpu.analysis import boxes
+from tilewright.passes.manager import run_pipeline
+
+TARGET = target_info("sm_90a")
+BLOCK = 64
+HALF = dtypes.pointer_type(dtypes.float16)
+
+
+def built(kernel, integers, constants, undivided=()):
+    """Tile IR: pointers to fp16, integers of 32 or 64 bits that are multiples of 16, constants."""
+    code = KernelFunction(kernel)
+    names = kernel.__code__.co_varnames[: kernel.__code__.co_argcount]
+    signature = dict.fromkeys(names, HALF)
+    signature |= {n: dtypes.int64 if n.endswith("b") else dtypes.int32 for n in integers}
+    signature |= {n: constexpr(v) for n, v in constants.items()}
+    known = [n for n in names if n not in constants and n not in undivided]
+    return build(code, signature, dict.fromkeys(known, 16)).module
+
+
+def lowered(*what, disabled=()):
+    module = built(*what)
+    run_pipeline(module, nvidia_passes(), TARGET, disabled=disabled)
+    return module
+
+
+def copied(module):
+    """Dimensions of the boxes that are copied and stored."""
+    text = str(module)
+    found = {}
+    for name in ("tma_copy", "tma_store"):
+        pattern = rf'"gpu.{name}".*?operandSegmentSizes = array<i32: 1, (\d)'
+        found[name] = {int(rank) for rank in re.findall(pattern, text)}
+    return found
+
+
+def batched(a, b, c, m, n, k, ab, am, bb, bk, cb, cn, MASK: tl.constexpr, INDEX: tl.constexpr):
+    """Products of the matrices of a batch, one program each, whatever the distance between them."""
+    i = tl.program_id(0)
+    if INDEX == "back":
+        i = tl.num_programs(0) - 1 - i
+    if INDEX == "shifted":
+        i = i + 1
+        a -= ab
+        b -= bb
+        c -= cb
+    i = i.to(tl.int64)
+    r = tl.arange(0, 64)
+    x, y = a + i * ab + r[:, None] * am + r[None, :], b + i * bb + r[:, None] * bk + r[None, :]
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, k, 64):
+        if MASK:
+            left = tl.load(x, mask=(r[:, None] < m) & (r[None, :] < k - start), other=0.0)
+            right = tl.load(y, mask=(r[:, None] < k - start) & (r[None, :] < n), other=0.0)
+        else:
+            left, right = tl.load(x), tl.load(y)
+        total = tl.dot(left, right, total)
+        x += 64
+        y += 64 * bk
+    place = c + i * cb + r[:, None] * cn + r[None, :]
+    tl.store(place, total.to(tl.float16), mask=(r[:, None] < m) & (r[None, :] < n))
+
+
+INTEGERS = ("m", "n", "k", "ab", "am", "bb", "bk", "cb", "cn")
+
+
+def case(count, m, n, k, gap=0, seed=0):
+    """Arrays of a batch whose matrices are `gap` elements apart, NaN between them, and what is to come."""
+    rng = np.random.default_rng(seed)
+
+    def matrices(lines, length):
+        space = np.full((count, lines * length + gap), np.nan, np.float16)
+        space[:, : lines * length] = rng.standard_normal((count, lines * length))
+        return space
+
+    a, b = matrices(m, k), matrices(k, n)
+    c = np.full((count, m * n + gap), -3, np.float16)
+    product = a[:, : m * k].reshape(count, m, k).astype(np.float64) @ b[:, : k * n].reshape(
+        count, k, n
+    )
+    wanted = c.astype(np.float64)
+    wanted[:, : m * n] = product.reshape(count, -1)
+    sizes = [m, n, k, a.shape[1], k, b.shape[1], n, c.shape[1], n]
+    return [a, b, c, *sizes], wanted
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("index", ["plain", "back", "shifted"])
+@pytest.mark.parametrize("k", [48, 64, 144])
+def test_matrices_end_where_they_end(k, index):
+    """A box beyond K brings zeros, not the next matrix (here: NaN), and stores none of what is beyond."""
+    module = lowered(batched, INTEGERS, {"MASK": True, "INDEX": index})
+    assert copied(module) == {"tma_copy": {3}, "tma_store": {3}}
+    arguments, wanted = case(3, 48, 32, k, gap=16)
+    close(run_on_copies(module, arguments, (3, 1, 1))[2], wanted)
+
+
+def test_one_matrix_for_all():
+    """A batch that is one matrix has a stride of 0."""
+    constants = {"MASK": True, "INDEX": "plain"}
+    (a, b, c, m, n, k, ab, am, _, bk, cb, cn), _ = case(2, 48, 32, 80)
+    arguments = [a, b[:1], c, m, n, k, ab, am, 0, bk, cb, cn]
+    wanted = a.reshape(2, m, k).astype(np.float64) @ b[0].reshape(k, n).astype(np.float64)
+    found = run_on_copies(lowered(batched, INTEGERS, constants), arguments, (2, 1, 1))[2]
+    close(found.reshape(2, m, n), wanted)
+    found = run_ptx(machine(batched, constants), arguments, (2, 1, 1))[2]
+    close(found.reshape(2, m, n), wanted)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_matrices_that_are_far_apart(mask):
+    """2^31 elements and more from the argument's start: memory that is reserved, and hardly used."""
+    apart = (1 << 31) + 16
+    a, b, c = (np.zeros(apart + BLOCK * BLOCK, np.float16) for _ in range(3))
+    rng = np.random.default_rng(1)
+    for array in (a, b):
+        for start in (0, apart):
+            array[start : start + BLOCK * BLOCK] = rng.standard_normal(BLOCK * BLOCK)
+    module = lowered(batched, INTEGERS, {"MASK": mask, "INDEX": "plain"})
+    assert copied(module)["tma_copy"] == {3}
+    run_module(module, [a, b, c, 64, 64, 64, *(apart, 64) * 3], (2, 1, 1))
+    for start in (0, apart):
+        x, y, z = (
+            array[start : start + BLOCK * BLOCK].reshape(BLOCK, BLOCK) for array in (a, b, c)
+        )
+        close(z, x.astype(np.float64) @ y)
+
+
+def machine(kernel, constants, disabled=()):
+    module = built(kernel, INTEGERS, constants)
+    return backend.compile(module, Options(num_warps=4, disable=disabled), TARGET)
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_the_machine_agrees(mask, monkeypatch):
+    """Lines are divided into parts of 2^30 elements; here of 2^9, of which there are some."""
+    monkeypatch.setattr(boxes, "_PART", 9)
+    made = machine(batched, {"MASK": mask, "INDEX": "plain"})
+    assert "cp.async.bulk.tensor.3d.shared" in made.asm["ptx"]
+    size = (48, 32, 80) if mask else (64, 64, 128)
+    arguments, wanted = case(2, *size, gap=16)
+    close(run_ptx(made, arguments, (2, 1, 1))[2], wanted)
+
+
+def below(a, b, c, first, am, K: tl.constexpr):
+    """Rows from `first` on, which may be before the argument's start."""
+    r = tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, K, 64):
+        x = tl.load(a + (first + r[:, None]) * am + start + r[None, :])
+        y = tl.load(b + (start + r[:, None]) * 64 + r[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + r[:, None] * 64 + r[None, :], total.to(tl.float16))
+
+
+def test_what_coordinates_do_not_reach_stops_the_program():
+    what = below, ("first", "am"), {"K": 128}
+    module = lowered(*what)
+    a, b, c = (np.ones(s, np.float16) for s in ((128, 128), (128, 64), (64, 64)))
+    close(run_on_copies(module, [a, b, c, 32, 128], (1, 1, 1))[2], np.full((64, 64), 128.0))
+    with pytest.raises(InterpreterError, match="along dimension 1, which coordinates do not reach"):
+        run_on_copies(module, [a, b, c, -16, 128], (1, 1, 1))
+    made = backend.compile(built(*what), Options(), TARGET)
+    close(run_ptx(made, [a, b, c, 32, 128], (1, 1, 1))[2], np.full((64, 64), 128.0))
+    with pytest.raises(Fault, match="the program is stopped"):
+        run_ptx(made, [a, b, c, -16, 128], (1, 1, 1))
+
+
+@pytest.mark.parametrize("size", [(0, 32, 64), (48, 0, 64), (48, 32, 0)])
+def test_no_elements(size):
+    """The host encodes extents of 1, and the kernel must not touch that one."""
+    made = machine(batched, {"MASK": True, "INDEX": "plain"})
+    arguments, _ = case(2, *size, gap=16)
+    arguments[3:12] = [*size, *arguments[6:]]
+    for at in (7, 9, 11):
+        arguments[at] = max(16, arguments[at])
+    found = run_ptx(made, arguments, (2, 1, 1))[2]
+    wanted = np.full_like(arguments[2], -3)
+    wanted[:, : size[0] * size[1]] = 0
+    np.testing.assert_array_equal(found, wanted)
