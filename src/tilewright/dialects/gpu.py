@@ -46,7 +46,6 @@ from tilewright.dialects.tile.base import require, same_shape
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout, parse_shared
 
-
 UNBOUNDED = 1 << 31
 """The extent of a box's dimension that has no end: the host encodes no longer one."""
 REACH = UNBOUNDED - 256

@@ -131,6 +131,7 @@ __all__ = [
     "YieldOp",
     "element_bytes",
     "element_of",
+    "ints",
     "is_tile",
     "make_view",
     "shape_of",
