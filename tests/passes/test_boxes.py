@@ -185,7 +185,7 @@ def test_what_coordinates_do_not_reach_stops_the_program():
         run_on_copies(module, [a, b, c, -16, 128], (1, 1, 1))
     made = backend.compile(built(*what), Options(), TARGET)
     close(run_ptx(made, [a, b, c, 32, 128], (1, 1, 1))[2], np.full((64, 64), 128.0))
-    with pytest.raises(Fault, match="the program is stopped"):
+    with pytest.raises(Fault, match="no tensor map is there"):
         run_ptx(made, [a, b, c, -16, 128], (1, 1, 1))
 
 
@@ -201,3 +201,103 @@ def test_no_elements(size):
     wanted = np.full_like(arguments[2], -3)
     wanted[:, : size[0] * size[1]] = 0
     np.testing.assert_array_equal(found, wanted)
+
+
+# ---- extents that are arguments --------------------------------------------------------------------
+
+
+def described(a, b, c, m, n, k, LOOP: tl.constexpr):
+    """Tensor descriptors of arrays whose sizes are arguments, in a persistent program (`LOOP`) or not."""
+    across = tl.cdiv(n, 64)
+    if LOOP:
+        for number in tl.range(tl.program_id(0), tl.cdiv(m, 64) * across, LOOP):
+            x = tl.make_tensor_descriptor(a, [m, k], [k, 1], [64, 32])
+            y = tl.make_tensor_descriptor(b, [k, n], [n, 1], [32, 64])
+            z = tl.make_tensor_descriptor(c, [m, n], [n, 1], [64, 64])
+            row, column = number // across * 64, number % across * 64
+            total = tl.zeros((64, 64), tl.float32)
+            for start in range(0, k, 32):
+                total = tl.dot(x.load([row, start]), y.load([start, column]), total)
+            z.store([row, column], total.to(tl.float16))
+    else:
+        number = tl.program_id(0)
+        x = tl.make_tensor_descriptor(a, [m, k], [k, 1], [64, 32])
+        y = tl.make_tensor_descriptor(b, [k, n], [n, 1], [32, 64])
+        z = tl.make_tensor_descriptor(c, [m, n], [n, 1], [64, 64])
+        row, column = number // across * 64, number % across * 64
+        total = tl.zeros((64, 64), tl.float32)
+        for start in range(0, k, 32):
+            total = tl.dot(x.load([row, start]), y.load([start, column]), total)
+        z.store([row, column], total.to(tl.float16))
+
+
+def epilogue_behind(a, b, c, m, n, k, LOOP: tl.constexpr):
+    """A persistent program that counts the tiles that it stores on its own."""
+    across = tl.cdiv(n, 64)
+    x = tl.make_tensor_descriptor(a, [m, k], [k, 1], [64, 32])
+    y = tl.make_tensor_descriptor(b, [k, n], [n, 1], [32, 64])
+    z = tl.make_tensor_descriptor(c, [m, n], [n, 1], [64, 64])
+    behind = tl.program_id(0) - LOOP
+    for number in tl.range(tl.program_id(0), tl.cdiv(m, 64) * across, LOOP):
+        row, column = number // across * 64, number % across * 64
+        total = tl.zeros((64, 64), tl.float32)
+        for start in range(0, k, 32):
+            total = tl.dot(x.load([row, start]), y.load([start, column]), total)
+        behind += LOOP
+        z.store([behind // across * 64, behind % across * 64], total.to(tl.float16))
+
+
+def block_pointers(a, b, c, m, n, k, LOOP: tl.constexpr):
+    across = tl.cdiv(n, 64)
+    number = tl.program_id(0)
+    row, column = number // across * 64, number % across * 64
+    x = tl.make_block_ptr(a, (m, k), (k, 1), (row, 0), (64, 32), (1, 0))
+    y = tl.make_block_ptr(b, (k, n), (n, 1), (0, column), (32, 64), (1, 0))
+    total = tl.zeros((64, 64), tl.float32)
+    for _ in range(0, k, 32):
+        left = tl.load(x, boundary_check=(0, 1), padding_option="zero")
+        right = tl.load(y, boundary_check=(0, 1), padding_option="zero")
+        total = tl.dot(left, right, total)
+        x = tl.advance(x, (0, 32))
+        y = tl.advance(y, (32, 0))
+    z = tl.make_block_ptr(c, (m, n), (n, 1), (row, column), (64, 64), (1, 0))
+    tl.store(z, total.to(tl.float16), boundary_check=(0, 1))
+
+
+SIZES = ("m", "n", "k")
+FORMS = [(described, 0), (described, 2), (epilogue_behind, 2), (block_pointers, 0)]
+
+
+@pytest.mark.parametrize("size", [(128, 64, 96), (72, 88, 40), (8, 200, 8)])
+@pytest.mark.parametrize(("kernel", "loop"), FORMS)
+def test_extents_known_at_run_time(kernel, loop, size):
+    module = lowered(kernel, SIZES, {"LOOP": loop})
+    assert copied(module) == {"tma_copy": {2}, "tma_store": {2}}
+    assert '"gpu.copy"' not in str(module) and "tile.store_view" not in str(module)
+    m, n, k = size
+    rng = np.random.default_rng(m)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, np.float16)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    tiles = -(-m // 64) * -(-n // 64)
+    arguments = [a, b, c, m, n, k]
+    close(run_on_copies(module, arguments, (2 if loop else tiles, 1, 1))[2], wanted)
+
+
+@pytest.mark.parametrize(("kernel", "loop"), FORMS)
+def test_the_machine_agrees_on_extents(kernel, loop):
+    made = backend.compile(built(kernel, SIZES, {"LOOP": loop}), Options(num_warps=4), TARGET)
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((72, 40), (40, 88)))
+    c = np.full((72, 88), np.nan, np.float16)
+    found = run_ptx(made, [a, b, c, 72, 88, 40], (2 if loop else 4, 1, 1))[2]
+    close(found, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.parametrize("size", [(0, 64, 32), (-5, 64, 32)])
+def test_no_lines(size):
+    """An array without elements, and one with fewer, which is the same: nothing is read or written."""
+    made = backend.compile(built(described, SIZES, {"LOOP": 0}), Options(), TARGET)
+    a, b, c = (np.ones(s, np.float16) for s in ((64, 32), (32, 64), (64, 64)))
+    found = run_ptx(made, [a, b, c, *size], (1, 1, 1))[2]
+    np.testing.assert_array_equal(found, c)

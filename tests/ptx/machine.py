@@ -236,9 +236,6 @@ class Machine:
             raise Fault("not known")
         return None
 
-    def _trap(self, op, mask):
-        raise Fault("the program is stopped")
-
     def _declare(self, op):
         """What no thread writes is there all the same, for those that write it elsewhere."""
 

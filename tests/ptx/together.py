@@ -321,6 +321,8 @@ class Together:
         m = self.machine
         name, *corner = (p.strip() for p in re.sub(r"[\[\]{}]", "", text).split(","))
         number = int(m.read(name)[thread]) - PARAMETERS - len(m.plan.arguments)
+        if not 0 <= number < len(m.plan.tensor_maps):
+            raise Fault("no tensor map is there")
         if rank != f"{len(corner)}d":
             raise Fault(f"{len(corner)} coordinates of {rank}")
         return number, [int(seen(m.read(v), "s32")[thread]) for v in corner]

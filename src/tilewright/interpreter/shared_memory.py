@@ -339,7 +339,7 @@ def box_places(
         (np.arange(shared.lines) + corner[1])[order[::-1]],
         *corner[2:],
     ]
-    mask, offset = np.bool_(True), places[0]
+    mask, offset = np.bool_(True), np.asarray(places[0])
     for at, extent in zip(places, extents, strict=True):
         mask = mask & (at >= 0) & (at < extent)
     for at, pitch in zip(places[1:], pitches, strict=True):

@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.polynomial import Polynomial
+from tilewright.passes.analysis.symbolic import Symbolic
 
 _BOTH = (
     arith.AddiOp, arith.MuliOp, arith.MinSIOp, arith.MaxUIOp, arith.OrIOp, arith.XOrIOp,
@@ -42,6 +43,7 @@ class _Proof:
 
     def __init__(self) -> None:
         self.known: dict[tuple[SSAValue, Assumed], bool] = {}
+        self.symbols = Symbolic()
 
     def holds(self, value: SSAValue, assumed: Assumed) -> bool:
         number = constant_int(value)
@@ -66,6 +68,8 @@ class _Proof:
             return any(self.holds(v, assumed) for v in op.operands)
         if isinstance(op, (scf.ForOp, scf.IfOp)):
             return self._region_result(value, op, assumed)
+        if isinstance(op, arith.AddiOp | arith.SubiOp) and self._counted(value, assumed):
+            return True
         needed: tuple[SSAValue, ...] = ()
         if isinstance(op, _BOTH):
             needed = tuple(op.operands)
@@ -76,6 +80,20 @@ class _Proof:
         elif isinstance(op, tile.SelectOp):
             needed = (op.lhs, op.rhs)
         return bool(needed) and all(self.holds(v, assumed) for v in needed)
+
+    def _counted(self, value: SSAValue, assumed: Assumed) -> bool:
+        """A sum of parts that are: of a scalar carried by a loop, `start - step` to begin with, the next
+        one is `start + trips * step`."""
+        if tile.is_tile(value):
+            return False
+        terms = self.symbols.of(value).terms
+        return all(
+            coefficient > 0 and all(self._part(leaf.value, value, assumed) for leaf in monomial)
+            for monomial, coefficient in terms
+        )
+
+    def _part(self, part: SSAValue, whole: SSAValue, assumed: Assumed) -> bool:
+        return part is not whole and self.holds(part, assumed)
 
     def _block_argument(self, value: SSAValue, block: Block, assumed: Assumed) -> bool:
         loop = block.parent_op()

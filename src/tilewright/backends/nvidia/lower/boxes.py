@@ -105,7 +105,7 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
     b = gen.builder
     shared = gpu.shared_layout_of(op.buffer)
     start = stage_address(gen, op.buffer, op.slot)
-    barrier, tensor_map = _barrier(gen, op.barriers, op.slot), gen.map_address(op)
+    barrier, tensor_map = _barrier(gen, op.barriers, op.slot), _tensor_map(gen, op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(1, 1 + len(others)), 1 + len(others)
     text = (
@@ -132,7 +132,6 @@ def _coordinates(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> list
     """
     b = gen.builder
     corner = [gen.scalar(v) for v in op.corner]
-    _guard(gen, op, corner)
     narrow = [b.trunc(v, I32) for v in corner]
     outside: list[Value] = []
     for d, extent in enumerate(op.extents):
@@ -152,16 +151,22 @@ def _coordinates(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> list
     return narrow
 
 
-def _guard(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp, corner: list[Value]) -> None:
-    """Stop the program where it reaches further than coordinates do, and the box is not beyond the end."""
+def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value:
+    """Address of the tensor map; 0 where the program reaches further than coordinates do, and the box is
+    not beyond the end: the hardware then stops it with an illegal address.
+
+    A `trap` would do so too, but not in a loop: with one the assembler takes threads to be apart there
+    and has products wait for each other.
+    """
     b = gen.builder
+    corner, address = [gen.scalar(v) for v in op.corner], gen.map_address(op)
     wrong = [
         b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))
         for d in tile.ints(op.guarded)
         if not _reached(op.corner[d])
     ]
     if not wrong:
-        return
+        return address
     some = [
         b.icmp_signed(">", gen.scalar(extent), at)
         for extent, place in zip(op.extents, corner, strict=True)
@@ -169,8 +174,7 @@ def _guard(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp, corner: list[
         for at in (place, ir.Constant(I64, 0))
     ]
     stop = functools.reduce(b.and_, [functools.reduce(b.or_, wrong), *some])
-    with b.if_then(stop, likely=False):
-        gen.together("trap;", "~{memory}", VOID, [])
+    return b.select(stop, ir.Constant(I64, 0), address)
 
 
 def _reached(place: SSAValue) -> bool:
@@ -226,7 +230,7 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     """One instruction a panel of the buffer; together a group that a wait can tell from others."""
     b = gen.builder
     shared = gpu.shared_layout_of(op.buffer)
-    start, tensor_map = stage_address(gen, op.buffer, op.slot), gen.map_address(op)
+    start, tensor_map = stage_address(gen, op.buffer, op.slot), _tensor_map(gen, op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"

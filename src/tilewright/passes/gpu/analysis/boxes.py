@@ -28,7 +28,7 @@ from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
-from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.sign import nonnegative_sum
 from tilewright.passes.analysis.symbolic import Symbolic, divide
@@ -225,13 +225,26 @@ class _Line:
         return self.wrapped or nonnegative_sum(self.place)
 
 
-def _limited(place: Polynomial, limit: Polynomial) -> _Line | None:
+def _limited(place: Polynomial, limit: Polynomial, symbols: Symbolic) -> _Line | None:
     """A place from which `limit` elements are within: what would move the end is beside."""
-    end = limit + place
+    end = _end(limit + place, symbols)
     moving = Polynomial(tuple(term for term in end.terms if not _on_host(term[0])))
     if not all(term in place.terms for term in moving.terms):
         return None
     return _Line(place - moving, end - moving, moving)
+
+
+def _end(end: Polynomial, symbols: Symbolic) -> Polynomial:
+    """An end that is `max(n, 0)`, as descriptors and block pointers have it, is n: no element is before 0."""
+    if len(end.terms) != 1:
+        return end
+    ((monomial, coefficient),) = end.terms
+    op = monomial[0].value.owner if len(monomial) == 1 and coefficient == 1 else None
+    if isinstance(op, arith.MaxSIOp):
+        for limit, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if constant_int(zero) == 0:
+                return symbols.of(limit)
+    return end
 
 
 def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Line | None:
@@ -241,7 +254,7 @@ def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Lin
     if kinds[dim] == "strided":
         if dim not in limits:
             return _Line(place, None)
-        return _limited(place, symbols.of(limits[dim]))
+        return _limited(place, symbols.of(limits[dim]), symbols)
     if isinstance(copy, tile.StoreViewOp):
         return None
     if kinds[dim] != "wrapped" or place != ZERO or dim in limits:
