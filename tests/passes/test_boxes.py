@@ -301,3 +301,58 @@ def test_no_lines(size):
     a, b, c = (np.ones(s, np.float16) for s in ((64, 32), (32, 64), (64, 64)))
     found = run_ptx(made, [a, b, c, *size], (1, 1, 1))[2]
     np.testing.assert_array_equal(found, c)
+
+
+def described_batch(a, b, c, m, n, k, LOOP: tl.constexpr):
+    """Descriptors of three dimensions, of which a block has one matrix; some programs are switched off."""
+    count = 3
+    x = tl.make_tensor_descriptor(a, [count, m, k], [m * k, k, 1], [1, 64, 32])
+    y = tl.make_tensor_descriptor(b, [count, k, n], [k * n, n, 1], [1, 32, 64])
+    z = tl.make_tensor_descriptor(c, [count, m, n], [m * n, n, 1], [1, 64, 64])
+    i = tl.program_id(0) + LOOP
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, k, 32):
+        left = x.load([i, 0, start]).reshape(64, 32)
+        total = tl.dot(left, y.load([i, start, 0]).reshape(32, 64), total)
+    z.store([i, 0, 0], total.to(tl.float16).reshape(1, 64, 64))
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_descriptors_of_batches(shift):
+    """A block of one matrix is a box of it; matrices that are not there are zeros, and are not stored."""
+    module = lowered(described_batch, SIZES, {"LOOP": shift})
+    assert copied(module) == {"tma_copy": {3}, "tma_store": {3}}
+    (a, b, c, m, n, k, *_), wanted = case(3, 48, 32, 40)
+    wanted = np.where(np.arange(3)[:, None] < shift, c.astype(np.float64), wanted)
+    close(run_on_copies(module, [a, b, c, m, n, k], (3, 1, 1))[2], wanted)
+    made = backend.compile(
+        built(described_batch, SIZES, {"LOOP": shift}), Options(num_warps=4), TARGET
+    )
+    close(run_ptx(made, [a, b, c, m, n, k], (3, 1, 1))[2], wanted)
+
+
+def conditional(a, b, c, m, n, k, LOOP: tl.constexpr):
+    """A condition on the whole tile beside its limits."""
+    r, i = tl.arange(0, 64), tl.program_id(0)
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, k, 32):
+        rk = start + tl.arange(0, 32)
+        yes = (start < 32) | (i == 0)
+        x = tl.load(a + r[:, None] * k + rk, mask=yes & (r[:, None] < m), other=0.0)
+        y = tl.load(b + rk[:, None] * n + r, mask=yes & (r < n) & (rk[:, None] < k), other=0.0)
+        total = tl.dot(x, y, total)
+    place = c + i * m * n + r[:, None] * n + r
+    tl.store(place, total.to(tl.float16), mask=(r[:, None] < m) & (r < n) & (i != 1))
+
+
+def test_conditions_on_whole_tiles():
+    module = lowered(conditional, SIZES, {"LOOP": 0})
+    assert copied(module)["tma_store"] == {3} and copied(module)["tma_copy"] >= {2}
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal(s).astype(np.float16) for s in ((48, 64), (64, 32)))
+    c = np.full((3, 48, 32), -3, np.float16)
+    wanted = np.stack([a.astype(np.float64) @ b, c[1], a[:, :32].astype(np.float64) @ b[:32]])
+    arguments = [a, b, c, 48, 32, 64]
+    close(run_on_copies(module, arguments, (3, 1, 1))[2], wanted)
+    made = backend.compile(built(conditional, SIZES, {"LOOP": 0}), Options(num_warps=4), TARGET)
+    close(run_ptx(made, arguments, (3, 1, 1))[2], wanted)

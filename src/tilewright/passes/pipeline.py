@@ -13,6 +13,7 @@ def shared_passes() -> tuple[Pass, ...]:
     from tilewright.passes.accumulate_dot import AccumulateDot
     from tilewright.passes.carry_offsets import CarryOffsets
     from tilewright.passes.cse import Cse
+    from tilewright.passes.fold_reshape import FoldReshape
     from tilewright.passes.fold_transpose import FoldTranspose
     from tilewright.passes.licm import Licm
     from tilewright.passes.normalize_loops import NormalizeLoops
@@ -26,6 +27,7 @@ def shared_passes() -> tuple[Pass, ...]:
         AccumulateDot(),
         CarryOffsets(),  # before raise-access: pointers advanced in loops become affine
         RaiseAccess(),
+        FoldReshape(),
         FoldTranspose(),
         Simplify(),  # the address arithmetic that raise-access wrote
         Cse(),  # before licm: fewer operations to move

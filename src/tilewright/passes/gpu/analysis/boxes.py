@@ -15,7 +15,7 @@ Coordinates have 32 bits. What has to be told apart is then a dimension of its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from xdsl.dialects import arith, scf
@@ -57,6 +57,8 @@ class Box:
     """Dimensions along which the program may reach further than coordinates (`gpu.tma_copy`)."""
     parts: bool = False
     """Whether x is to be divided into parts, which are one more dimension."""
+    conditions: tuple[tuple[int, SSAValue], ...] = ()
+    """Dimensions, and scalars without which the box is beyond their ends."""
 
     def shape(self, before: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
         """Emit extents and pitches."""
@@ -69,9 +71,12 @@ class Box:
 
     def place(self, before: Operation) -> list[SSAValue]:
         """Emit the corner."""
+        emitter = Emitter(before)
         corner = [scalar_of(p, before) for p in self.corner]
+        for d, condition in self.conditions:
+            corner[d] = emitter.select(condition, corner[d], scalar_of(self.extents[d], before))
         if self.parts:
-            emitter, x = Emitter(before), corner[0]
+            x = corner[0]
             inside = emitter.constant((1 << _PART) - 1, i64)
             corner[0] = emitter.binary(arith.AndIOp, x, inside)
             corner.append(emitter.binary(arith.ShRSIOp, x, emitter.constant(_PART, i64)))
@@ -120,12 +125,18 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     planes = _planes(across.beside + down.beside * between, known, size)
     if planes is None:
         return None
-    lines = (_settled(across, ONE, planes), _settled(down, between, planes))
+    lines = [
+        _for_host(_settled(line, step, planes), symbols)
+        for line, step in ((across, ONE), (down, between))
+    ]
+    if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
+        return None
     divided = across.extent is None and not _small(across.place)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     guarded = [d for d, line in enumerate(dims) if not line.within and not (d == 0 and divided)]
+    conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return Box(
         root,
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
@@ -133,6 +144,7 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
         tuple(line.place for line in dims),
         tuple(guarded),
         divided,
+        tuple(conditions),
     )
 
 
@@ -149,7 +161,7 @@ def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
                 plane.place += parts[0]
                 place, extent = place - term, extent - term
                 break
-    return _Line(place, extent, wrapped=line.wrapped)
+    return replace(line, place=place, extent=extent)
 
 
 def _small(place: Polynomial) -> bool:
@@ -215,6 +227,8 @@ class _Line:
     extent: Polynomial | None
     beside: Polynomial = ZERO
     wrapped: bool = False
+    condition: SSAValue | None = None
+    """Without it the box is beyond the end."""
 
     @property
     def within(self) -> bool:
@@ -225,26 +239,33 @@ class _Line:
         return self.wrapped or nonnegative_sum(self.place)
 
 
-def _limited(place: Polynomial, limit: Polynomial, symbols: Symbolic) -> _Line | None:
+def _limited(place: Polynomial, limit: Polynomial) -> _Line | None:
     """A place from which `limit` elements are within: what would move the end is beside."""
-    end = _end(limit + place, symbols)
-    moving = Polynomial(tuple(term for term in end.terms if not _on_host(term[0])))
+    end = limit + place
+    extent = Polynomial(tuple(t for t in end.terms if _on_host(t[0]) or _positive(t[0])))
+    moving = end - extent
     if not all(term in place.terms for term in moving.terms):
         return None
-    return _Line(place - moving, end - moving, moving)
+    return _Line(place - moving, extent, moving)
 
 
-def _end(end: Polynomial, symbols: Symbolic) -> Polynomial:
-    """An end that is `max(n, 0)`, as descriptors and block pointers have it, is n: no element is before 0."""
-    if len(end.terms) != 1:
-        return end
-    ((monomial, coefficient),) = end.terms
-    op = monomial[0].value.owner if len(monomial) == 1 and coefficient == 1 else None
+def _for_host(line: _Line, symbols: Symbolic) -> _Line:
+    """The line with an end that is `max(n, 0)` as n: no element is before 0."""
+    if line.extent is None or len(line.extent.terms) != 1:
+        return line
+    ((monomial, coefficient),) = line.extent.terms
+    inner = _positive(monomial) if coefficient == 1 else None
+    return line if inner is None else replace(line, extent=symbols.of(inner))
+
+
+def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
+    """n where a term is `max(n, 0)`, as the extents of descriptors and block pointers are."""
+    op = monomial[0].value.owner if len(monomial) == 1 else None
     if isinstance(op, arith.MaxSIOp):
-        for limit, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if constant_int(zero) == 0:
-                return symbols.of(limit)
-    return end
+                return value
+    return None
 
 
 def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Line | None:
@@ -254,7 +275,11 @@ def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Lin
     if kinds[dim] == "strided":
         if dim not in limits:
             return _Line(place, None)
-        return _limited(place, symbols.of(limits[dim]), symbols)
+        limit, condition = limits[dim], None
+        if isinstance(limit.owner, tile.SelectOp) and constant_int(limit.owner.rhs) == 0:
+            limit, condition = limit.owner.lhs, limit.owner.condition
+        line = _limited(place, symbols.of(limit))
+        return line and replace(line, condition=condition)
     if isinstance(copy, tile.StoreViewOp):
         return None
     if kinds[dim] != "wrapped" or place != ZERO or dim in limits:

@@ -1,0 +1,117 @@
+"""`fold-reshape`: a load whose tile loses its dimensions of one element is a load without them.
+
+Descriptors of batches give blocks of `[1, M, K]`, which kernels reshape to matrices before they multiply
+them. What a dimension of one element adds to an address, and whether the element is within the array, is
+in the base and in the other limits already, so that the access may as well have two dimensions. Stores of
+tiles that were given such dimensions likewise.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+          %one = arith.constant 1 : i64
+          %x = "tile.load_view"(%p, %s, %s, %one, %n) <{kinds = ["strided", "strided", "strided"], limited = array<i64: 1>, operandSegmentSizes = array<i32: 1, 3, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64, i64) -> tensor<1x16x32xf32>
+          %y = tile.reshape %x : tensor<1x16x32xf32> to tensor<16x32xf32>
+          "tile.store_view"(%q, %s, %one, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<16x32xf32>) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
+          %one = arith.constant 1 : i64
+          %y = "tile.load_view"(%p, %s, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x32xf32>
+          "tile.store_view"(%q, %s, %one, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<16x32xf32>) -> ()
+          func.return
+        }
+
+Relies on `raise-access`. Accesses with a mask, or whose dimension of one element has a limit, wraps or is
+indexed, stay; so do loads with other users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
+from xdsl.ir import SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import erase
+from tilewright.passes.analysis.regions import replace
+from tilewright.passes.base import Pass
+
+View = tile.LoadViewOp | tile.StoreViewOp
+
+
+@dataclass(frozen=True)
+class FoldReshape(Pass):
+    """A load whose tile loses its dimensions of one element is a load without them."""
+
+    name: ClassVar[str] = "fold-reshape"
+    requires: ClassVar[tuple[str, ...]] = ("raise-access",)
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for op in list(module.walk()):
+            if isinstance(op, tile.ReshapeOp):
+                load = op.source.owner
+                if isinstance(load, tile.LoadViewOp) and len(list(load.result.uses)) == 1:
+                    _fold_load(op, load)
+            elif isinstance(op, tile.StoreViewOp) and isinstance(op.value.owner, tile.ReshapeOp):
+                _fold_store(op, op.value.owner)
+
+
+def _kept(view: View, before: tuple[int, ...], after: tuple[int, ...]) -> list[int] | None:
+    """The dimensions of a view that are left when its tile has the shape `after`."""
+    ones = {d for d, extent in enumerate(before) if extent == 1}
+    kept = [d for d in range(len(before)) if d not in ones]
+    if not ones or not kept or [before[d] for d in kept] != list(after) or view.mask is not None:
+        return None
+    kinds, limits = tile.view_kinds(view), tile.view_limits(view)
+    plain = all(kinds[d] == "strided" and d not in limits for d in ones)
+    return kept if plain else None
+
+
+def _groups(view: View, kept: list[int]) -> tuple[list[Any], dict[str, Any]]:
+    """Operands before the mask, and properties, of a view without some of its strided dimensions."""
+    limits, kinds = tile.view_limits(view), tile.view_kinds(view)
+    limited = [i for i, d in enumerate(kept) if d in limits]
+    operands: list[Any] = [
+        view.base,
+        [view.strides[d] for d in kept],
+        list(view.starts),
+        list(view.sizes),
+        list(view.indices),
+        [limits[kept[i]] for i in limited],
+        [],
+    ]
+    properties = {
+        "kinds": ArrayAttr([StringAttr(kinds[d]) for d in kept]),
+        "limited": DenseArrayBase.from_list(i64, limited),
+        "cache": view.cache,
+        "eviction": view.eviction,
+    }
+    return operands, properties
+
+
+def _fold_load(op: tile.ReshapeOp, load: tile.LoadViewOp) -> None:
+    kept = _kept(load, tile.shape_of(load.result), tile.shape_of(op.result))
+    if kept is None:
+        return
+    operands, properties = _groups(load, kept)
+    other: list[SSAValue] = [] if load.other is None else [load.other]
+    new = tile.LoadViewOp.build(
+        operands=[*operands, other], properties=properties, result_types=[op.result.type]
+    )
+    new.result.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(new.result)
+    erase(op)
+    replace(load, new, [None])
+
+
+def _fold_store(store: tile.StoreViewOp, op: tile.ReshapeOp) -> None:
+    kept = _kept(store, tile.shape_of(store.value), tile.shape_of(op.source))
+    if kept is None:
+        return
+    operands, properties = _groups(store, kept)
+    new = tile.StoreViewOp.build(operands=[*operands, op.source], properties=properties)
+    replace(store, new, [])
+    if not list(op.result.uses):
+        erase(op)
