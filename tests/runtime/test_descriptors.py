@@ -115,3 +115,123 @@ def test_wrong_descriptors(change, message):
     good = dict(base=base, shape=[8, 8], strides=[8, 1], block_shape=[4, 4])
     with pytest.raises(LaunchError, match=message):
         TensorDescriptor(**(good | change))
+
+
+# ---- launches after the first -----------------------------------------------------------------------
+
+
+@tw.jit
+def doubled(x, out, n, EXTRA: tl.constexpr):
+    row = tl.program_id(0) * x.block_shape[0]
+    out.store([row, 0], x.load([row, 0]) * 2 + n + EXTRA)
+
+
+def pair(rows=8, columns=16, block=(4, 16), out=None):
+    x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    out = np.zeros_like(x) if out is None else out
+    return [TensorDescriptor.from_tensor(v, list(block)) for v in (x, out)]
+
+
+def run(x, out, n=1, extra=0):
+    doubled[2,](x, out, n, EXTRA=extra)
+    expected = x.base[:, : x.block_shape[1]] * 2 + n + extra
+    np.testing.assert_array_equal(out.base[:, : x.block_shape[1]], expected)
+
+
+@pytest.fixture
+def only_fast(monkeypatch):
+    """A call that forbids the slow way."""
+
+    def opened(self):
+        raise AssertionError("the slow way")
+
+    def forbid():
+        monkeypatch.setattr(TensorDescriptor, "opened", opened)
+
+    yield forbid
+    monkeypatch.undo()
+
+
+def test_known_descriptors_go_the_fast_way(only_fast):
+    for shape in ((8, 16), (8, 32), (1, 16), (8, 1)):
+        if shape[1] == 1:
+            continue
+        run(*pair(*shape))
+    run(*pair(), n=5)
+    only_fast()
+    for _ in range(2):
+        run(*pair())
+        run(*pair(8, 32))
+        run(*pair(1, 16))
+        run(*pair(), n=7)
+    x, out = pair()
+    x.base = x.base + 3  # another array in the same descriptor
+    run(x, out)
+
+
+def test_other_descriptors_are_looked_at_again(only_fast):
+    x, out = pair()
+    run(x, out)
+    run(*pair(16, 16, (8, 16)))
+    for change in ({"block_shape": [8, 16]}, {"block_shape": (4, 8)}, {"padding": "nan"}):
+        x, out = pair()
+        for name, value in change.items():
+            setattr(x, name, value)
+            setattr(out, name, value)
+        run(x, out) if "block_shape" not in change else doubled[1,](x, out, 1, EXTRA=0)
+    x, out = pair()
+    for wrong in (
+        {"strides": [16, 2]}, {"strides": [15, 1]}, {"shape": [8]}, {"strides": [16]},
+        {"shape": [-8, 16]}, {"base": np.zeros(129, np.float32)[1:].reshape(8, 16)},
+        {"strides": None}, {"shape": [8, 16, 1]},
+    ):  # fmt: skip
+        kept = {name: getattr(x, name) for name in wrong}
+        for name, value in wrong.items():
+            setattr(x, name, value)
+        with pytest.raises((LaunchError, TypeError)):
+            doubled[2,](x, out, 1, EXTRA=0)
+        for name, value in kept.items():
+            setattr(x, name, value)
+    only_fast()
+    run(x, out)
+
+
+def test_descriptors_of_several_ranks(only_fast):
+    @tw.jit
+    def copy(source, target):
+        zeros = [0] * len(source.block_shape)
+        target.store(zeros, source.load(zeros))
+
+    def launch(shape):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        out = np.zeros_like(x)
+        copy[1,](*[TensorDescriptor.from_tensor(v, list(shape)) for v in (x, out)])
+        np.testing.assert_array_equal(out, x)
+
+    shapes = [(16,), (4, 16), (2, 4, 16), (1, 2, 1, 16)]
+    for shape in shapes:
+        launch(shape)
+    only_fast()
+    for shape in shapes:
+        launch(shape)
+
+
+def test_a_descriptor_or_a_pointer(only_fast):
+    @tw.jit
+    def first(source, target, DESCRIBED: tl.constexpr):
+        if DESCRIBED:
+            tl.store(target + tl.arange(0, 8), source.load([0]))
+        else:
+            tl.store(target + tl.arange(0, 8), tl.load(source + tl.arange(0, 8)))
+
+    def launch(described):
+        x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+        source = TensorDescriptor.from_tensor(x, [8]) if described else x
+        first[1,](source, out, described)
+        np.testing.assert_array_equal(out, x)
+
+    for described in (True, False, True, False):
+        launch(described)
+    only_fast()
+    for described in (True, False, True):
+        launch(described)

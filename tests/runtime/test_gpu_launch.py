@@ -375,3 +375,48 @@ def test_what_programs_ask_the_driver_about(fake):
     assert active.get_current_stream() == 0x51 and active.get_current_stream(0) == 0x50
     torch.cuda.is_available = lambda: False
     assert active.get_current_target().backend == "cpu"
+
+
+@tw.jit
+def described(a, b, c, k, BK: tl.constexpr):
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, k, BK):
+        total = tl.dot(a.load([0, start]), b.load([start, 0]), total)
+    c.store([0, 0], total.to(tl.float16))
+
+
+def test_descriptors(fake, monkeypatch):
+    """Address, extents and strides are arguments of the launch, which encodes tensor maps of them."""
+    from tilewright.runtime.descriptors import TensorDescriptor
+
+    described._launcher = described._run = described._dependencies = None
+
+    def descriptors(address=0x1000000, n=64, k=128, device=0):
+        shapes = ([64, k], [k, n], [64, n])
+        tensors = [Tensor(address + (i << 16), device, "torch.float16") for i in range(3)]
+        return [
+            TensorDescriptor(x, shape, [shape[1], 1], [64, 64])
+            for x, shape in zip(tensors, shapes, strict=True)
+        ]
+
+    fake.slots = 16
+    compiled = described[(1,)](*descriptors(), 128, BK=64)
+    names = [a.name for a in compiled.plan.arguments]
+    assert names[:4] == ["a.base", "a.shape.0", "a.shape.1", "a.strides.0"] and len(names) == 13
+    assert len(compiled.plan.tensor_maps) == 3 and len(fake.maps) == 3
+    fake.slots = 13 + 3
+    described[(1,)](*descriptors(), 128, BK=64)
+    monkeypatch.setattr(TensorDescriptor, "opened", None)  # the slow way
+    described[(1,)](*descriptors(0x2000000, 128, 256), 256, BK=64)
+    assert fake.maps[-3:] == [
+        (1, 2, 0x2000000, (256, 64), (512,), (64, 64), (1, 1), 0, 3, 3, 0),
+        (1, 2, 0x2010000, (128, 256), (256,), (64, 64), (1, 1), 0, 3, 3, 0),
+        (1, 2, 0x2020000, (128, 64), (256,), (64, 64), (1, 1), 0, 3, 3, 0),
+    ]
+    slots = [slot & 0xFFFFFFFF for slot in fake.launches[-1].slots[:13]]
+    assert slots == [
+        0x2000000, 64, 256, 256, 0x2010000, 256, 128, 128, 0x2020000, 64, 128, 128, 256,
+    ]  # fmt: skip
+    assert len(fake.modules) == 1
+    with pytest.raises(TypeError):  # arrays of two devices go the slow way, which says so
+        described[(1,)](*descriptors()[:2], *descriptors(device=1)[2:], 128, BK=64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
@@ -113,6 +113,40 @@ class TensorDescriptor:
             constexpr(tuple(map(int, self.block_shape))),  # pyright: ignore[reportArgumentType]
             constexpr(self.padding),  # pyright: ignore[reportArgumentType]
         )
+
+
+class Described(NamedTuple):
+    """What a launch's generated code is made for when an argument is a descriptor."""
+
+    base: type
+    """Class of its array."""
+    rank: int
+
+
+def class_of(value: Any) -> type | Described:
+    """The class of an argument; of a descriptor also that of its array, and how many dimensions it has."""
+    if type(value) is TensorDescriptor:
+        return Described(type(value.base), len(value.shape))
+    return type(value)
+
+
+def arrays_of(value: Any) -> Any:
+    """What is to be asked where an argument is: the array of a descriptor."""
+    return value.base if type(value) is TensorDescriptor else opened(value)
+
+
+def native_kinds(kind: Any, value: Any) -> list[str]:
+    """How generated code passes an argument of type `kind` (`specialize.ArgumentType`): one word a value,
+    "skip" where the kernel has no slot for it. Of a descriptor: address, shape, strides."""
+    from tilewright.runtime.specialize import slot_kind
+
+    if type(value) is not TensorDescriptor:
+        return [kind.kind or "skip"]
+    base, shape, strides, *_ = kind.type
+    return [
+        "skip" if isinstance(item, constexpr) else slot_kind(item)
+        for item in (base, *shape, *strides)
+    ]
 
 
 def opened(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
+from tilewright.runtime.descriptors import Described, TensorDescriptor
 from tilewright.runtime.devices import stream_function
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ class KeyCode:
     """Source of the key and of the native call for arguments of given classes."""
 
     def __init__(
-        self, launcher: Launcher, classes: tuple[type, ...], library: str | None = None
+        self,
+        launcher: Launcher,
+        classes: tuple[type | Described, ...],
+        library: str | None = None,
     ) -> None:
         self.launcher = launcher
         self.library = library
@@ -31,6 +35,9 @@ class KeyCode:
         self.classes = classes
         self.scope: dict[str, Any] = {}
         self._tests: list[str] = []
+        self._bases: list[str] = []
+        self._unpacked: list[str] = []
+        """Statements that take descriptors apart; they fail for descriptors of other ranks."""
         self._setup: list[str] = []
         self._parts: list[str] = []
         self._call: list[str] = []
@@ -38,22 +45,68 @@ class KeyCode:
         self._aligned: list[str] = []
         self._device: str | None = None
         for p, kind in zip(self.params, classes, strict=True):
-            self._constant(p, kind) if p.is_constexpr else self._argument(p, kind)
-        if self.params:  # in one comparison, before anything is asked of an argument
-            given = "".join(f"{p.name}.__class__, " for p in self.params)
-            self.scope["_tw_classes"] = classes
-            self._tests.insert(0, f"({given}) == _tw_classes")
+            if isinstance(kind, Described):
+                self._descriptor(p, kind)
+            elif p.is_constexpr:
+                self._constant(p, kind)
+            else:
+                self._argument(p, kind)
+        self._compare_classes()
         for i, guard in enumerate(launcher.kernel.guards()):
             self._guard(i, guard)
         if self._device is not None:
             self._parts.append("_tw_d")
+
+    def _compare_classes(self) -> None:
+        """In one comparison, before anything is asked of an argument; what descriptors hold in another."""
+        pairs = list(zip(self.params, self.classes, strict=True))
+        described = [(p.index, p.name, kind) for p, kind in pairs if isinstance(kind, Described)]
+        if described:
+            inside = "".join(f"(_tw_b{i} := {n}.base).__class__, " for i, n, _ in described)
+            self.scope["_tw_inside"] = tuple(kind.base for *_, kind in described)
+            self._tests.insert(0, f"({inside}) == _tw_inside")
+        if pairs:
+            given = "".join(f"{p.name}.__class__, " for p in self.params)
+            self.scope["_tw_classes"] = tuple(
+                TensorDescriptor if isinstance(kind, Described) else kind for _, kind in pairs
+            )
+            self._tests.insert(0, f"({given}) == _tw_classes")
+
+    def _descriptor(self, p: Any, kind: Described) -> None:
+        """Its address, shape and strides are arguments. Whatever `TensorDescriptor.check` asks is in the
+        key, so that what was not launched before is checked."""
+        if p.is_constexpr or specialize.annotated_type(p) is not None:
+            self.possible = False
+            return
+        n, i = p.name, p.index
+        self._array(p, kind.base, f"_tw_b{i}")
+        if not self.possible:
+            return
+        sizes = [f"_tw_n{i}_{d}" for d in range(kind.rank)]
+        steps = [f"_tw_s{i}_{d}" for d in range(kind.rank)]
+        self._bases.append(f"_tw_b{i} = {n}.base")
+        self._unpacked.append(f"{', '.join(sizes)}, = {n}.shape")
+        self._unpacked.append(f"{', '.join(steps)}, = {n}.strides")
+        *outer, last = steps
+        usual = " and ".join(
+            [f"{last} == 1", *(f"{v} > 1" for v in (*sizes, *outer)),
+             f"({' | '.join((*sizes, *outer))}) <= 2147483647"]
+        )  # fmt: skip
+        low = " | ".join(f"({v} & 15) << {4 * d}" for d, v in enumerate(outer)) or "0"
+        values = ", ".join((*sizes, *steps))
+        self.scope["_tw_unusual"] = unusual_integers
+        self._parts.append(f"{low} if {usual} else _tw_unusual({values})")
+        self._parts += [f"(*{n}.block_shape,)", f"{n}.padding"]
+        if f"_tw_a{i}" not in self._aligned:
+            self._parts.append(f"_tw_a{i} & 15")
+        self._call[-1] = f"_tw_a{i}"
+        self._call += [*sizes, *steps]
 
     def _constant(self, p: Any, kind: type) -> None:
         plain = kind in _PLAIN_CLASSES
         self._parts.append(p.name if plain else f"_tw_constant({p.name})")
 
     def _argument(self, p: Any, kind: type) -> None:
-        numpy = sys.modules.get("numpy")
         if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
             self.scope[f"_tw_text{p.index}"] = lambda v: (
                 self.launcher.specializer.argument(p, v).text
@@ -71,23 +124,8 @@ class KeyCode:
         elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
             self._parts.append(f"_tw_constant({p.name})")
             self._call.append("None")
-        elif numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
-            self._array(p, "_tw_address({0})", p.name)
-            self.scope["_tw_address"] = specialize.numpy_address_reader()
-        elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
-            self._array(p, "{0}.data_ptr()", f"_tw_a{p.index}")
-            if self.library is not None:
-                self._on_device(f"{p.name}.get_device()")
-            elif _torch_has_devices():
-                self._tests.append(f"{p.name}.is_cpu")
-            # meta tensors have no address, and empty ones may do without the fast way
-            self._addresses.append(f"_tw_a{p.index}")
-        elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
-            self._array(p, "{0}.data.ptr", f"_tw_a{p.index}")
-            self._on_device(f"{p.name}.data.device_id")
-            self._addresses.append(f"_tw_a{p.index}")
         else:
-            self.possible = False
+            self._array(p, kind, p.name)
 
     def _integer(self, p: Any) -> str:
         n = p.name
@@ -98,9 +136,30 @@ class KeyCode:
         other = f"2 if {n} == 1 else ({inside}) if {_RANGE.format(n)} else _tw_wide({n})"
         return f"(({inside}) if 1 < {n} <= 2147483647 else {other})"
 
-    def _array(self, p: Any, address: str, passed: str) -> None:
-        self._setup.append(f"_tw_a{p.index} = {address.format(p.name)}")
-        self._parts.append(f"{p.name}.dtype")
+    def _array(self, p: Any, kind: type, name: str) -> None:
+        """An array of class `kind` that the expression `name` gives."""
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
+            self._address(p, name, f"_tw_address({name})", name)
+            self.scope["_tw_address"] = specialize.numpy_address_reader()
+        elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
+            self._address(p, name, f"{name}.data_ptr()", f"_tw_a{p.index}")
+            if self.library is not None:
+                self._on_device(f"{name}.get_device()")
+            elif _torch_has_devices():
+                self._tests.append(f"{name}.is_cpu")
+            # meta tensors have no address, and empty ones may do without the fast way
+            self._addresses.append(f"_tw_a{p.index}")
+        elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
+            self._address(p, name, f"{name}.data.ptr", f"_tw_a{p.index}")
+            self._on_device(f"{name}.data.device_id")
+            self._addresses.append(f"_tw_a{p.index}")
+        else:
+            self.possible = False
+
+    def _address(self, p: Any, name: str, address: str, passed: str) -> None:
+        self._setup.append(f"_tw_a{p.index} = {address}")
+        self._parts.append(f"{name}.dtype")
         self._call.append(passed)
         if self.launcher.specializer.align(p):
             self._aligned.append(f"_tw_a{p.index}")
@@ -126,7 +185,8 @@ class KeyCode:
     def setup(self, indent: str) -> str:
         """Statements that make the key's parts."""
         device = [] if self._device is None else [f"_tw_d = {self._device}"]
-        return "".join(f"{indent}{line}\n" for line in (*device, *self._setup))
+        lines = (*self._bases, *device, *self._unpacked, *self._setup)
+        return "".join(f"{indent}{line}\n" for line in lines)
 
     def key(self) -> str:
         """The key's expression: a tuple."""
@@ -135,6 +195,20 @@ class KeyCode:
             several = ", ".join(f"{a} & 15 == 0" for a in self._aligned)
             parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
         return f"({''.join(part + ', ' for part in parts)})"
+
+    def _found(self, key: str) -> list[str]:
+        """Statements that look the compiled kernel up."""
+        lines = [*self._setup, f"_tw_found = _tw_get({key})"]
+        if not self._unpacked:
+            return lines
+        return [
+            "try:",
+            *(f"    {line}" for line in self._unpacked),
+            "except (TypeError, ValueError):",
+            "    _tw_found = None",
+            "else:",
+            *(f"    {line}" for line in lines),
+        ]
 
     def body(self) -> str:
         """Statements of the fast way, inside the generated function's `try`."""
@@ -159,8 +233,7 @@ class KeyCode:
             f"if {tests}:",
             "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
             "    if _tw_s is None or not (_tw_s[0] or _tw_s[1]):",
-            *(f"        {line}" for line in self._setup),
-            f"        _tw_found = _tw_get({key})",
+            *(f"        {line}" for line in self._found(key)),
             "        if _tw_found is not None"
             + "".join(f" and {a}" for a in self._addresses)
             + ":",
@@ -176,6 +249,14 @@ class KeyCode:
             "                _tw_report(_tw_found, _tw_r, grid)",
         ]
         return "\n".join("        " + line for line in lines)
+
+
+def unusual_integers(*values: int) -> tuple[Any, ...]:
+    """Key of a descriptor's extents and strides, some of which are 1, 0, negative or outside 32 bits."""
+    return tuple(
+        v if v in (0, 1) else f"{specialize.integer_type(v)}{v < 0}{v % specialize.ALIGNMENT}"
+        for v in values
+    )
 
 
 def wide_integer(value: int) -> str:

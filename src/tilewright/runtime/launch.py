@@ -26,7 +26,7 @@ from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
 from tilewright.runtime.compiler import compile_kernel
-from tilewright.runtime.descriptors import opened
+from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 #: classes of the arguments, and the library whose GPU arrays they are (None: on the CPU)
-_Case = tuple[tuple[type, ...], str | None]
+_Case = tuple[tuple[type | Described, ...], str | None]
 
 
 class _Missing:
@@ -180,14 +180,14 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
 
         `tried` is the case that the calling function was made for.
         """
-        given, values = values, tuple(map(opened, values))
-        classes = tuple(map(type, given))
-        place = self._place(tuple(map(type, values)), values)
-        case = classes, None if place is None else place.library
+        given, held = values, tuple(map(arrays_of, values))
+        place = self._place(tuple(map(type, held)), held)
+        case = tuple(map(class_of, given)), None if place is None else place.library
         fast = self._fast.get(case)
         if fast is not None and case != tried and not extra:
             self.kernel.set_run(fast)
             return fast(grid, *given, warmup=warmup, **options)
+        values = tuple(map(opened, given))
         self._check_binding(values, extra, options)
         if warmup:
             values = tuple(  # a dtype stands for an array, but for a constant it is one
@@ -213,8 +213,8 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             return compiled
         extents = self._grid(grid, *given)
         self._run(compiled, types, values, extents, place)
-        if all(a is b for a, b in zip(given, values, strict=True)):
-            self._remember(compiled, types, values, options, place)
+        if not any(a is not b and type(a) is tuple for a, b in zip(given, values, strict=True)):
+            self._remember(compiled, types, given, options, place)
         return compiled
 
     def _place(self, classes: tuple[type, ...], values: tuple[Any, ...]) -> Place | None:
@@ -336,7 +336,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         place: Place | None,
     ) -> None:
         """Install the fast way for arguments like these."""
-        case = tuple(map(type, values)), None if place is None else place.library
+        case = tuple(map(class_of, values)), None if place is None else place.library
         if not all(_is_positional(p) for p in self.params):
             return
         with self._lock:
@@ -344,9 +344,10 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             if function is None:
                 return
             kinds = [
-                t.kind or "skip"
-                for p, t in zip(self.params, types, strict=True)
+                kind
+                for p, t, v in zip(self.params, types, values, strict=True)
                 if not p.is_constexpr
+                for kind in native_kinds(t, v)
             ]
             if "tuple" in kinds:
                 return
