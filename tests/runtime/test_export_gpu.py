@@ -195,6 +195,40 @@ def test_a_launch_with_tensor_maps(tmp_path):
     ]  # fmt: skip
 
 
+@tw.jit
+def batch(a_ptr, c_ptr, M, K, plane, BLOCK: tl.constexpr):
+    i, r = tl.program_id(0), tl.arange(0, BLOCK)
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK):
+        inside = (r[:, None] < M) & (k + r[None, :] < K)
+        a = tl.load(a_ptr + i * plane + r[:, None] * K + k + r[None, :], mask=inside, other=0.0)
+        acc = tl.dot(a, tl.trans(a), acc)
+    tl.store(c_ptr + i * (M * M) + r[:, None] * M + r[None, :], acc.to(tl.float16))
+
+
+@needs_compiler
+def test_tensor_maps_of_a_batch(tmp_path):
+    """Three dimensions; a plane that is used for all has a pitch of 0, in whose place another is encoded."""
+    signature = dict(
+        a_ptr="*fp16:16", c_ptr="*fp16:16", M="i32:16", K="i32:16", plane="i32:16", BLOCK=64
+    )
+    compiled = batch.compile(signature, target="sm_90a")
+    maps = compiled.plan.tensor_maps
+    assert [len(m.extents) for m in maps if m.argument == 0] == [3]
+    exported = compiled.export(tmp_path, grid=("7",))
+    main = """int main(void) {
+        printf("%d\\n", batch(AT(4096), AT(8192), 64, 80, 8192, 0));
+        printf("%d\\n", batch(AT(4096), AT(8192), 64, 80, 0, 0));
+        return 0;
+    }"""
+    lines = outcome(tmp_path, exported, main, "ppiii" + "l" * len(maps))
+    found = [line for line in lines if line.startswith("map")]
+    wanted = [map_line(m, [4096, 8192, 64, 80, plane]) for plane in (8192, 0) for m in maps]
+    assert found == wanted and lines.count("0") == 2
+    loaded = next(line for line in wanted if " at 4096:" in line)
+    assert ": 80 of 64 by 1 64 of 64 by 1 every 160 2147483648 of 1 by 1 every 16384," in loaded
+
+
 @needs_compiler
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_a_product_whose_k_is_split(tmp_path, target):
