@@ -123,8 +123,9 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     tl.store(c_ptr + i * N + j, acc.to(tl.float16), mask=(i < M) & (j < N))
 
 
+POINTERS = dict(a_ptr="*fp16:16", b_ptr="*fp16:16", c_ptr="*fp16:16")
 PRODUCT = dict(
-    a_ptr="*fp16:16", b_ptr="*fp16:16", c_ptr="*fp16:16", M="i32", N="i32:16", K="i32:16",
+    **POINTERS, M="i32", N="i32:16", K="i32:16",
     BM=128, BN=128, BK=64,
 )  # fmt: skip
 
@@ -196,37 +197,40 @@ def test_a_launch_with_tensor_maps(tmp_path):
 
 
 @tw.jit
-def batch(a_ptr, c_ptr, M, K, plane, BLOCK: tl.constexpr):
+def batch(a_ptr, b_ptr, c_ptr, M, N, K, plane, BLOCK: tl.constexpr):
     i, r = tl.program_id(0), tl.arange(0, BLOCK)
     acc = tl.zeros((BLOCK, BLOCK), tl.float32)
     for k in range(0, K, BLOCK):
-        inside = (r[:, None] < M) & (k + r[None, :] < K)
-        a = tl.load(a_ptr + i * plane + r[:, None] * K + k + r[None, :], mask=inside, other=0.0)
-        acc = tl.dot(a, tl.trans(a), acc)
-    tl.store(c_ptr + i * (M * M) + r[:, None] * M + r[None, :], acc.to(tl.float16))
+        at = k + r
+        place = a_ptr + i * plane + r[:, None] * K + at[None, :]
+        a = tl.load(place, mask=(r[:, None] < M) & (at[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + at[:, None] * N + r, mask=(at[:, None] < K) & (r < N), other=0.0)
+        acc = tl.dot(a, b, acc)
+    tl.store(
+        c_ptr + (i * M + r[:, None]) * N + r, acc.to(tl.float16), mask=(r[:, None] < M) & (r < N)
+    )
 
 
 @needs_compiler
 def test_tensor_maps_of_a_batch(tmp_path):
     """Three dimensions; a plane that is used for all has a pitch of 0, in whose place another is encoded."""
-    signature = dict(
-        a_ptr="*fp16:16", c_ptr="*fp16:16", M="i32:16", K="i32:16", plane="i32:16", BLOCK=64
-    )
-    compiled = batch.compile(signature, target="sm_90a")
+    integers = dict.fromkeys(("M", "N", "K", "plane"), "i32:16")
+    compiled = batch.compile({**POINTERS, **integers, "BLOCK": 64}, target="sm_90a")
     maps = compiled.plan.tensor_maps
-    assert [len(m.extents) for m in maps if m.argument == 0] == [3]
+    assert [len(m.extents) for m in maps] == [3, 2, 3]
     exported = compiled.export(tmp_path, grid=("7",))
     main = """int main(void) {
-        printf("%d\\n", batch(AT(4096), AT(8192), 64, 80, 8192, 0));
-        printf("%d\\n", batch(AT(4096), AT(8192), 64, 80, 0, 0));
+        printf("%d\\n", batch(AT(4096), AT(8192), AT(16384), 64, 48, 80, 8192, 0));
+        printf("%d\\n", batch(AT(4096), AT(8192), AT(16384), 64, 48, 80, 0, 0));
         return 0;
     }"""
-    lines = outcome(tmp_path, exported, main, "ppiii" + "l" * len(maps))
+    lines = outcome(tmp_path, exported, main, "pppiiiilll")
     found = [line for line in lines if line.startswith("map")]
-    wanted = [map_line(m, [4096, 8192, 64, 80, plane]) for plane in (8192, 0) for m in maps]
+    values = [4096, 8192, 16384, 64, 48, 80]
+    wanted = [map_line(m, [*values, plane]) for plane in (8192, 0) for m in maps]
     assert found == wanted and lines.count("0") == 2
-    loaded = next(line for line in wanted if " at 4096:" in line)
-    assert ": 80 of 64 by 1 64 of 64 by 1 every 160 2147483648 of 1 by 1 every 16384," in loaded
+    assert ": 80 of 64 by 1 64 of 64 by 1 every 160 2147483648 of 1 by 1 every 16384," in wanted[0]
+    assert " every 160 2147483648 of 1 by 1 every 160," in wanted[3]
 
 
 @needs_compiler
