@@ -70,8 +70,7 @@ class Case:
         matrix, _, axis = name.rpartition("_")
         batch, steps = self.strides[matrix]
         if axis.startswith("b"):
-            step = batch[int(axis[1:])]
-            return step // max(steps) if matrix in self.contraction.stacked else step
+            return batch[int(axis[1:])]
         if matrix in AXES:
             return steps[AXES[matrix].index(axis)]
         axes = self.contraction.extras[int(matrix[1:])].axes

@@ -45,25 +45,12 @@ CASES = {
         Contraction(half("row", EACH), half("row", EACH), half("row", EACH), batch_rank=1),
         TILE, (72, 80, 64), (3,),
     ),
-    "stacked batch": (
-        Contraction(
-            half("row", EACH), half("row", EACH), half("row", EACH), batch_rank=1,
-            stacked=("a", "b"),
-        ),
-        TILE, (72, 80, 64), (3,),
-    ),
-    "stacked columns": (
-        Contraction(
-            half("row", EACH), half("column", EACH), half("row", EACH), batch_rank=1,
-            stacked=("a", "b"),
-        ),
+    "batch of columns": (
+        Contraction(half("row", EACH), half("column", EACH), half("row", EACH), batch_rank=1),
         TILE, (72, 80, 48), (3,),
     ),
-    "stacked result": (
-        Contraction(
-            half("row", EACH), half("column", EACH), half("row", EACH), batch_rank=1,
-            stacked=("a", "b", "out"),
-        ),
+    "batch of whole tiles": (
+        Contraction(half("row", EACH), half("column", EACH), half("row", EACH), batch_rank=1),
         TILE, (128, 80, 48), (3,),
     ),
     "broadcast batch": (

@@ -141,7 +141,7 @@ def test_batches():
 
 @pytest.mark.parametrize("split_k", [1, 3])
 @pytest.mark.parametrize("persistent", [False, True])
-def test_stacked_batches(split_k, persistent):
+def test_batches_in_each_form(split_k, persistent):
     a, b = random_tensor((5, 128, 192), "float16"), random_tensor((5, 192, 144), "float16")
     config = tw.MatmulConfig(64, 48, 64, 2, 4, 3, split_k, persistent)
     check(tw.matmul(a, b, config=config), a.double() @ b.double(), 2e-3, 192)

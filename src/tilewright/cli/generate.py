@@ -75,7 +75,7 @@ def without_view(place: str, given: Given, folder: Path | None, why: bool) -> No
     if folder is None:
         return
     # sizes and strides as they are; multiples of 16 where those of the description are
-    plain = replace(found.contraction, units=(), stacked=())
+    plain = replace(found.contraction, units=())
     made = export_matmul(
         plain, folder, described.name, sizes=(p.m, p.n, p.k), batch=p.batches, target=found.target,
         config=found.config, aligned=p.n % 16 == 0 and p.k % 16 == 0,

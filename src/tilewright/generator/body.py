@@ -12,6 +12,7 @@ operands boxes of the tensor memory accelerator, sums stay in registers.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
@@ -35,11 +36,11 @@ class Body:
 
     def __init__(self, program: Program, tracer: Tracer, values: dict[str, Any]) -> None:
         self.program, self.tracer, self.values = program, tracer, dict(values)
+        self.s = tracer.semantics
         for name, factor in program.contraction.units:
             if name in values:
-                self.values[name] = values[name] * factor
+                self.values[name] = self._wide(name, values[name]) * factor
         self.contraction, self.config = program.contraction, program.config
-        self.s = tracer.semantics
         self.epilogue = Epilogue(tracer, self.contraction, values.__getitem__)
         self.place: tuple[Any, Any] = (0, 0)
         """Row and column of the tile, counted in tiles."""
@@ -48,6 +49,11 @@ class Body:
             from tilewright.generator.packing import PackedOperands
 
             self.packed = PackedOperands(self, self.config.panels)
+
+    def _wide(self, name: str, value: Any) -> Any:
+        """The distance between matrices, which may exceed 32 bits where its part does not, in 64."""
+        between = re.search(r"_b\d+$", name) is not None and not isinstance(value, int)
+        return self.s.convert(value, dtypes.int64) if between else value
 
     def emit(self) -> None:
         """Emit everything but the function's end."""
@@ -261,27 +267,10 @@ class Body:
         """Pointers to a tile of a matrix, and the mask."""
         operand = dict(self.contraction.matrices)[name]
         first, second = x_size.lower(), y_size.lower()
-        if name in self.contraction.stacked:
-            return self._stacked_access(name, batch[0], x, y, x_size, y_size)
         down, across, mask = self._inside(x, y, x_size, y_size)
         pointer = self._base(name, operand.batch, batch)
         pointer = pointer + self._offset(down, self.values[f"{name}_{first}"])
         return pointer + self._offset(across, self.values[f"{name}_{second}"]), mask
-
-    def _stacked_access(
-        self, name: str, index: Any, x: Tile, y: Tile, x_size: str, y_size: str
-    ) -> tuple[Tile, Tile]:
-        """The same in a batch that is one tall matrix. What is read beyond a matrix is the next one's."""
-        sizes = {x_size: self.values[x_size], y_size: self.values[y_size]}
-        tall = y_size if dict(self.contraction.matrices)[name].order == "column" else x_size
-        rows = self.values[f"{name}_b0"]
-        first = index * rows
-        x, y = (x + first, y) if tall == x_size else (x, y + first)
-        sizes[tall] = (self.values["batch0"] - 1) * rows + sizes[tall]
-        down, across = self._plane(x, y)
-        mask = (down < sizes[x_size]) & (across < sizes[y_size])
-        pointer = self.values[name] + self._offset(down, self.values[f"{name}_{x_size.lower()}"])
-        return pointer + self._offset(across, self.values[f"{name}_{y_size.lower()}"]), mask
 
     def _extra(self, i: int, extra: Extra, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """A tensor of the epilogue as a tile that broadcasts to the result's."""

@@ -115,8 +115,6 @@ class Contraction:
         batch_rank: batch axes. `wide`: offsets may exceed 32 bits.
         units: (integer argument, factor): the argument is given divided by the factor. It tells
             programs what sizes and strides are multiples of beyond what specialisation sees (16).
-        stacked: operands of a batched product whose matrices follow each other at a multiple of their
-            pitch, so that a batch is one tall matrix; `{name}_b0` then counts its rows.
     """
 
     a: Operand
@@ -130,7 +128,6 @@ class Contraction:
     batch_rank: int = 0
     wide: bool = False
     units: tuple[tuple[str, int], ...] = ()
-    stacked: tuple[str, ...] = ()
     name: str = field(default="matmul", compare=False)
     """Of the program, for people."""
 

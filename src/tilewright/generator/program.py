@@ -111,11 +111,7 @@ class Program:
     @property
     def _needs_batch(self) -> bool:
         """Whether the extent of the first batch axis is an argument."""
-        return (
-            self.part in (PARTIAL, TOTAL)
-            or self.config.persistent
-            or bool(self.contraction.stacked)
-        )
+        return self.part in (PARTIAL, TOTAL) or self.config.persistent
 
     @property
     def matrices(self) -> tuple[tuple[str, Operand], ...]:

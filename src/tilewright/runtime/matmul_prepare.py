@@ -87,9 +87,7 @@ def prepare(call: Call, target: Any) -> Prepared:
     )
     if target.name != "cpu":  # where alignment decides how memory is reached
         problem.find_units()
-        problem.stack(config)
-        units = tuple(problem.units.items())
-        contraction = replace(contraction, units=units, stacked=problem.stacked)
+        contraction = replace(contraction, units=tuple(problem.units.items()))
     return Prepared(problem, contraction, config, full, kind, drop, target)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LaunchError
-from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW
 from tilewright.runtime.specialize import element_type
 
@@ -91,8 +90,6 @@ class Problem:
     matrices: dict[str, Matrix] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
     """Factors that integers are divided by (`Contraction.units`)."""
-    stacked: tuple[str, ...] = ()
-    """Operands whose batch is one tall matrix (`Contraction.stacked`)."""
 
     @property
     def batches(self) -> int:
@@ -187,7 +184,7 @@ class Problem:
         return [self._integer(name) // self.units.get(name, 1) for name in names]
 
     def find_units(self) -> None:
-        """Say what pitches, and the extent along which results are contiguous, are multiples of.
+        """Say what strides, and the extent along which results are contiguous, are multiples of.
 
         Specialisation sees multiples of 16 only; 8 fp16 are 16 bytes, enough for copies of boxes and the
         widest accesses.
@@ -197,6 +194,8 @@ class Problem:
             axes = {"a": "mk", "b": "kn"}.get(name, "mn")
             for axis, stride in zip(axes, x.strides, strict=True):
                 names[f"{name}_{axis}"] = (stride, x.view.dtype.itemsize)
+            for i, stride in enumerate(x.batch):
+                names[f"{name}_b{i}"] = (stride, x.view.dtype.itemsize)
         out = self.matrices["out"]
         names["M" if out.order == COLUMN else "N"] = (
             self.m if out.order == COLUMN else self.n, out.view.dtype.itemsize,
@@ -209,27 +208,6 @@ class Problem:
             if factor > 1:
                 self.units[name] = factor
 
-    def stack(self, config: MatmulConfig) -> None:
-        """Find operands whose matrices follow each other at a multiple of their pitch.
-
-        What lies beyond a matrix is then the next one's. That is harmless for what is read along m and n
-        (such results are not stored); along k nothing may be read there, and nothing written at all, so
-        tiles must divide those extents.
-        """
-        if len(self.batch) != 1:
-            return
-        blocks = {"m": config.block_m, "n": config.block_n, "k": config.block_k}
-        sizes = {"m": self.m, "n": self.n, "k": self.k}
-        for name, axes in (("a", "mk"), ("b", "kn"), ("out", "mn")):
-            x = self.matrices[name]
-            if x.order == GENERAL or x.batch[0] <= 0 or (name == "out" and config.split_k > 1):
-                continue  # parts are added up in other tiles
-            tall = 0 if x.order == ROW else 1
-            axis, pitch = axes[tall], x.strides[tall]
-            exact = axis == "k" or name == "out"
-            if pitch > 0 and x.batch[0] % pitch == 0 and not (exact and sizes[axis] % blocks[axis]):
-                self.stacked = (*self.stacked, name)
-
     def _integer(self, name: str) -> int:
         sizes = {"M": self.m, "N": self.n, "K": self.k}
         if name in sizes:
@@ -239,10 +217,7 @@ class Problem:
         matrix, _, axis = name.rpartition("_")
         found = self.matrices[matrix]
         if axis.startswith("b"):
-            step = found.batch[int(axis[1:])]
-            if matrix in self.stacked:
-                return step // found.strides[0 if found.order == ROW else 1]
-            return step
+            return found.batch[int(axis[1:])]
         first = {"a": "m", "b": "k"}.get(matrix, "m")
         return found.strides[0 if axis == first else 1]
 
