@@ -39,7 +39,7 @@ GPU_SWITCHES = (
     Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
     Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
     Switch("copies", "vectorised copies", "3.7", ("vectorize-copies",), ("vectorize-copies",)),
-    Switch("order", "programs in groups of rows", "3.8"),
+    Switch("order", "programs in groups of rows", "3.9"),
     Switch(
         "swizzle", "swizzled buffers", "", ('swizzle-shared{mode="pad"}',), ("swizzle-shared",),
         upon="padding",
@@ -70,7 +70,7 @@ CPU_SWITCHES = (
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
     Switch("bounds", "full tiles without masks", "3.7", ("vectorize{split-bounds=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
-    Switch("order", "programs in groups of rows", "3.8"),
+    Switch("order", "programs in groups of rows", "3.9"),
 )  # fmt: skip
 #: what only sm_90a has
 _HOPPER = ("warp groups", "boxes", "store boxes", "warp roles")
