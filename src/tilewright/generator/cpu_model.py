@@ -22,6 +22,13 @@ _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
 _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.35
 
+#: how much of the first level cache a panel of B may take, and how many vectors wide it is
+_L1_SHARE, _PANEL_VECTORS = 0.75, 4
+#: how much slower products are whose panels of B do not stay there
+_BEYOND_L1 = 1.15
+
+#: how much of the shorter of work and memory's part is not hidden behind the other
+_EXPOSED = 0.1
 #: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
 _FAR_SHARE = 4.0
 
@@ -33,7 +40,10 @@ def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
         forms.append((True, _PACKED_BLOCKS, _PACKED_DEPTHS))
     found: dict[Tiling, None] = {}
     for packed, blocks, depths in forms:
-        for block_m in _even(work.m, blocks):
+        rows = _even(work.m, blocks)
+        if not packed and work.m <= max(blocks) and work.m not in rows:
+            rows.insert(0, work.m)  # register tiles end where the rows do
+        for block_m in rows:
             for block_n in _even(work.n, blocks):
                 for block_k in _even(work.k, depths):
                     tiling = Tiling(block_m, block_n, block_k, packed=packed)
@@ -72,12 +82,19 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     fit = min(1.0, t.block_n / (2 * lanes)) * min(1.0, t.block_m / (2 * _ROWS))
     depth = steps * t.block_k
     multiply = t.block_m * t.block_n * depth / (rates.macs_per_ns * fit)
-    area = t.block_m * t.block_n
+    area, near = t.block_m * t.block_n, _L1_SHARE * target.l1_bytes
     sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
+    if not t.packed:
+        sums /= 2  # from one step to the next they have not gone far
+        panel = min(t.block_n, _PANEL_VECTORS * lanes) * t.block_k * size
+        multiply *= _BEYOND_L1 if panel > near else 1.0
     # what comes from the third level, mostly while products are made
     far = (t.block_m + t.block_n) * depth * size / (_FAR_SHARE * rates.cache_bytes_per_ns)
     store = area * SIZES[work.out] / rates.memory_bytes_per_ns
-    move = 0.0 if t.packed else (t.block_m + t.block_n) * depth * size / rates.pack_bytes_per_ns
+    own = rates.own_pack_bytes_per_ns
+    if t.block_n * t.block_k * size <= near:
+        own = rates.near_pack_bytes_per_ns
+    move = 0.0 if t.packed else (t.block_m + t.block_n) * depth * size / own
     program = multiply + sums + far + move + store + rates.program_ns
     parallel = programs > 1 and cores > 1
     total = waves * program + (rates.wake_ns if parallel else 0.0)
@@ -92,7 +109,7 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     memory = memory_bytes / (rates.memory_bytes_per_ns * cores)
     bound = "multiply-adds" if multiply > move else "packing"
     return Estimate(
-        t, max(total + packing, memory), programs, waves, programs / (waves * cores),
+        t, max(total + packing, memory) + _EXPOSED * min(total + packing, memory), programs, waves, programs / (waves * cores),
         multiply * fit / program, 1, 0, memory_bytes, "memory" if memory > total else bound, notes,
     )  # fmt: skip
 

@@ -25,6 +25,8 @@ class Machine(Protocol):
     @property
     def cores(self) -> int: ...
     @property
+    def l1_bytes(self) -> int: ...
+    @property
     def l2_bytes(self) -> int: ...
     @property
     def shared_bytes(self) -> int: ...
@@ -101,7 +103,11 @@ class CpuRates:
     macs_per_ns: float
     """Multiply-adds of the element type in registers."""
     pack_bytes_per_ns: float = 11.0
-    """Rearranging a panel for the micro-kernel, read and written."""
+    """Packing operands for all programs: read, rearranged, written to memory and read again."""
+    own_pack_bytes_per_ns: float = 22.0
+    """A program packing a step's operands for itself, into its second level cache."""
+    near_pack_bytes_per_ns: float = 40.0
+    """The same where the panels stay in the first."""
     cache_bytes_per_ns: float = 60.0
     """From and to the second level cache."""
     memory_bytes_per_ns: float = 8.0

@@ -240,12 +240,23 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
     if address.lane_offsets is not None or address.uniform:
         pointers = _lane_pointers(emit, base, address, lanes)
         return _gather(emit, pointers, mask.value(emit), other, element, lanes)
-    if isinstance(op.parent_op(), cpu.GroupOp):
-        return vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
-    if mask.count is not None and mask.bits is None:
+    if mask.count is not None and mask.bits is None and not isinstance(op.parent_op(), cpu.GroupOp):
         return _load_checked(emit, base, address.offset, mask, other, element)
-    value = vector_load(emit, base, address.offset, element, lanes, mask.value(emit), other)
-    return _fetching_ahead(value)
+    offset = _reachable(emit, address.offset, mask)
+    value = vector_load(emit, base, offset, element, lanes, mask.value(emit), other)
+    return value if isinstance(op.parent_op(), cpu.GroupOp) else _fetching_ahead(value)
+
+
+def _reachable(emit: Emitter, offset: Index, mask: Mask) -> Index:
+    """`offset`, or that of the tile's first element where no lane of a chunk is live.
+
+    A masked access without live lanes touches nothing, but where its address has no memory behind it the
+    processor finds out by microcode, in hundreds of cycles: rows beyond the end of an array would take longer
+    than all others.
+    """
+    if mask.count is None:
+        return offset
+    return emit.select(emit.less(0, mask.count), offset, 0)
 
 
 def _fetching_ahead(value: SSAValue) -> SSAValue:
@@ -276,7 +287,8 @@ def _load_checked(
     yes, no, op = emit.branch(full, [kind])
     whole = vector_load(yes, base, position, element, mask.lanes, None, None)
     yes.yield_values([_fetching_ahead(whole)])
-    no.yield_values([vector_load(no, base, position, element, mask.lanes, mask.value(no), other)])
+    offset = _reachable(no, position, mask)
+    no.yield_values([vector_load(no, base, offset, element, mask.lanes, mask.value(no), other)])
     return op.results[0]
 
 
@@ -321,7 +333,7 @@ def store(body: Body, op: tile.StoreOp | tile.StoreViewOp, at: Coordinates) -> N
         pointers = _lane_pointers(emit, base, address, lanes)
         _scatter(emit, pointers, value, mask.value(emit), lanes)
         return
-    vector_store(emit, base, address.offset, value, mask.value(emit))
+    vector_store(emit, base, _reachable(emit, address.offset, mask), value, mask.value(emit))
 
 
 def _scatter(
