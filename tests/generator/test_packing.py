@@ -71,6 +71,20 @@ def test_products(dtype, order, size):
     check(result, a.astype(np.float64) @ b.astype(np.float64), dtype)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "float32", "float16"])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_columns_in_one_piece_are_read_as_whole_words(dtype, batch):
+    """Where K, strides and addresses are multiples of 16: interleaved rows lie side by side."""
+    rng = np.random.default_rng(5)
+    for n, k, step in ((97, 160, 1), (40, 48, 1), (64, 64, 2)):
+        a = random_array(rng, (70, k), dtype)
+        stored = random_array(rng, (*batch, n * step, k + 32), dtype)
+        b = np.swapaxes(stored[..., ::step, :k], -1, -2)
+        config = MatmulConfig(48, 32, 32, panels=PANELS[dtype])
+        result = tw.matmul(a, b, config=config)
+        check(result, a.astype(np.float64) @ b.astype(np.float64), dtype)
+
+
 @pytest.mark.parametrize("shapes", [((3, 40, 50), (3, 50, 30)), ((2, 1, 40, 50), (1, 3, 50, 30)),
                                     ((2, 3, 40, 50), (3, 50, 30)), ((40, 50), (2, 50, 30))])  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -136,13 +150,13 @@ def run_programs(case, step):
 
 
 @pytest.mark.parametrize("element", ["float32", "bfloat16", "int8"])
-@pytest.mark.parametrize("order", ["row", "column"])
-def test_every_pass_keeps_the_result(element, order):
+@pytest.mark.parametrize(("order", "depth"), [("row", 50), ("column", 50), ("column", 64)])
+def test_every_pass_keeps_the_result(element, order, depth):
     kind = getattr(t, element)
     out = Operand(t.int32 if element == "int8" else t.float32)
     contraction = Contraction(Operand(kind, order), Operand(kind, order), out)
     config = MatmulConfig(32, 64, 32, panels=PANELS[element])
-    case = helpers.Case(contraction, config, 40, 70, 50)
+    case = helpers.Case(contraction, config, 40, 70, depth)
     reference = case.product()
     names = [p.name for p in cpu_passes()]
     for step in range(len(names) + 1):

@@ -13,6 +13,7 @@ operands boxes of the tensor memory accelerator, sums stay in registers.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
@@ -32,11 +33,20 @@ Tile = Any
 
 
 class Body:
-    """Emits one program. `values` has a tensor, or a number that is compiled in, for each parameter."""
+    """Emits one program. `values` has a tensor, or a number that is compiled in, for each parameter.
 
-    def __init__(self, program: Program, tracer: Tracer, values: dict[str, Any]) -> None:
+    `divisibility`: known divisors of parameters.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        tracer: Tracer,
+        values: dict[str, Any],
+        divisibility: Mapping[str, int],
+    ) -> None:
         self.program, self.tracer, self.values = program, tracer, dict(values)
-        self.s = tracer.semantics
+        self.divisibility, self.s = divisibility, tracer.semantics
         for name, factor in program.contraction.units:
             if name in values:
                 self.values[name] = self._wide(name, values[name]) * factor

@@ -16,6 +16,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.generator.body import Body, Tile
 from tilewright.generator.config import Panels
+from tilewright.generator.contraction import COLUMN
 
 
 class Packing(Body):
@@ -76,6 +77,8 @@ class Packing(Body):
     def _word(self, batch: list[Any], columns: Tile, step: Tile) -> Tile:
         """Elements of a panel; where rows are interleaved, as integers of several elements each."""
         panels, size = self._given(), self.program.packed.itemsize
+        if panels.rows > 1 and self._lies_in_words():
+            return self._whole_words(batch, columns, step)
         word: Any = None
         for row in range(panels.rows):
             loaded = self.s.convert(
@@ -88,6 +91,24 @@ class Packing(Body):
             )
             word = bits if word is None else word | (bits << (8 * size * row))
         return word
+
+    def _lies_in_words(self) -> bool:
+        """Whether the rows that are interleaved lie side by side in memory, all of them in whole words."""
+        if self.contraction.b.order != COLUMN or self.contraction.b.dtype != self.program.packed:
+            return False
+        strides = ["b_n", *(f"b_b{i}" for i, own in enumerate(self.contraction.b.batch) if own)]
+        known = ("b", "K", *strides)
+        return all(self.divisibility.get(name, 1) % 16 == 0 for name in known)
+
+    def _whole_words(self, batch: list[Any], columns: Tile, step: Tile) -> Tile:
+        """Rows of a panel from a matrix whose columns lie in one piece: words as they stand there."""
+        rows, count = self._given().rows, self.config.block_k // self._given().rows
+        pointer = self._base("b", self.contraction.b.batch, batch)
+        words = self.s.convert(pointer, dtypes.pointer_type(self.program.stored))
+        down, across = self._plane(step * count + self.s.lanes(0, count), columns)
+        offset = self._offset(across, self.values["b_n"] // rows) + down
+        mask = (down < self.values["K"] // rows) & (across < self.values["N"])
+        return self.s.load(words + offset, mask, 0)
 
     def _every(self, batch: list[Any], columns: Tile, step: Tile, row: int, rows: int) -> Tile:
         """Every `rows`-th row of a step's part of B from `row` on, zeros beyond the matrix."""

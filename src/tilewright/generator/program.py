@@ -185,7 +185,7 @@ class Program:
         tracer = Tracer(place or SourceLocation(__file__, 1, function=self.name))
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
-        kind(self, tracer, values).emit()
+        kind(self, tracer, values, divisibility or {}).emit()
         return tracer.module(name or self.name, divisibility or {}, self.written_apart)
 
 

@@ -33,9 +33,16 @@ class ResultApart:
         self.others = [(name, view_of(x), same) for name, x, same in others]
         self.spans = [_span(view) for _, view, _ in self.others]
         self._passed: tuple[int, ...] = ()
+        self._bounds = _bounds_check([out, *(x for _, x, _ in others)])
 
     def __call__(self, out: Any, arrays: Sequence[Any]) -> None:
         """Raises LaunchError where `out` shares elements with one of `arrays` (in the order given before)."""
+        if self._bounds is not None:
+            for x in arrays:
+                if self._bounds(out, x):
+                    break
+            else:
+                return
         places = tuple([address(x) for x in (out, *arrays)])
         if places == self._passed:
             return
@@ -53,6 +60,15 @@ class ResultApart:
                     help=f"write to another array, or pass a copy of {name}",
                 )
         self._passed = places
+
+
+def _bounds_check(arrays: Sequence[Any]) -> Any:
+    """NumPy's comparison of the bytes that two arrays span, where all are NumPy's: faster than addresses from Python."""
+    if any(type(x).__module__.partition(".")[0] != "numpy" for x in arrays):
+        return None
+    import numpy
+
+    return numpy.may_share_memory
 
 
 def address(array: Any) -> int:

@@ -98,7 +98,8 @@ def _lane_limit(
     for op in members:
         if isinstance(op, cpu.ReadOp | cpu.WriteOp) and dim == len(group.extents) - 1:
             layout = layout_of(op.buffer.type)
-            limit = min(limit, layout.width if layout.kind == "panel" else limit)
+            if layout.kind == "panel":  # chunks stay within panels of three vectors, too
+                limit = min(limit, layout.width & -layout.width)
     return max(1, limit)
 
 
