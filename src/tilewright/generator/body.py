@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PARTIAL, TOTAL = "partial", "total"
 #: parts of a split product that are on their way at a time
 _AHEAD = 8
+#: rows of K up to which a vector's product is summed in every step
+_FEW = 16
 
 #: a `TensorValue`, whose operators type checkers cannot see
 Tile = Any
@@ -208,11 +210,14 @@ class Body:
         return load()
 
     def _reduction(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """A matrix times a vector: products summed lane by lane, the lanes at the end."""
+        """A matrix times a vector: products summed lane by lane, the lanes at the end; or, a few rows of K at a
+        time, in every step."""
         block_m, block_n = self.program.tile
         axis = 1 if block_n == 1 else 0
-        shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
         kind = self.contraction.sums
+        if self.config.block_k <= _FEW:
+            return self._rows_of_k(batch, rows, columns)
+        shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
 
         def step(k: Tile, sums: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
@@ -224,6 +229,19 @@ class Body:
 
         sums = self.tracer.loop(*self._range(), [self._zeros(*shape)], step)[0]
         return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
+
+    def _rows_of_k(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
+        """Sums as a row, to which the sum of a few rows of products is added at a time."""
+        kind, tile = self.contraction.sums, self.program.tile
+
+        def step(k: Tile, sums: Tile) -> list[Tile]:
+            a, b = self._operands(batch, rows, columns, k)
+            # [1, k] as [k, 1] times [k, n]; [m, k] as [k, m] times [k, 1]
+            a, b = self.s.convert(self.s.trans(a), kind), self.s.convert(b, kind)
+            return [sums + self.s.sum(a * b, 0, keep_dims=True, dtype=kind)]
+
+        sums = self.tracer.loop(*self._range(), [self._zeros(1, max(tile))], step)[0]
+        return self.s.trans(sums) if tile[1] == 1 else sums
 
     def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The parts of a split product, added in order; some are loaded before they are needed."""

@@ -20,8 +20,9 @@ _VECTOR_BYTES = 16 << 10
 #: programs of the "vector" form that a multiprocessor should have, and into how many parts K may be cut for it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
-#: elements of a matrix that a program of the "vector" form reads in one run on a CPU
-_RUN = 4096
+#: on a CPU: bytes of a row that a program of the "vector" form reads at a time, of how many rows; and where K lies
+#: along rows, how many vectors hold the sums
+_RUN_BYTES, _RUN_ROWS, _RUN_VECTORS = 1024, 8, 4
 #: bytes of the matrix that one part of K should have at least there
 _PART_BYTES = 1 << 18
 
@@ -172,20 +173,23 @@ def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> Ma
 def _streamed(
     matrix: Any, extent: int, k: int, along: bool, column: bool, target: Any
 ) -> MatmulConfig:
-    """The same on a CPU: the matrix is read in the order of its memory, in runs that fetching ahead follows.
+    """The same on a CPU: the matrix is read once, and sums stay in registers.
 
-    Where K goes down the columns, it is K that is cut among the cores, not rows that are shorter than a
-    run: half rows a power of two apart meet in the same sets of the cache, and fetching ahead ends early.
+    Where K goes down the columns, a few rows are added up in registers before the sums are touched, in runs that
+    fetching ahead follows; K is cut where there are too few columns for all cores.
     """
+    lanes = max(1, target.vector_bits // (8 * max(4, matrix.dtype.itemsize)))
     if along:
-        tile = (1, 1)
-        return MatmulConfig(*tile, min(_power(k), _RUN), group_m=1, form="vector")
-    across = _power(extent) if extent <= _RUN else _RUN // 2
-    wanted = -(-2 * target.cores * across // extent)
+        deep = min(_power(k), _RUN_VECTORS * lanes)
+        return MatmulConfig(1, 1, deep, group_m=1, form="vector")
+    across = min(_power(extent), _RUN_BYTES // matrix.dtype.itemsize)
+    programs = -(-extent // across)
+    wanted = -(-2 * target.cores // programs) if programs < target.cores else 1
     most = min(_MOST_PARTS, extent * k * matrix.dtype.itemsize // _PART_BYTES)
     tile = (across, 1) if column else (1, across)
     split = max(1, min(wanted, most))
-    return MatmulConfig(*tile, 1, group_m=1, split_k=split, form="vector")
+    deep = min(_power(k), _RUN_ROWS)
+    return MatmulConfig(*tile, deep, group_m=1, split_k=split, form="vector")
 
 
 def _power(number: int) -> int:
