@@ -183,7 +183,7 @@ def _streamed(
         deep = min(_power(k), _RUN_VECTORS * lanes)
         return MatmulConfig(1, 1, deep, group_m=1, form="vector")
     across = min(_power(extent), _RUN_BYTES // matrix.dtype.itemsize)
-    programs = -(-extent // across)
+    programs = max(1, -(-extent // across))
     wanted = -(-2 * target.cores // programs) if programs < target.cores else 1
     most = min(_MOST_PARTS, extent * k * matrix.dtype.itemsize // _PART_BYTES)
     tile = (across, 1) if column else (1, across)
