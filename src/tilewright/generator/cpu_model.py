@@ -41,8 +41,8 @@ def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
     found: dict[Tiling, None] = {}
     for packed, blocks, depths in forms:
         rows = _even(work.m, blocks)
-        if not packed and work.m <= max(blocks) and work.m not in rows:
-            rows.insert(0, work.m)  # register tiles end where the rows do
+        if not packed and work.m <= max(blocks):
+            rows = list(dict.fromkeys([_just(work.m), *rows]))
         for block_m in rows:
             for block_n in _even(work.n, blocks):
                 for block_k in _even(work.k, depths):
@@ -51,6 +51,12 @@ def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
                     if _held(work, tiling) <= share * target.l2_bytes:
                         found[tiling] = None
     return list(found)
+
+
+def _just(rows: int) -> int:
+    """A tile for few rows with hardly more: in steps, so that not every number of rows is compiled anew."""
+    step = 4 if rows <= 64 else 8 if rows <= 128 else 16
+    return -(-rows // step) * step
 
 
 def _even(extent: int, blocks: tuple[int, ...]) -> list[int]:
