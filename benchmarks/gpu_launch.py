@@ -1,7 +1,7 @@
 """What a launch on a GPU costs the CPU: `python benchmarks/gpu_launch.py`.
 
 Rows: `kernel[grid](...)` with five run-time arguments, and of a matmul whose two operands are tensor
-maps, cached and new in every launch. Beside each, in the same run and interleaved: the bare driver
+maps, cached and new in every launch, of pointers and of descriptors. Beside each, in the same run and interleaved: the bare driver
 call through ctypes with everything packed beforehand, Triton on the same source, torch.add(out=).
 The target of each row is the bare call + 1.5 µs. Then the time from nothing to a loaded kernel.
 
@@ -67,6 +67,16 @@ def matmul(a, b, c, M, N, K, sam, sbk, scm, BM: tl.constexpr, BN: tl.constexpr, 
     cn = pn * BN + tl.arange(0, BN)
     mask = (cm[:, None] < M) & (cn[None, :] < N)
     tl.store(c + scm * cm[:, None] + cn[None, :], acc.to(tl.float16), mask=mask)
+
+@jit
+def described(a, b, c, K, scm, BK: tl.constexpr):
+    row, column = tl.program_id(0) * a.block_shape[0], tl.program_id(1) * b.block_shape[1]
+    acc = tl.zeros((a.block_shape[0], b.block_shape[1]), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
+    cm = row + tl.arange(0, a.block_shape[0])
+    cn = column + tl.arange(0, b.block_shape[1])
+    tl.store(c + 2 * (scm * cm[:, None] + cn[None, :]), acc.to(tl.float16))
 """
 
 
@@ -207,6 +217,52 @@ def tensor_maps(ours: Any, peer: Any) -> None:
     report(f"... {count} new tensor maps", microseconds(fresh), "bare prepacked driver call")
 
 
+def descriptors(ours: Any, peer: Any) -> None:
+    """Two tensor descriptors from the host, the same ones and others every time."""
+    from tilewright.runtime.descriptors import TensorDescriptor
+
+    n, grid = 128, (1, 1)
+    options = {"BK": 64, "num_warps": 8}
+
+    def sets(kind: Any) -> list[tuple[Any, Any]]:
+        made = [[torch.rand(n, n, device="cuda").half() for _ in range(2)] for _ in range(64)]
+        return [(kind.from_tensor(a, [128, 64]), kind.from_tensor(b, [64, 128])) for a, b in made]
+
+    out = torch.zeros(2 * n, 2 * n, device="cuda").half()  # every other element is written
+
+    def rows_of(name: str, kernel: Any, kind: Any) -> dict[str, Callable[[], object]]:
+        pairs, turn = sets(kind), [0]
+        kernel[grid](*pairs[0], out, n, n, **options)
+
+        def other() -> None:
+            turn[0] = (turn[0] + 1) & 63
+            kernel[grid](*pairs[turn[0]], out, n, n, **options)
+
+        return {
+            f"{name}, the same descriptors": lambda: kernel[grid](*pairs[0], out, n, n, **options),
+            f"{name}, others every time": other,
+        }
+
+    rows = rows_of("tilewright", ours.described, TensorDescriptor)
+    x, y = sets(TensorDescriptor)[0]
+    compiled = ours.described[grid](x, y, out, n, n, **options)
+    expected = x.base.double() @ y.base.double()
+    torch.testing.assert_close(
+        out.flatten()[: 2 * n * n : 2].view(n, n).double(), expected, rtol=1e-2, atol=1e-2
+    )
+    parts = [part for d in (x, y) for part in (d.base, *d.shape, *d.strides[:1])]
+    values = [*parts, out, n, n]
+    rows["bare prepacked driver call"] = prepacked(compiled, grid, values)
+    if peer is not None:
+        from triton.tools.tensor_descriptor import TensorDescriptor as Theirs
+
+        rows |= rows_of("Triton", peer.described, Theirs)
+    count = len(compiled.plan.tensor_maps)
+    report(
+        f"two descriptors, {count} tensor maps", microseconds(rows), "bare prepacked driver call"
+    )
+
+
 COLD = """
 import sys, time
 sys.path[:0] = {paths!r}
@@ -276,6 +332,7 @@ def main() -> None:
         print("triton is not installed")
     five_arguments(ours, peer)
     tensor_maps(ours, peer)
+    descriptors(ours, peer)
     cold_compiles(modules)
 
 

@@ -84,9 +84,11 @@ class KeyCode:
             return
         sizes = [f"_tw_n{i}_{d}" for d in range(kind.rank)]
         steps = [f"_tw_s{i}_{d}" for d in range(kind.rank)]
+        block = [f"_tw_k{i}_{d}" for d in range(kind.rank)]
         self._bases.append(f"_tw_b{i} = {n}.base")
         self._unpacked.append(f"{', '.join(sizes)}, = {n}.shape")
         self._unpacked.append(f"{', '.join(steps)}, = {n}.strides")
+        self._unpacked.append(f"{', '.join(block)}, = {n}.block_shape")
         *outer, last = steps
         usual = " and ".join(
             [f"{last} == 1", *(f"{v} > 1" for v in (*sizes, *outer)),
@@ -96,7 +98,7 @@ class KeyCode:
         values = ", ".join((*sizes, *steps))
         self.scope["_tw_unusual"] = unusual_integers
         self._parts.append(f"{low} if {usual} else _tw_unusual({values})")
-        self._parts += [f"(*{n}.block_shape,)", f"{n}.padding"]
+        self._parts += [*block, f"{n}.padding"]
         if f"_tw_a{i}" not in self._aligned:
             self._parts.append(f"_tw_a{i} & 15")
         self._call[-1] = f"_tw_a{i}"
