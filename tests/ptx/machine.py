@@ -69,33 +69,42 @@ def parse(ptx, entry):
 
 
 class Machine:
-    """One block of a launch. With `chance` (a `random.Random`) warps take steps in a random order."""
+    """One block of a launch, or a cluster of them. With `chance` (a `random.Random`) warps take steps in a random order."""
 
     def __init__(self, code, plan, arguments, memory, block, grid, chance=None):
         self.parameters, self.code, self.labels, alignment = code
-        self.plan, self.memory, self.threads = plan, memory, plan.threads
+        self.plan, self.memory, self.threads = plan, memory, plan.threads * plan.cluster
         self.arguments = dict(zip(self.parameters, arguments, strict=True))
         self.chance = chance
-        self.clocks = Clocks(-(-plan.threads // 32))
+        self.clocks = Clocks(-(-self.threads // 32))
         self.shared = Shared(plan.shared_bytes, max(alignment, 16), self.clocks)
         memory.block(self.clocks)
-        self.local = Local(plan.threads)
-        self.index = np.arange(plan.threads)
+        self.local = Local(self.threads)
+        self.index = np.arange(self.threads)
         self.registers = {}
         self.predicates = {}
-        self.special = {"%tid.x": self.index, "%laneid": self.index % 32}
-        for axis, at, extent in zip("xyz", block, grid, strict=True):
-            self.special[f"%ctaid.{axis}"] = np.full(plan.threads, at)
-            self.special[f"%nctaid.{axis}"] = np.full(plan.threads, extent)
-        self.special["%ntid.x"] = np.full(plan.threads, plan.threads)
-        self.at = np.zeros(plan.threads, np.int64)
+        self.special = self._special(block, grid)
+        self.at = np.zeros(self.threads, np.int64)
         self.waiting = {}
         """Thread -> what it waits for."""
-        self.parked = np.full(plan.threads, -1, np.int64)
+        self.parked = np.full(self.threads, -1, np.int64)
         """The instruction at which a thread waits for the others that must take part, -1: none."""
         self.together = together.Together(self)
         self.products = Products(self)
-        self.carry = np.zeros(plan.threads, np.uint64)
+        self.carry = np.zeros(self.threads, np.uint64)
+
+    def _special(self, block, grid):
+        """Special registers: of one program, whose blocks are a cluster along x."""
+        each, blocks = self.plan.threads, self.plan.cluster
+        rank, found = self.index // each, {"%laneid": self.index % 32}
+        for axis, at, extent in zip("xyz", block, grid, strict=True):
+            many = blocks if axis == "x" else 1
+            found[f"%ctaid.{axis}"] = at * many + (rank if axis == "x" else 0 * rank)
+            found[f"%nctaid.{axis}"] = np.full(self.threads, extent * many)
+            found[f"%clusterid.{axis}"] = np.full(self.threads, at)
+            found[f"%nclusterid.{axis}"] = np.full(self.threads, extent)
+        more = {"%tid.x": self.index % each, "%cluster_ctarank": rank}
+        return found | more | {"%ntid.x": np.full(self.threads, each)}
 
     # ---- operands ----
 

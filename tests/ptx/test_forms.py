@@ -224,6 +224,7 @@ def test_described_products(seed):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_many_described_products(seed):
     level.run_case(seed, run=executed)

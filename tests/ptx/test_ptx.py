@@ -73,14 +73,16 @@ def test_products_with_warps_and_stages(index, warps, stages, target):
     check("product", index, target, warps, stages)
 
 
-def random_program(number):
+def random_program(number, blocks=1):
     chance = random.Random(f"ptx {number}")
     program = generate(random.Random(number))
     values = list(program.arguments.values())
     kernel = KernelFunction(program.function())
     text = str(build(kernel, program.signature(), program.divisible()).module)
-    options = Options(num_warps=chance.choice([1, 2, 4, 8]), num_stages=chance.randint(1, 4))
-    artifact = backend.compile(parse_ir(text), options, target_info(chance.choice(TARGETS)))
+    warps, stages = chance.choice([1, 2, 4, 8]), chance.randint(1, 4)
+    options = Options(num_warps=warps, num_stages=stages, num_ctas=blocks)
+    target = chance.choice(TARGETS) if blocks == 1 else "sm_90a"
+    artifact = backend.compile(parse_ir(text), options, target_info(target))
     rough = 'input_precision="tf32"' in program.source
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_ptx(artifact, values, program.grid), 2e-3 if rough else 0.0)
@@ -89,6 +91,18 @@ def random_program(number):
 @pytest.mark.parametrize("number", range(12))
 def test_random_programs(number):
     random_program(number)
+
+
+@pytest.mark.parametrize("number", range(20, 26))
+def test_random_programs_of_several_blocks(number):
+    random_program(number, 2 + 2 * (number % 2))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", range(20))
+def test_many_random_programs_of_several_blocks(block):
+    for number in range(400 + 5 * block, 405 + 5 * block):
+        random_program(number, 2 + 2 * (number % 2))
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ def numbers(count, kind=np.float32):
     return np.random.default_rng(count).standard_normal(count).astype(kind)
 
 
-def compiled(kernel, arguments, target, warps=4, stages=3):
+def compiled(kernel, arguments, target, warps=4, stages=3, blocks=1):
     """The artifact, and what the interpreter makes of the arguments."""
     signature = {
         name: dtypes.pointer_type(KINDS[value.dtype]) if isinstance(value, np.ndarray)
@@ -36,7 +36,7 @@ def compiled(kernel, arguments, target, warps=4, stages=3):
     divisible = {n: 16 for n, v in arguments.items() if isinstance(v, np.ndarray) or v % 16 == 0}
     text = str(build(KernelFunction(kernel), signature, divisible).module)
     expected = run_on_copies(parse_ir(text), list(arguments.values()), (1, 1, 1))
-    options = Options(num_warps=warps, num_stages=stages)
+    options = Options(num_warps=warps, num_stages=stages, num_ctas=blocks)
     target = target_info(target) if isinstance(target, str) else target
     return backend.compile(parse_ir(text), options, target), expected
 
@@ -101,6 +101,11 @@ def test_an_exchange_where_buffers_were_waits_for_their_readers(target):
     check(small_exchanges_around_a_loop, arguments | {"q": numbers(256), "n": 4}, target)
 
 
+def sums_of_columns(p, o):
+    i, j = tl.arange(0, 64), tl.arange(0, 16)
+    tl.store(p + j, tl.sum(tl.load(o + i[:, None] * 16 + j[None, :]), 0))
+
+
 def transposed(a, o):
     i, j = tl.arange(0, 128), tl.arange(0, 64)
     tl.store(o + j[None, :] * 128 + i[:, None], tl.load(a + i[:, None] * 64 + j[None, :]))
@@ -116,6 +121,30 @@ def test_a_tile_too_large_changes_its_layout_in_panels(warps, room, barriers):
     assert artifact.asm["ptx"].count("bar.sync") == barriers
     found = run_ptx(artifact, list(arguments.values()), (1,), random.Random(0))
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_programs_of_several_blocks(blocks):
+    half = np.float16
+    arguments = {"a": numbers(64 * 256, half), "b": numbers(256 * 64, half), "o": numbers(64)}
+    arguments |= {"q": numbers(256), "n": 4}
+    check(small_exchanges_around_a_loop, arguments, "sm_90a", blocks=blocks)
+    check(small_exchanges_around_a_loop, arguments, "sm_90a", random.Random(1), blocks=blocks)
+
+
+@pytest.mark.parametrize(("which", "message"), [
+    (0, "may not have begun|without a barrier"), (-1, "the first block may end"),
+])  # fmt: skip
+def test_a_cluster_begins_and_ends_together(which, message):
+    """Its blocks use the memory of the first: after a barrier, and before another."""
+    arguments = {"p": numbers(16), "o": numbers(1024)}
+    artifact, _ = compiled(sums_of_columns, arguments, "sm_90a", 1, blocks=4)
+    ptx = artifact.asm["ptx"]
+    at = list(re.finditer(r"barrier\.cluster\.wait[^;]*;", ptx))[which]
+    spoiled = ptx[: at.start()] + ptx[at.end() :]
+    wrong = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": spoiled})
+    with pytest.raises(Fault, match=message):
+        run_ptx(wrong, list(arguments.values()), (1,))
 
 
 # ---- what the machine finds ---------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class Together:
         """Copies of boxes under way: (barrier, cells, data)."""
         self.open, self.groups = [], []
         """Copies of threads: of no group yet, and groups, each with its threads."""
+        self.cluster_barriers = 0
         self.stores = []
         """Boxes being stored: `BoxStore`."""
 
@@ -96,10 +97,20 @@ class Together:
     def _space(self, op):
         m = self.machine
         spaces = {"global": m.memory, "shared": m.shared, "local": m.local}
+        if "shared::cluster" in op.mods:
+            self._reachable(op)
+            return m.shared
+        if "shared" in op.mods and m.plan.cluster > 1:
+            raise Fault("the shared memory of each block of a cluster")
         found = [space for name, space in spaces.items() if name in op.mods]
         if not found:
             raise Fault(f"memory of kind {op.mods[0]}")
         return found[0]
+
+    def _reachable(self, op):
+        """The first block's memory is there once that block has begun, as a barrier of the cluster says."""
+        if not self.cluster_barriers:
+            raise Fault("another block's memory, which may not have begun")
 
     def atom(self, op, mask, _place):
         """Thread by thread."""
@@ -111,7 +122,8 @@ class Together:
         size = int(re.sub(r"\D", "", kind.replace("x2", ""))) // 8
         addresses, values = m.address(where), [m.read(s) for s in sources]
         old = np.zeros(m.threads, np.uint64)
-        space = m.shared if "shared" in op.mods else m.memory
+        shared = {"shared", "shared::cluster"} & set(op.mods)
+        space = self._space(op) if shared else m.memory
         for t in np.flatnonzero(mask):
             at, who = addresses[t : t + 1], np.array([t])
             raw = np.ascontiguousarray(space.read(at, size, who, atomic=True)[0])
@@ -143,19 +155,40 @@ class Together:
         if "warp" in op.mods:
             m.clocks.known[np.arange(m.clocks.hardware), np.arange(m.clocks.hardware)] += mask[::32]
             return
-        number = op.operands[0]
+        if m.plan.cluster > 1:
+            raise Fault("a barrier of one block of a cluster")
         count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
+        self._meet(op.operands[0], count, mask)
+
+    def _meet(self, number, count, mask):
+        """Threads arrive at a barrier and wait; whether they were the last."""
+        m = self.machine
         here = self.arrived.setdefault(number, set())
         here.update(np.flatnonzero(mask).tolist())
         for t in np.flatnonzero(mask):
             m.waiting[int(t)] = f"bar {number}"
         if len(here) > count:
             raise Fault("more threads arrive than the barrier is for")
-        if len(here) == count:
-            for t in here:
-                m.waiting.pop(t)
-            m.clocks.meet(np.unique(np.array(sorted(here)) // 32))
-            here.clear()
+        if len(here) < count:
+            return False
+        for t in here:
+            m.waiting.pop(t)
+        m.clocks.meet(np.unique(np.array(sorted(here)) // 32))
+        here.clear()
+        return True
+
+    def barrier(self, op, mask, place):
+        """Of a cluster: all threads of its blocks. (They do nothing between arriving and waiting.)"""
+        if op.mods[:2] == ("cluster", "wait"):
+            self.cluster_barriers += self._meet("cluster", self.machine.threads, mask)
+        elif op.mods[:2] != ("cluster", "arrive"):
+            raise Fault("not known")
+
+    def mapa(self, op, mask, _place):
+        target, source, rank = op.operands
+        if immediate(rank) != 0:
+            raise Fault("memory of another block than the first")
+        self.machine.write(target, self.machine.read(source), mask)
 
     def mbarrier(self, op, mask, place):
         m = self.machine
@@ -444,21 +477,32 @@ class Together:
             m.write_sums(name, bits, mask)
 
     def finish(self):
+        self._outlived()
         if any(store.data is None for store in self.stores):
             raise Fault("the block ends while boxes are being stored from its memory")
         self._finish_stores(list(self.stores), False)
         if self.boxes:
             raise Fault("the block ends while boxes are being copied to its memory")
 
+    def _outlived(self):
+        """The first block ends when all others have done with its memory."""
+        m, cells = self.machine, self.machine.shared.cells
+        own = m.plan.threads // 32
+        for warp in range(own, m.clocks.hardware):
+            mine = cells.when[cells.by == warp].max(initial=0)
+            last = max(cells.read_at[warp].max(initial=0), mine)
+            if (m.clocks.known[:own, warp] < last).any():
+                raise Fault("the first block may end while others are at its memory")
+
     def prefetch(self, op, mask, _place):
         pass
 
 
-OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar"))
+OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier"))
 """What the lanes of a warp (threads of a warp group: `wgmma`) do together, or wait for each other to."""
 
 HANDLERS = {
     name: getattr(Together, name)
-    for name in ("atom", "bar", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
+    for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
                  "mma", "wgmma", "prefetch")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip
