@@ -334,3 +334,20 @@ def vector_for_a_column(x_ptr):
 @jit
 def type_of_numpy(x_ptr):
     tl.store(x_ptr, tl.load(x_ptr).to(np.float16))
+
+
+@jit
+def number_for_a_mask(x_ptr):
+    i = tl.arange(0, 16)
+    tl.store(x_ptr + i, tl.load(x_ptr + i, 16))
+
+
+@jit
+def strides_of_a_descriptor(x_ptr):
+    desc = tl.make_tensor_descriptor(x_ptr, [16, 16], [16], [8, 8])
+    tl.store(x_ptr, tl.sum(desc.load([0, 0])))
+
+
+@jit
+def type_of_python(x_ptr):
+    tl.store(x_ptr + tl.arange(0, 16), tl.zeros((16,), tl.float))

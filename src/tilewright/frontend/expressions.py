@@ -24,6 +24,13 @@ from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
 from tilewright.semantics.values import TensorValue, describe
 
+#: what C and Python call types -> the language's names
+_TYPES_MEANT = {
+    "float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64",
+    "short": "int16", "char": "int8", "bool": "int1", "bf16": "bfloat16", "fp16": "float16",
+    "fp32": "float32", "fp64": "float64",
+}  # fmt: skip
+
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -140,9 +147,12 @@ class Expressions(WhileLoops):
         import difflib
 
         names = [n for n in dir(module) if not n.startswith("_")]
-        close = difflib.get_close_matches(name, names, 1) or [
-            n for n in names if len(n) > 2 and (name.startswith(n) or n.startswith(name))
-        ]
+        meant = [_TYPES_MEANT[name]] if _TYPES_MEANT.get(name) in names else []
+        close = (
+            meant
+            or difflib.get_close_matches(name, names, 1)
+            or [n for n in names if len(n) > 2 and (name.startswith(n) or n.startswith(name))]
+        )
         help = f"did you mean {path}.{close[0]}?" if close else f"'{path}' is {module.__name__}"
         if not close and module.__name__ == "tilewright.language":
             help += "; help(tl) and docs/language.md say what it has"

@@ -61,6 +61,7 @@ class Heuristics(KernelInterface):
         except KeyError as error:
             missing = error.args[0] if error.args else None
             if missing not in self.arg_names or missing in known:
+                error.add_note(f"The heuristic for '{name}' is given {', '.join(known)}.")
                 raise
             raise LaunchError(
                 f"no value for '{missing}', which the heuristic for '{name}' reads",

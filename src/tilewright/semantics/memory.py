@@ -178,7 +178,7 @@ class Memory(Program):
     def _mask_argument(self, what: str, mask: Any, pointer: TensorValue) -> TensorValue | None:
         if mask is None:
             return None
-        if isinstance(mask, bool | int):
+        if isinstance(mask, bool | int) and mask in (0, 1):
             if mask:
                 return None
             mask = self.constant(False, t.int1)
@@ -324,17 +324,16 @@ class Memory(Program):
         block = self.shape_argument(block_shape, what)
         if not 1 <= len(block) <= 5:
             raise KernelTypeError(f"{what}: {len(block)} dimensions; 1 to 5 are possible")
+        extents = self._coordinates(what, "shape", shape, len(block))
+        steps = self._coordinates(what, "strides", strides, len(block))
         last = unwrap_constexpr(tuple(unwrap_constexpr(strides))[-1])
         if isinstance(last, int) and last != 1:
-            raise KernelTypeError(f"{what}: the last stride must be 1, got {last}")
+            raise KernelTypeError(
+                f"{what}: the last stride must be 1, got {last}",
+                help="describe the array with its contiguous dimension last, and transpose the block",
+            )
         padding = self.known_text(padding_option, f"{what}: padding_option", ("", "zero", "nan"))
-        return TensorDescriptor(
-            base,
-            self._coordinates(what, "shape", shape, len(block)),
-            self._coordinates(what, "strides", strides, len(block)),
-            block,
-            padding or "zero",
-        )
+        return TensorDescriptor(base, extents, steps, block, padding or "zero")
 
     def _descriptor_window(self, what: str, desc: Any, offsets: Any) -> BlockPointer:
         if not isinstance(desc, TensorDescriptor):
