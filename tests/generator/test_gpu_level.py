@@ -97,6 +97,28 @@ def test_split_batches_with_an_old_c(batched, turned, block_k):
     assert (np.abs(out - wanted) <= 2e-3 * (np.abs(wanted) + 48)).all()
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shape", [(1, 200, 7), (200, 1, 16), (1, 72, 40), (130, 1, 33)])
+def test_vectors_by_a_few_rows_of_k_at_a_time(shape, turned, target):
+    rng, (m, n, k) = np.random.default_rng(3), shape
+    a = array(rng, (m, k), "float16", turned and n == 1)
+    b = array(rng, (k, n), "float16", turned and m == 1)
+    out = empty((m, n), dtypes.float32)
+    configs = [
+        None,
+        *(
+            [tw.MatmulConfig(*((1, 64) if m == 1 else (64, 1)), 8, 1, 4, 3, form="vector")]
+            * (k > 16)
+        ),
+    ]
+    for config in configs:
+        out[...] = np.nan
+        interpret(target_info(target), a, b, out, config=config)
+        wanted = a.astype(np.float64) @ b.astype(np.float64)
+        assert np.abs(out - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
 @pytest.mark.parametrize(("block", "warps", "threads"), [
     ((128, 256), 8, 288), ((192, 192), 12, 416), ((192, 256), 12, 384),
 ])  # fmt: skip
