@@ -27,12 +27,13 @@ def run_program(file: Path, arguments: Sequence[str], on_cpu: bool = False) -> N
     """
     if not file.is_file():
         raise LaunchError(f"there is no file {file}")
+    device = _cuda_on_cpu() if on_cpu else contextlib.nullcontext()
     use_as_triton()
     kept = sys.argv, sys.path[:]
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        with _cuda_on_cpu() if on_cpu else contextlib.nullcontext():
+        with device:
             runpy.run_path(str(file), run_name="__main__")
     except Exception as error:
         if not on_cpu and isinstance(error, AssertionError) and _NO_CUDA in str(error):
@@ -49,7 +50,9 @@ def run_program(file: Path, arguments: Sequence[str], on_cpu: bool = False) -> N
 
 def _cuda_on_cpu() -> Any:
     if importlib.util.find_spec("torch") is None:
-        raise LaunchError("--on-cpu is about torch, which is not installed")
+        raise LaunchError(
+            "--on-cpu is about torch, which is not installed", help="pip install torch"
+        )
     from tilewright.integrations.cuda_on_cpu import cuda_on_cpu
 
     return cuda_on_cpu()
