@@ -205,12 +205,12 @@ class Shared:
             raise Fault("asynchronous reads of what threads wrote: a fence.proxy.async is missing")
         if not self.cells.seen_by_warps(cells.ravel(), warps).all():
             raise Fault("asynchronous reads of what threads wrote without a barrier in between")
-        self.busy[cells] += 1
+        np.add.at(self.busy, cells, 1)  # both operands may be one buffer
         return self.bytes[cells]
 
     def end_reading(self, cells, warps):
         """`warps` have waited for it."""
-        self.busy[cells] -= 1
+        np.subtract.at(self.busy, cells, 1)
         self.cells.note_reads_of_warps(cells.ravel(), warps)
 
     def fence(self, threads):
