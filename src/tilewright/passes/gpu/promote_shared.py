@@ -126,9 +126,9 @@ def _promote(
     in_registers = registers and loads[0] is None and stays_in_registers(op)
     places = [
         (value, _first_stage(op))
-        if in_registers and value is op.lhs
+        if in_registers and number == 0  # the other operand may be the same tile
         else _operand(value, load, dim, op, function, stored)
-        for (value, dim), load in zip(operands, loads, strict=True)
+        for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))
     ]
     if any(load is not None for load in loads):
         insert_before(gpu.CommitOp.create(), op)
