@@ -13,6 +13,7 @@ of torch costs some microseconds more.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import platform
 import sys
@@ -48,12 +49,11 @@ class Event:
 @contextlib.contextmanager
 def cuda_on_cpu() -> Generator[None]:
     """Until the end of the block "cuda" means the CPU. Raises ImportError without torch."""
-    import torch
-    from torch.overrides import TorchFunctionMode
+    torch: Any = importlib.import_module("torch")
+    mode: Any = importlib.import_module("torch.overrides").TorchFunctionMode
+    real = torch.Tensor.is_cuda.__get__
 
-    real = torch.Tensor.is_cuda.__get__  # pyright: ignore[reportAttributeAccessIssue]
-
-    class OnCpu(TorchFunctionMode):
+    class OnCpu(mode):
         def __torch_function__(
             self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
         ) -> Any:
