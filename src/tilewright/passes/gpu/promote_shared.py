@@ -109,7 +109,8 @@ class PromoteShared(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
                         _promote_fragments(op, function, known, limit)
-                        _stage(op, function, known, limit)
+                        if _stage(op, function, known, limit):
+                            _barrier_behind(op)
                 release_between_loops(function)
 
 
@@ -371,8 +372,13 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Divisibility, li
     ]  # fmt: skip
     for new in before:
         insert_before(new, op)
+    _barrier_behind(op)
+
+
+def _barrier_behind(op: Operation) -> None:
+    """What is read for a product has been read when the next copies begin."""
     following = op.next_op
-    if following is not None:
+    if following is not None and not isinstance(following, gpu.BarrierOp):
         insert_before(gpu.BarrierOp.create(location=op.location), following)
 
 
