@@ -212,7 +212,7 @@ def random_program(number):
     emit_module(module, target)
 
 
-@pytest.mark.parametrize("number", [*range(12), 192])  # 192: a tile times itself
+@pytest.mark.parametrize("number", [*range(12), 192, 215])  # a tile times itself; one stage
 def test_random_programs(number):
     random_program(number)
 
