@@ -189,6 +189,27 @@ def test_what_coordinates_do_not_reach_stops_the_program():
         run_ptx(made, [a, b, c, -16, 128], (1, 1, 1))
 
 
+def counted(a, b, c, k, am):
+    """No limits along k; the loop's count says how far it goes."""
+    r = tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for i in range(0, tl.cdiv(k, 64)):
+        x = tl.load(a + r[:, None] * am + i * 64 + r[None, :])
+        y = tl.load(b + (i * 64 + r[:, None]) * 64 + r[None, :])
+        total = tl.dot(x, y, total)
+    tl.store(c + r[:, None] * 64 + r[None, :], total.to(tl.float16))
+
+
+def test_counts_of_loops_say_what_coordinates_reach():
+    module = lowered(counted, ("k", "am"), {})
+    assert copied(module)["tma_copy"] == {2}
+    assert set(re.findall(r'"gpu.tma_copy".*?guarded = (array<i64.*?>)', str(module))) == {
+        "array<i64>"
+    }
+    a, b, c = (np.ones(s, np.float16) for s in ((64, 128), (128, 64), (64, 64)))
+    close(run_on_copies(module, [a, b, c, 128, 128], (1, 1, 1))[2], np.full((64, 64), 128.0))
+
+
 @pytest.mark.parametrize("size", [(0, 32, 64), (48, 0, 64), (48, 32, 0)])
 def test_no_elements(size):
     """The host encodes extents of 1, and the kernel must not touch that one."""

@@ -29,6 +29,7 @@ from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.highest import highest_sum
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.sign import nonnegative_sum
 from tilewright.passes.analysis.symbolic import Symbolic, divide
@@ -131,11 +132,16 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     ]
     if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
         return None
-    divided = across.extent is None and not _small(across.place)
+    divided = across.extent is None and not _reached(across.place, shared.length)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
-    guarded = [d for d, line in enumerate(dims) if not line.within and not (d == 0 and divided)]
+    sizes = [shared.length, shared.lines, *(1 for _ in planes)]
+    guarded = [
+        d
+        for d, (line, length) in enumerate(zip(dims, sizes, strict=True))
+        if not line.within(length) and not (d == 0 and divided)
+    ]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return Box(
         root,
@@ -164,10 +170,10 @@ def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
     return replace(line, place=place, extent=extent)
 
 
-def _small(place: Polynomial) -> bool:
-    """Whether a place along x is a constant that needs no parts."""
-    number = place.number
-    return number is not None and 0 <= number < 1 << _PART
+def _reached(place: Polynomial, size: int) -> bool:
+    """Whether coordinates reach all of a box that begins at a place, wherever the program has it."""
+    most = highest_sum(place) if nonnegative_sum(place) else None
+    return most is not None and most + size <= gpu.UNBOUNDED
 
 
 @dataclass
@@ -230,12 +236,10 @@ class _Line:
     condition: SSAValue | None = None
     """Without it the box is beyond the end."""
 
-    @property
-    def within(self) -> bool:
-        """Whether the box is known to begin where coordinates reach, or beyond the end."""
+    def within(self, size: int) -> bool:
+        """Whether coordinates are known to reach all of a box of this size, or where it ends."""
         if self.extent is None:
-            number = self.place.number
-            return number is not None and 0 <= number < gpu.REACH
+            return _reached(self.place, size)
         return self.wrapped or nonnegative_sum(self.place)
 
 
