@@ -22,7 +22,7 @@ tiles that were given such dimensions likewise.
         }
 
 Relies on `raise-access`. Accesses with a mask, or whose dimension of one element has a limit, wraps or is
-indexed, stay; so do loads with other users.
+indexed, stay; so do loads with other users, or with a tile for what is beyond.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def _groups(view: View, kept: list[int]) -> tuple[list[Any], dict[str, Any]]:
 
 def _fold_load(op: tile.ReshapeOp, load: tile.LoadViewOp) -> None:
     kept = _kept(load, tile.shape_of(load.result), tile.shape_of(op.result))
-    if kept is None:
+    beyond = load.other is not None and tile.is_tile(load.other)
+    if kept is None or beyond:
         return
     operands, properties = _groups(load, kept)
     other: list[SSAValue] = [] if load.other is None else [load.other]

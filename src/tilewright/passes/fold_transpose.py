@@ -20,7 +20,7 @@ costs nothing once the access is structured, while transposing it afterwards mov
         }
 
 Relies on `raise-access`. Only a load with the transposition as its single user is folded, so no load
-is done twice.
+is done twice, and none with a tile for what is beyond.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class FoldTranspose(Pass):
         for op in list(module.walk()):
             if isinstance(op, tile.TransOp) and isinstance(op.source.owner, tile.LoadViewOp):
                 load = op.source.owner
-                if len(list(load.result.uses)) == 1:
+                beyond = load.other is not None and tile.is_tile(load.other)
+                if len(list(load.result.uses)) == 1 and not beyond:
                     _fold(op, load)
 
 

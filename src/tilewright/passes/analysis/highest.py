@@ -19,14 +19,15 @@ _GRID = (2**31 - 1, 65535, 65535)
 
 def highest_sum(polynomial: Polynomial) -> int | None:
     """A number that a sum of products of scalars never exceeds; None where a term with an unknown is not
-    known to be >= 0.
+    known to be >= 0 as a signed number.
 
     Relies on conventions of offset arithmetic: it does not wrap, and divisors are positive.
     """
     search = _Search()
     total = 0
     for monomial, coefficient in polynomial.terms:
-        if monomial and not nonnegative_sum(Polynomial(((monomial, 1),))):
+        unsigned = any(leaf.signed is False for leaf in monomial)
+        if monomial and (unsigned or not nonnegative_sum(Polynomial(((monomial, 1),)))):
             return None
         if not monomial or coefficient > 0:
             total += coefficient * prod(search.of(leaf.value) for leaf in monomial)
