@@ -10,7 +10,8 @@ Coordinates have 32 bits. What has to be told apart is then a dimension of its o
 
 - terms of the offset that are no part of a limited dimension's place (`batch * stride`): with them the
   matrix would not end at a place that the host knows;
-- along x without a limit: parts of 2^30 elements (`x >> 30`), which reach all memory.
+- along x without a limit, where coordinates are not known to reach: parts of 2^30 elements (`x >> 30`),
+  which reach all memory.
 """
 
 from __future__ import annotations
