@@ -69,13 +69,13 @@ def matmul(a, b, c, M, N, K, sam, sbk, scm, BM: tl.constexpr, BN: tl.constexpr, 
     tl.store(c + scm * cm[:, None] + cn[None, :], acc.to(tl.float16), mask=mask)
 
 @jit
-def described(a, b, c, K, scm, BK: tl.constexpr):
-    row, column = tl.program_id(0) * a.block_shape[0], tl.program_id(1) * b.block_shape[1]
-    acc = tl.zeros((a.block_shape[0], b.block_shape[1]), dtype=tl.float32)
+def described(a, b, c, K, scm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
     for k in range(0, K, BK):
         acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
-    cm = row + tl.arange(0, a.block_shape[0])
-    cn = column + tl.arange(0, b.block_shape[1])
+    cm = row + tl.arange(0, BM)
+    cn = column + tl.arange(0, BN)
     tl.store(c + 2 * (scm * cm[:, None] + cn[None, :]), acc.to(tl.float16))
 """
 
@@ -222,7 +222,7 @@ def descriptors(ours: Any, peer: Any) -> None:
     from tilewright.runtime.descriptors import TensorDescriptor
 
     n, grid = 128, (1, 1)
-    options = {"BK": 64, "num_warps": 8}
+    options = {"BM": 128, "BN": 128, "BK": 64, "num_warps": 8}
 
     def sets(kind: Any) -> list[tuple[Any, Any]]:
         made = [[torch.rand(n, n, device="cuda").half() for _ in range(2)] for _ in range(64)]

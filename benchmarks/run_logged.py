@@ -42,14 +42,15 @@ def device() -> tuple[str, list[str]]:
 
 
 def commit() -> str:
-    """The commit of the working tree, with a mark when it has changes."""
+    """The commit of the working tree, with a mark when it has changes (other than results)."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip()
 
     try:
-        changed = " with changes" if git("status", "--porcelain", "-uno") else ""
+        status = ("-c", "core.fileMode=false", "status", "--porcelain", "-uno")
+        changed = " with changes" if git(*status, "--", ".", ":!benchmarks/results") else ""
         return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
     except OSError:
         return "unknown"
