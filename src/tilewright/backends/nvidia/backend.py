@@ -11,10 +11,11 @@ from xdsl.ir import Attribute
 from tilewright.backends.arguments import launch_arguments
 from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.backends.lowering import LoweringBackend
-from tilewright.backends.nvidia.assemble import Assembler
+from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
 from tilewright.backends.nvidia.codegen import emit_module
+from tilewright.backends.nvidia.occupancy import Block, limit_for_more
 from tilewright.backends.nvidia.pipeline import nvidia_passes
-from tilewright.backends.nvidia.ptx import to_ptx
+from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import BLOCKS
@@ -70,6 +71,9 @@ class NvidiaBackend(LoweringBackend):
         threads = 32 * (gen.warps // gen.blocks + gen.roles)
         ptx = to_ptx(text, target, options, threads, gen.blocks)
         assembled = assembler.assemble(ptx)
+        if options.maxnreg is None and not gen.multiplies:
+            block = Block(threads, assembled.registers, gen.scratch_bytes + assembled.shared)
+            ptx, assembled = _with_more_blocks(ptx, assembled, block, target, options)
         plan = LaunchPlan(
             name=gen.function.name,
             arguments=arguments,
@@ -93,6 +97,20 @@ class NvidiaBackend(LoweringBackend):
         if blocks > 1:
             numbers[BLOCKS] = blocks
         return {name: IntegerAttr(number, i32) for name, number in numbers.items()}
+
+
+def _with_more_blocks(
+    ptx: str, assembled: Assembled, block: Block, target: TargetInfo, options: Options
+) -> tuple[str, Assembled]:
+    """PTX and what is made of it with a limit on registers, where more blocks then share a multiprocessor
+    and nothing more goes to memory; else both as they are."""
+    limit = limit_for_more(block, target) if assembled.registers else None
+    if limit is None:
+        return ptx, assembled
+    limited = with_limit(ptx, limit)
+    other = assemble(limited, target, options)
+    fits = 0 < other.registers <= limit and other.spills <= assembled.spills
+    return (limited, other) if fits else (ptx, assembled)
 
 
 backend = NvidiaBackend()

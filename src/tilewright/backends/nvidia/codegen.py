@@ -91,6 +91,7 @@ class KernelCodegen:
             for op in function.walk()
         )
         """Whether shared memory is read or written by other than threads: `wgmma`, copies of boxes."""
+        self.multiplies = any(isinstance(op, tile.DotOp | gpu.WgmmaOp) for op in function.walk())
         self._shared: Value | None = None
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED

@@ -64,6 +64,13 @@ def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks
         return machine.emit_assembly(module)
 
 
+def with_limit(ptx: str, registers: int) -> str:
+    """PTX of `to_ptx` with a limit on the registers of a thread."""
+    return re.sub(
+        r"^(\.maxntid .*)$", rf"\1\n.maxnreg {registers}", ptx, count=1, flags=re.MULTILINE
+    )
+
+
 def _link_libdevice(module: Any, machine: Any) -> None:
     """Add those of NVIDIA's math functions (LLVM bitcode) that a module declares."""
     names = frozenset(f.name for f in module.functions if f.name.startswith("__nv_"))

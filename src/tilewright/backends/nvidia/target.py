@@ -15,7 +15,6 @@ from tilewright.errors import UnsupportedTarget
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT = "sm_90a"
 REGISTERS_PER_THREAD = 255
-REGISTERS_PER_SM = 64 << 10
 #: name -> (shared memory a program may ask for, multiprocessors of the usual chip, PTX version)
 _CHIPS = {
     "sm_80": (163 << 10, 108, "ptx80"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-_PARTS = 4
+PARTITIONS = 4
 """Partitions of a multiprocessor, each with its warps and its registers."""
-_OF_A_PART = 16 << 10
+OF_A_PARTITION = 16 << 10
+"""Registers of each."""
 _MOST = 255
-_UNIT = 8
+UNIT = 8
 """Registers of a thread come in multiples of this."""
 
 
@@ -15,5 +16,5 @@ def registers_of_a_thread(warps: int) -> int:
     capabilities"; the assembler has the same limit): warps are dealt out to four partitions one by one, so
     that 13 leave as few as 16 do.
     """
-    in_a_part = -(-warps // _PARTS)
-    return min(_MOST, _OF_A_PART // (32 * in_a_part) // _UNIT * _UNIT)
+    in_a_part = -(-warps // PARTITIONS)
+    return min(_MOST, OF_A_PARTITION // (32 * in_a_part) // UNIT * UNIT)

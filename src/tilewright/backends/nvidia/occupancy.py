@@ -1,0 +1,79 @@
+"""How many blocks share a multiprocessor, and whether a few registers fewer would let one more in.
+
+The assembler does not know of this when it spends registers: with 66 instead of 64 a multiprocessor has
+room for one block of 512 threads and not for two, and nothing runs while that one waits for memory or at
+a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that they
+leave, also where it needed fewer.) So the figures of what it made are looked at, and where a few registers
+stand in the way it is asked again, with a limit that it keeps to or not.
+
+Sources: CUDA C++ programming guide, "Compute capabilities"; registers are given out in units of 256
+to each warp, and warps to four partitions one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.backends.base import TargetInfo
+from tilewright.passes.gpu.analysis.registers import OF_A_PARTITION, PARTITIONS, UNIT
+
+_LANES = 32
+_RESERVED = 1 << 10
+"""Bytes of shared memory that the system has for itself in each block, from 8.0 on."""
+_SHARED_UNIT = 128
+#: target -> (threads, blocks) that a multiprocessor may have
+_MOST = {"sm_80": (2048, 32), "sm_86": (1536, 16), "sm_89": (1536, 24), "sm_90a": (2048, 32)}
+_FEW = 8
+"""A limit takes no more than one register in so many."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a block asks of a multiprocessor: threads, registers of each, bytes of shared memory."""
+
+    threads: int
+    registers: int
+    shared_bytes: int
+
+
+def blocks_at_once(block: Block, target: TargetInfo) -> int:
+    """Blocks that a multiprocessor of `target` has room for; 0: not even for one."""
+    others = _without_registers(block, target)
+    in_units = -(-max(1, block.registers) // UNIT) * UNIT
+    return min(others, _warps(in_units) // _warps_of(block))
+
+
+def limit_for_more(block: Block, target: TargetInfo) -> int | None:
+    """The registers a thread with which half as many blocks again, or more, would be there at once.
+
+    None where that takes more than one register in eight of them, or something else is in the way.
+    """
+    now = blocks_at_once(block, target)
+    if not now:
+        return None
+    wanted = now + -(-now // 2)
+    if wanted > _without_registers(block, target):
+        return None
+    in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
+    limit = OF_A_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
+    return limit if limit * _FEW >= block.registers * (_FEW - 1) else None
+
+
+def _warps_of(block: Block) -> int:
+    return -(-block.threads // _LANES)
+
+
+def _warps(registers: int) -> int:
+    """Warps whose threads have so many registers."""
+    return PARTITIONS * (OF_A_PARTITION // (_LANES * registers))
+
+
+def _without_registers(block: Block, target: TargetInfo) -> int:
+    """Blocks that there is room for as far as threads and shared memory go."""
+    threads, blocks = _MOST[target.name]
+    shared = -(-(block.shared_bytes + _RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
+    return min(
+        blocks,
+        threads // (_LANES * _warps_of(block)),
+        (target.shared_bytes + _RESERVED) // shared,
+    )

@@ -1,0 +1,180 @@
+"""Blocks of a multiprocessor, and limits on registers that let more in."""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from pathlib import Path
+
+import pytest
+
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia import tools
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.occupancy import Block, blocks_at_once, limit_for_more
+from tilewright.backends.nvidia.target import target_info
+from tilewright.ir.text import parse_ir
+
+HOPPER, AMPERE, SMALL = (target_info(name) for name in ("sm_90a", "sm_80", "sm_86"))
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+KERNEL = """
+func.func @copy(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "p"},
+                %q: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "q"}) {
+  %one = arith.constant 1 : i64
+  %zero = arith.constant 0.0 : f32
+  %x = "tile.load_view"(%p, %one, %zero) <{kinds = ["strided"], limited = array<i64>,
+    operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}>
+    : (!tile.ptr<f32>, i64, f32) -> tensor<4096xf32>
+  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>,
+    operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}>
+    : (!tile.ptr<f32>, i64, tensor<4096xf32>) -> ()
+  func.return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "threads", "registers", "shared", "blocks"),
+    [
+        (HOPPER, 512, 64, 0, 2),
+        (HOPPER, 512, 65, 0, 1),  # registers come by eights
+        (HOPPER, 512, 72, 0, 1),
+        (HOPPER, 1024, 32, 0, 2),
+        (HOPPER, 1024, 33, 0, 1),
+        (HOPPER, 1024, 72, 0, 0),
+        (HOPPER, 128, 16, 0, 16),  # 2048 threads
+        (HOPPER, 32, 16, 0, 32),
+        (HOPPER, 128, 40, 72 << 10, 3),  # 228 KB, of which each block has one more
+        (HOPPER, 128, 40, 227 << 10, 1),
+        (HOPPER, 416, 48, 0, 3),  # 13 warps: partitions get 10 of 39, of which there is room for 40
+        (AMPERE, 1024, 32, 0, 2),
+        (AMPERE, 128, 40, 81 << 10, 2),
+        (SMALL, 1024, 32, 0, 1),  # 1536 threads
+        (SMALL, 512, 40, 0, 3),
+        (SMALL, 32, 16, 0, 16),
+    ],
+)
+def test_blocks_at_once(target, threads, registers, shared, blocks):
+    assert blocks_at_once(Block(threads, registers, shared), target) == blocks
+
+
+@pytest.mark.parametrize(
+    ("target", "threads", "registers", "shared", "limit"),
+    [
+        (HOPPER, 512, 66, 4160, 64),
+        (HOPPER, 512, 73, 4160, 64),
+        (HOPPER, 512, 74, 4160, None),  # more than one in eight
+        (HOPPER, 512, 64, 4160, None),  # for three it takes 40
+        (HOPPER, 512, 45, 0, 40),
+        (HOPPER, 512, 48, 0, None),
+        (HOPPER, 512, 66, 120 << 10, None),  # shared memory
+        (HOPPER, 1024, 36, 0, 32),
+        (SMALL, 1024, 36, 0, None),  # threads
+        (HOPPER, 128, 100, 0, None),  # five; for eight it takes 64
+        (HOPPER, 1024, 80, 0, None),  # does not run at all
+    ],
+)
+def test_limits(target, threads, registers, shared, limit):
+    block = Block(threads, registers, shared)
+    assert limit_for_more(block, target) == limit
+    if limit is not None:
+        more = blocks_at_once(Block(threads, limit, shared), target)
+        assert 2 * more >= 3 * blocks_at_once(block, target)
+
+
+@pytest.mark.parametrize("target", [HOPPER, AMPERE, SMALL], ids=lambda t: t.name)
+def test_a_limit_is_the_most_that_lets_them_in(target):
+    for threads in range(32, 1025, 32):
+        for registers in range(16, 256):
+            block = Block(threads, registers, 0)
+            limit = limit_for_more(block, target)
+            if limit is not None:
+                before = blocks_at_once(block, target)
+                assert limit < registers
+                assert 2 * blocks_at_once(Block(threads, limit, 0), target) >= 3 * before
+                assert 2 * blocks_at_once(Block(threads, limit + 1, 0), target) < 3 * before
+
+
+# ---- asking the assembler again ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """An assembler that uses as many registers, and spills as many bytes, as its answers say: for text
+    without a limit, and with one."""
+    cubin = b"\x7fELF" + bytes(28) + struct.pack("<QQ", 200, 64) + bytes(6)
+    cubin += struct.pack("<HHHH", 56, 1, 64, 2)
+    (tmp_path / "cubin").write_bytes(cubin.ljust(256, b"\0"))
+
+    def make(free: tuple[int, int], limited: tuple[int, int] = (0, 0)) -> None:
+        path = tmp_path / "ptxas"
+        path.write_text(
+            f'#!/bin/sh\ncat > {tmp_path}/text; cat {tmp_path}/cubin > "$5"\n'
+            f"echo run >> {tmp_path}/runs\n"
+            f'say() {{ echo "$2 bytes spill stores"; echo "Used $1 registers"; }}\n'
+            f"if grep -q maxnreg {tmp_path}/text; then say {limited[0]} {limited[1]}; "
+            f"else say {free[0]} {free[1]}; fi\n"
+        )
+        path.chmod(0o755)
+        monkeypatch.setenv("TILEWRIGHT_PTXAS", str(path))
+
+    make.runs = lambda: (tmp_path / "runs").read_text().count("run")
+    return make
+
+
+def made(**options):
+    """Registers, spills and whether there is a limit in the text."""
+    found = backend.compile(parse_ir(KERNEL), Options(num_warps=16, **options), HOPPER)
+    return found.plan.registers, found.plan.spills, ".maxnreg" in found.asm["ptx"]
+
+
+def test_a_limit_that_is_kept(tool):
+    tool((66, 0), (62, 0))
+    assert made() == (62, 0, True) and tool.runs() == 2
+
+
+def test_a_limit_that_costs_memory_is_not_taken(tool):
+    tool((66, 0), (64, 12))
+    assert made() == (66, 0, False) and tool.runs() == 2
+
+
+def test_an_assembler_that_does_not_care(tool):
+    tool((66, 0), (66, 0))
+    assert made() == (66, 0, False)
+
+
+def test_where_no_more_would_fit_nothing_is_asked(tool):
+    tool((40, 0))
+    assert made() == (40, 0, False) and tool.runs() == 1
+
+
+def test_a_limit_of_the_launch_stays(tool):
+    tool((66, 0), (70, 0))
+    assert made(maxnreg=72) == (70, 0, True) and tool.runs() == 1
+
+
+def _softmax():
+    """The documents' softmaxes."""
+    name = "seeds_loader"
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.load("softmax")
+
+
+@pytest.mark.skipif(tools.find("ptxas") is None, reason="needs ptxas")
+@pytest.mark.parametrize("kernel", ["tile", "online"])
+def test_two_programs_of_a_softmax_share_a_multiprocessor(kernel):
+    """Loads of several iterations under way leave room for a second program (`batch-loads`)."""
+    function = getattr(_softmax(), f"kernel_softmax_{kernel}")
+    types = {
+        **{name: "*fp32:16" for name in ("x_ptr", "y_ptr")},
+        **{name: "i32:16" for name in ("x_row_stride", "y_row_stride", "n_cols")},
+    }
+    found = function.compile(
+        types, {"BLOCK_SIZE": 4096, "CACHE_OPT": True}, target="sm_90a", num_warps=32
+    )
+    plan = found.plan
+    block = Block(plan.threads, plan.registers, plan.shared_bytes)
+    assert not plan.spills and blocks_at_once(block, HOPPER) >= 2
