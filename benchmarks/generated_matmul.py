@@ -294,13 +294,16 @@ def first() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         times = {}
         path = os.pathsep.join([str(ROOT / "src"), *filter(None, sys.path)])
+        environment = {**os.environ, "PYTHONPATH": path}
+        # without byte code every process compiles 75,000 lines of Python first
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         program = FIRST_CALL.format(n=extent(4096), device=STAGE.device)
         # the first process also writes Python's byte code, which an installation has already
         for state in ("byte code", "empty cache", "full cache"):
             cache = Path(folder, "other" if state == "byte code" else "cache")
             done = subprocess.run(
                 [sys.executable, "-c", program], capture_output=True, text=True, check=False,
-                env={**os.environ, "TILEWRIGHT_CACHE_DIR": str(cache), "PYTHONPATH": path},
+                env={**environment, "TILEWRIGHT_CACHE_DIR": str(cache)},
             )  # fmt: skip
             if done.returncode:
                 print(f"first call: {done.stderr}", flush=True)

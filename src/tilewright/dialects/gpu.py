@@ -8,6 +8,8 @@ here change where a tile is, not what it is. Codegen walks this level once.
 
 from __future__ import annotations
 
+import functools
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -52,6 +54,7 @@ REACH = UNBOUNDED - 256
 """Boxes that begin before this along a dimension end where coordinates of 32 bits reach."""
 
 
+@functools.lru_cache(maxsize=4096)
 def laid_out(element: Attribute, layout: Layout) -> Attribute:
     """The type of a tile of `element` in `layout`."""
     return TensorType(element, layout.shape, StringAttr(str(layout)))

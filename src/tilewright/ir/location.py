@@ -6,6 +6,8 @@ inlined function carries `callsite(callee at caller)`, nested as deep as the inl
 
 from __future__ import annotations
 
+import functools
+
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -19,8 +21,12 @@ from xdsl.ir import Attribute, Operation
 from tilewright.errors import SourceLocation
 
 
+@functools.lru_cache(maxsize=4096)
 def location_attribute(location: SourceLocation) -> FileLineColLoc | CallSiteLoc:
-    """The attribute for `location`, with its callers."""
+    """The attribute for `location`, with its callers.
+
+    Operations of one inlined function have the same callers, so that a long chain is made once.
+    """
     here = FileLineColLoc(
         StringAttr(location.file), IntAttr(location.line), IntAttr(location.column + 1)
     )

@@ -77,7 +77,10 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
+    from tilewright.ir.formats import read_formats_when_used
+
     start_workers()
+    read_formats_when_used()
     module = build_ir(kernel, signature, options)
     try:
         return compile_module(module, options, machine)

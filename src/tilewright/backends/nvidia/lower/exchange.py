@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from math import prod
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -51,11 +51,11 @@ class SharedTile:
     start: int = 0
     pad: int | None = None
 
-    @property
+    @cached_property
     def size(self) -> int:
         return tile.element_bytes(self.element)
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Elements from one row (last dimension) to the next."""
         columns = self.shape[-1]
@@ -279,12 +279,14 @@ def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 <<
     so that one access stands for all.
     """
 
+    lanes = [(at, [at.thread_offset(lane, 0) for lane in range(32)]) for at in (source, target)]
+
     def cost(pad: int) -> int:
         where = SharedTile(None, element, source.shape, 0, pad)
         total = 0
-        for layout in (source, target):
+        for layout, offsets in lanes:
             runs = runs_of(where, layout, _WIDEST // where.size)
-            places = [where.flat(layout.thread_offset(lane, 0)) * where.size for lane in range(32)]
+            places = [where.flat(offset) * where.size for offset in offsets]
             total += len(runs) * passes(places, where.size * len(runs[0]))
         return total
 
