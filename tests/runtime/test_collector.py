@@ -1,6 +1,7 @@
 """Objects set aside from the garbage collector while a kernel is compiled come back afterwards."""
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -52,3 +53,22 @@ def test_what_the_program_has_frozen_stays_frozen():
     with objects_set_aside(), objects_set_aside():
         pass
     assert gc.get_freeze_count() > 0
+
+
+def test_what_the_interpreter_has_set_aside_does_not_count(monkeypatch):
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # Python 3.12's own
+    usual = gc.get_threshold()
+    with objects_set_aside():
+        assert gc.get_threshold() > usual
+    assert gc.get_threshold() == usual
+
+
+def test_modules_of_the_first_compilation_are_old_at_its_end(monkeypatch):
+    monkeypatch.delitem(sys.modules, "xdsl.ir", raising=False)
+    usual = gc.get_threshold()
+    with objects_set_aside():
+        modules = [Node() for _ in range(usual[0] * 10)]
+    assert gc.get_count()[0] < len(modules) // 2
+    assert gc.get_freeze_count() == 0
+    assert gc.get_threshold() == usual
+    assert any(known is modules[0] for known in gc.get_objects(2))
