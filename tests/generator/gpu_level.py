@@ -106,7 +106,7 @@ def interpret(
     numbers += [beta] if c is not None else []
     numbers += [part.number for part in parts if part.number is not None]
     problem = found.problem
-    shape = (found.config.split_k, problem.batches, problem.m, problem.n)
+    shape = (found.config.parts, problem.batches, problem.m, problem.n)
     work = aligned(shape, found.contraction.sums)
     work[...] = np.nan if found.contraction.sums.is_floating() else -7
     arrays = {"a": a, "b": b, "out": out, "c": c, "work": work}

@@ -274,12 +274,24 @@ def test_tensor_maps(gpu):
     gpu.fake.slots = 6
     assert call((1,), 0, 10, 0x7000, None, 24) is None
     first, second = gpu.fake.maps
-    assert first == (1, 2, 0x7000, (19, 240), (48,), (64, 128), (1, 1), 0, 3, 3, 0)
-    assert second == (2, 2, 0x7000, (1 << 31, 240), (96,), (8, 16), (1, 1), 0, 1, 3, 0)
+    assert first == (1, 2, 0x7000, (19, 240), (48,), (64, 128), (1, 1), 0, 3, 2, 0)
+    assert second == (2, 2, 0x7000, (1 << 31, 240), (96,), (8, 16), (1, 1), 0, 1, 2, 0)
     # the driver finds what was encoded, then the fault record
     slots = gpu.fake.launches[0].slots
     assert slots[3:5] == [0xAB00000000000000 | 1, 0xAB00000000000000 | 2] and slots[5] > 1 << 20
     assert gpu.fake.map_addresses_aligned
+
+
+@pytest.mark.parametrize(
+    ("address", "pitch", "promotion"),
+    [(0x7000, 64, 3), (0x7000, 1024, 3), (0x7010, 64, 2), (0x7000, 72, 2), (0x7080, 192, 3)],
+)
+def test_memory_is_fetched_by_pairs_of_lines_where_rows_begin_on_lines(
+    gpu, address, pitch, promotion
+):
+    call = start(gpu, ["int", "address", "int"], tensor_maps=(matrix(),))
+    assert call((1,), 0, 10, address, pitch) is None
+    assert [m[9] for m in gpu.fake.maps] == [promotion]
 
 
 def test_tensor_maps_are_kept(gpu):
@@ -327,7 +339,7 @@ def test_tensor_maps_of_several_dimensions(gpu, rank):
     pitches = (48, 480, 3360, 2 << 30)
     assert gpu.fake.maps == [
         (1, rank, 0x7000, (10,) * rank, pitches[: rank - 1], (64, 128, 1, 1, 1)[:rank], (1,) * rank,
-         0, 3, 3, 0)
+         0, 3, 2, 0)
     ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
+from tilewright.runtime.drivers.tensor_map_ir import promotion
 from tilewright.runtime.export.matmul import argument_types, export_matmul
 from tilewright.runtime.generated import kernels
 
@@ -153,7 +154,7 @@ def map_line(recipe, values):
     return (
         f"map type 1 rank {len(extents)} at {values[recipe.argument]}:"
         + "".join(f" {extent} of {size} by 1{pitch}" for extent, size, pitch in dims)
-        + f", 0 {swizzle} 3 0"
+        + f", 0 {swizzle} {promotion([values[recipe.argument], *pitches])} 0"
     )
 
 

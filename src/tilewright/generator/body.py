@@ -70,6 +70,11 @@ class Body:
     def emit(self) -> None:
         """Emit everything but the function's end."""
         pid = self.s.program_id(0)
+        if self.program.part == PARTIAL and self.config.join_rows > 1:
+            from tilewright.generator.joined_rows import JoinedRows
+
+            JoinedRows(self).emit(pid)
+            return
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
             return
@@ -101,21 +106,27 @@ class Body:
     def _one(self, tile: Any) -> None:
         """One tile of one batch."""
         m, n = self.tiles()
-        batch: list[Any] = []
-        if self.contraction.batch_rank:
-            flat = tile // (m * n)
-            tile = tile % (m * n)
-            for i in range(self.contraction.batch_rank - 1, 0, -1):
-                size = self.values[f"batch{i}"]
-                batch.insert(0, flat % size)
-                flat = flat // size
-            batch.insert(0, flat)
+        tile, batch = self.batch_of(tile, m, n)
         row, column = self._grouped(tile, m, n)
         block_m, block_n = self.program.tile
         rows = row * block_m + self.s.lanes(0, block_m)
         columns = column * block_n + self.s.lanes(0, block_n)
         self.place = row, column
         self._tile(batch, rows, columns)
+
+    def batch_of(self, tile: Any, down: Any, across: Any) -> tuple[Any, list[Any]]:
+        """The tile's number in its batch of `down` × `across`, and the batch's indices."""
+        batch: list[Any] = []
+        if self.contraction.batch_rank:
+            tiles = down * across
+            flat = tile // tiles
+            tile = tile % tiles
+            for i in range(self.contraction.batch_rank - 1, 0, -1):
+                size = self.values[f"batch{i}"]
+                batch.insert(0, flat % size)
+                flat = flat // size
+            batch.insert(0, flat)
+        return tile, batch
 
     def _grouped(self, tile: Any, m: Any, n: Any) -> tuple[Any, Any]:
         """Tile number to row and column: down a group of rows, then on by a column."""
@@ -246,12 +257,13 @@ class Body:
     def _total(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """The parts of a split product, added in order; some are loaded before they are needed."""
         sums = None
-        parts = range(self.config.split_k)
+        parts = range(self.config.parts)
         for first in parts[::_AHEAD]:
             loaded = []
             for part in parts[first : first + _AHEAD]:
-                index = self.s.constant(part, dtypes.int32)
-                pointer, mask = self._work(index, batch, rows, columns)
+                index, row = divmod(part, self.config.join_rows)
+                index = self.s.constant(index, dtypes.int32)
+                pointer, mask = self._work(index, batch, rows, columns, row)
                 loaded.append(self.s.load(pointer, mask, 0))
             for tile in loaded:
                 sums = tile if sums is None else sums + tile
@@ -269,12 +281,12 @@ class Body:
         mask = (down < self.values[x_size]) & (across < self.values[y_size])
         return down, across, mask
 
-    def _offset(self, index: Tile, stride: Any) -> Tile:
+    def offset(self, index: Tile, stride: Any) -> Tile:
         if self.contraction.wide:
             index = self.s.convert(index, dtypes.int64)
         return index * stride
 
-    def _base(self, name: str, varies: tuple[bool, ...], batch: list[Any]) -> Tile:
+    def base(self, name: str, varies: tuple[bool, ...], batch: list[Any]) -> Tile:
         """The pointer to the matrix of a batch."""
         pointer = self.values[name]
         for i, (own, index) in enumerate(zip(varies, batch, strict=True)):
@@ -296,31 +308,38 @@ class Body:
         operand = dict(self.contraction.matrices)[name]
         first, second = x_size.lower(), y_size.lower()
         down, across, mask = self._inside(x, y, x_size, y_size)
-        pointer = self._base(name, operand.batch, batch)
-        pointer = pointer + self._offset(down, self.values[f"{name}_{first}"])
-        return pointer + self._offset(across, self.values[f"{name}_{second}"]), mask
+        pointer = self.base(name, operand.batch, batch)
+        pointer = pointer + self.offset(down, self.values[f"{name}_{first}"])
+        return pointer + self.offset(across, self.values[f"{name}_{second}"]), mask
 
     def _extra(self, i: int, extra: Extra, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """A tensor of the epilogue as a tile that broadcasts to the result's."""
         name = f"x{i}"
-        pointer = self._base(name, extra.batch, batch)
+        pointer = self.base(name, extra.batch, batch)
         if extra.axes == "mn":
             down, across, mask = self._inside(rows, columns, "M", "N")
-            pointer = pointer + self._offset(down, self.values[f"{name}_m"])
-            return self.s.load(pointer + self._offset(across, self.values[f"{name}_n"]), mask, 0)
+            pointer = pointer + self.offset(down, self.values[f"{name}_m"])
+            return self.s.load(pointer + self.offset(across, self.values[f"{name}_n"]), mask, 0)
         if not extra.axes:
             return self.s.load(pointer)
         index, size = (rows, "M") if extra.axes == "m" else (columns, "N")
-        pointer = pointer + self._offset(index, self.values[f"{name}_{extra.axes}"])
+        pointer = pointer + self.offset(index, self.values[f"{name}_{extra.axes}"])
         vector = self.s.load(pointer, index < self.values[size], 0)
         return self.s.expand_dims(vector, 1 if extra.axes == "m" else 0)
 
-    def _work(self, part: Any, batch: list[Any], rows: Tile, columns: Tile) -> tuple[Tile, Tile]:
-        """Pointers into the workspace `[split_k, batch…, M, N]`, and the mask."""
-        m, n = self.values["M"], self.values["N"]
+    def plane(self, part: Any, batch: list[Any], row: int = 0) -> Tile:
+        """Which matrix of the workspace `[split_k, batch…, join_rows, M, N]`."""
         plane = self.s.convert(part, dtypes.int64)
         for i, index in enumerate(batch):
             plane = plane * self.values[f"batch{i}"] + index
-        pointer = self.values["work"] + plane * m * n
+        joined = self.config.join_rows
+        return plane * joined + row if joined > 1 else plane
+
+    def _work(
+        self, part: Any, batch: list[Any], rows: Tile, columns: Tile, row: int = 0
+    ) -> tuple[Tile, Tile]:
+        """Pointers into the workspace, and the mask. `row`: of joined ones."""
+        m, n = self.values["M"], self.values["N"]
+        pointer = self.values["work"] + self.plane(part, batch, row) * m * n
         down, across, mask = self._inside(rows, columns, "M", "N")
-        return pointer + self._offset(down, n) + across, mask
+        return pointer + self.offset(down, n) + across, mask

@@ -7,6 +7,7 @@ others, a rule stands here for products with a vector. `explain` says how a choi
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,9 @@ from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 _VECTOR_BYTES = 16 << 10
 #: programs of the "vector" form that a multiprocessor should have, and into how many parts K may be cut for it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
+
+#: bytes of the widest access of a thread
+_ACCESS = 16
 
 #: on a CPU: bytes of a row that a program of the "vector" form reads at a time, of how many rows; and where K lies
 #: along rows, how many vectors hold the sums
@@ -35,6 +39,7 @@ def choose(
     target: Any,
     batch: int = 1,
     tuned: bool = True,
+    packed: bool = False,
 ) -> MatmulConfig:
     """The configuration for a product of these sizes.
 
@@ -42,9 +47,11 @@ def choose(
         target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
             read.
         tuned: whether to look in the tables of measured products first.
+        packed: whether the rows of the matrix in a product with a vector, where K lies across them, follow each
+            other without gaps.
     """
     if m == 1 or n == 1:
-        return _vector(contraction, m, n, k, target)
+        return _vector(contraction, m, n, k, target, packed)
     work = workload(contraction, m, n, k, batch)
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None:
@@ -57,7 +64,7 @@ def choose(
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
     """How the choice for a product came about, for people."""
     if m == 1 or n == 1:
-        config = _vector(contraction, m, n, k, target)
+        config = _vector(contraction, m, n, k, target, True)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
     chosen = _chosen(work, target)
@@ -150,7 +157,9 @@ def can_be_built(tiling: model.Tiling, target: Any) -> bool:
     return all(block // (block & -block) in odd for block in blocks)
 
 
-def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> MatmulConfig:
+def _vector(
+    contraction: Contraction, m: int, n: int, k: int, target: Any, packed: bool
+) -> MatmulConfig:
     """A matrix times a vector: long runs along whichever axis is contiguous, enough programs."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
@@ -158,16 +167,31 @@ def _vector(contraction: Contraction, m: int, n: int, k: int, target: Any) -> Ma
         along = matrix.order == along_rows
         return _streamed(matrix, extent, k, along, n == 1, target)
     if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
+        joined = 1
         deep = min(_power(k), 2048 // size)
         across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))
     else:
-        across = min(_power(extent), 256 // size)
+        joined = _joined(extent * size, k) if packed and m != n else 1
+        if extent < joined * 256 // size:
+            joined = 1
+        across = min(_power(extent), joined * 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
     # bytes on their way are what counts: several programs a multiprocessor
     wanted = _VECTOR_PROGRAMS * max(1, target.cores)
-    split = min(wanted // -(-extent // across), k // (2 * deep), _MOST_PARTS)
+    split = min(
+        wanted // -(-extent * joined // across), k // (2 * deep * joined), _MOST_PARTS // joined
+    )
     tile = (across, 1) if n == 1 else (1, across)
-    return MatmulConfig(*tile, deep, group_m=1, num_warps=4, split_k=max(1, split), form="vector")
+    return MatmulConfig(
+        *tile, deep, group_m=1, num_warps=8 if joined > 1 else 4, split_k=max(1, split), form="vector",
+        join_rows=joined,
+    )  # fmt: skip
+
+
+def _joined(row: int, k: int) -> int:
+    """How many rows of so many bytes are together a multiple of the widest access; 1 where K is no multiple of it."""
+    joined = _ACCESS // math.gcd(row, _ACCESS)
+    return joined if k % joined == 0 else 1
 
 
 def _streamed(

@@ -55,6 +55,10 @@ class MatmulConfig:
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
             "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
+        join_rows: so many rows across which K lies, which follow each other in memory without gaps, are
+            read as one (form "vector"). Rows of odd extents begin anywhere, but every 2nd, 4th or 8th on a
+            boundary that wide accesses need. Sums of each of the joined rows are parts, as with split_k. K
+            must be a multiple of it, and a row at least a tile long.
         panels: operands are packed once by programs of their own, into a workspace that all tiles'
             programs read (CPU); without it every program packs what it needs.
     """
@@ -70,6 +74,7 @@ class MatmulConfig:
     boxes: bool = True
     through_registers: bool = True
     form: str = "tiled"
+    join_rows: int = 1
     panels: Panels | None = None
 
     def __post_init__(self) -> None:
@@ -81,6 +86,7 @@ class MatmulConfig:
             "num_warps",
             "num_stages",
             "split_k",
+            "join_rows",
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
@@ -94,6 +100,8 @@ class MatmulConfig:
             raise LaunchError(
                 f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
+        if self.join_rows > 1 and self.form != "vector":
+            raise LaunchError("MatmulConfig: join_rows is for form 'vector'")
         if self.panels is not None:
             self._check_panels(self.panels)
         if self.form == "listing1" and self.split_k > 1:
@@ -115,6 +123,11 @@ class MatmulConfig:
         return replace(self, **changes)
 
     @property
+    def parts(self) -> int:
+        """Sums of each element that are added up in the end."""
+        return self.split_k * self.join_rows
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """Passes, or forms of passes, that it does without."""
         boxes = () if self.boxes else ("pipeline-loads{boxes=false}", "specialize-warps")
@@ -127,6 +140,8 @@ class MatmulConfig:
         parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
         if self.split_k > 1:
             parts.append(f"k{self.split_k}")
+        if self.join_rows > 1:
+            parts.append(f"j{self.join_rows}")
         if self.persistent:
             parts.append("persistent")
         if not self.boxes:

@@ -103,10 +103,10 @@ class Packing(Body):
     def _whole_words(self, batch: list[Any], columns: Tile, step: Tile) -> Tile:
         """Rows of a panel from a matrix whose columns lie in one piece: words as they stand there."""
         rows, count = self._given().rows, self.config.block_k // self._given().rows
-        pointer = self._base("b", self.contraction.b.batch, batch)
+        pointer = self.base("b", self.contraction.b.batch, batch)
         words = self.s.convert(pointer, dtypes.pointer_type(self.program.stored))
         down, across = self._plane(step * count + self.s.lanes(0, count), columns)
-        offset = self._offset(across, self.values["b_n"] // rows) + down
+        offset = self.offset(across, self.values["b_n"] // rows) + down
         mask = (down < self.values["K"] // rows) & (across < self.values["N"])
         return self.s.load(words + offset, mask, 0)
 

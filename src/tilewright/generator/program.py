@@ -156,6 +156,8 @@ class Program:
             )
             return (-(-extent // block) * -(-k // self.config.block_k) * batch,)
         block_m, block_n = self.tile
+        if self.part == PARTIAL and self.config.join_rows > 1:
+            m, n = (m, n * self.config.join_rows) if m == 1 else (m * self.config.join_rows, n)
         programs = -(-m // block_m) * -(-n // block_n) * batch
         if self.config.persistent and self.part == WHOLE:
             programs = min(programs, max(1, cores))
@@ -202,7 +204,7 @@ def programs(
     parts = [WHOLE]
     if config.panels is not None:
         parts = [PACK_A, PACK_B, WHOLE]
-    elif config.split_k > 1:
+    elif config.parts > 1:
         parts = [PARTIAL, TOTAL]
     return tuple(Program(contraction, config, part, apart) for part in parts)
 

@@ -238,7 +238,7 @@ def _plan(call: Call) -> _Plan:
     launches = () if 0 in full else _launches(found)
     make = _maker(call.a, full, found.dtype) if call.out is None else None
     work = None
-    if config.split_k > 1:
+    if config.parts > 1:
         work = _workspace(call.a, found.contraction, config, found.problem)
     replaced = None
     if 0 in (*call.a.shape, *call.b.shape) and 0 not in full:
@@ -359,7 +359,7 @@ def _launches(found: Prepared) -> tuple[_Launch, ...]:
 def _workspace(
     like: Any, contraction: Contraction, config: MatmulConfig, problem: Problem
 ) -> Callable[[Any], Any]:
-    shape = (config.split_k, problem.batches, problem.m, problem.n)
+    shape = (config.parts, problem.batches, problem.m, problem.n)
     if math.prod(shape) * contraction.sums.itemsize > 1 << 34:
         raise LaunchError(
             f"matmul: a workspace of {list(shape)} is too large", help="lower split_k"

@@ -83,12 +83,38 @@ def prepare(call: Call, target: Any) -> Prepared:
     problem.simplify()
     contraction = _contraction(call, problem)
     config = call.config or choose(
-        contraction, problem.m, problem.n, problem.k, target, problem.batches
-    )
+        contraction, problem.m, problem.n, problem.k, target, problem.batches,
+        packed=_without_gaps(problem),
+    )  # fmt: skip
+    if config.join_rows > 1:
+        _check_joined(problem, config)
     if target.name != "cpu":  # where alignment decides how memory is reached
         problem.find_units()
         contraction = replace(contraction, units=tuple(problem.units.items()))
     return Prepared(problem, contraction, config, full, kind, drop, target)
+
+
+def _without_gaps(problem: Problem) -> bool:
+    """Whether the matrix that a vector is multiplied by has rows across K one right after another."""
+    if problem.m == 1:
+        return problem.matrices["b"].strides == (problem.n, 1)
+    return problem.n == 1 and problem.matrices["a"].strides == (1, problem.m)
+
+
+def _check_joined(problem: Problem, config: MatmulConfig) -> None:
+    """That rows can be joined as the configuration says."""
+    extent, joined = max(problem.m, problem.n), config.join_rows
+    across = max(config.block_m, config.block_n)
+    if min(problem.m, problem.n) > 1 or not _without_gaps(problem):
+        raise LaunchError(
+            f"matmul: join_rows={joined} is for a vector and a matrix across whose rows K lies, without gaps "
+            "between the rows"
+        )
+    if problem.k % joined or extent < across:
+        raise LaunchError(
+            f"matmul: join_rows={joined} with tiles of {across} is for multiples of {joined} rows of {across} "
+            f"elements and more, not for {problem.k} of {extent}"
+        )
 
 
 def _operand_views(call: Call) -> tuple[View, View, tuple[int, ...]]:

@@ -13,9 +13,9 @@ from tilewright.runtime.drivers import cuda_ir
 from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
 from tilewright.runtime.drivers.tensor_map_ir import (
     DATA_TYPES,
-    L2_PROMOTION_256,
     MAP_BYTES,
     SWIZZLES,
+    promotion,
 )
 
 _INVALID_VALUE = 1  # of CUresult
@@ -85,8 +85,8 @@ def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int)
     )
     kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.span]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
-    promotion = L2_PROMOTION_256
-    return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, promotion, 0)
+    lines = promotion([address, *pitches])
+    return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, lines, 0)
 
 
 def _bits(kind: str, value: Any) -> int:

@@ -10,6 +10,7 @@ from tilewright import dtypes
 from tilewright.backends import registry
 from tilewright.backends.base import TargetInfo
 from tilewright.dtypes import constexpr, pointer_type
+from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import COLUMN, ROW, Contraction
@@ -59,6 +60,8 @@ def export_matmul(
     """
     machine = registry.machine(target) if isinstance(target, str) else target
     chosen = config or choose(contraction, *sizes, machine, batch)
+    if chosen.join_rows > 1:
+        raise LaunchError("export_matmul: join_rows is for known sizes, the C function takes any")
     if machine.name != "cpu":
         chosen = chosen.with_(panels=None)
     parts, planned = [], kernels(contraction, chosen, machine.name == "cpu")
@@ -157,7 +160,7 @@ def _workspaces(last: Program) -> dict[str, str]:
             f"panels_{n}": f"{_packed_tiles(last, n)} * {block * element}"
             for n, block in blocks.items()
         }
-    if config.split_k > 1:
+    if config.parts > 1:
         parts = " * ".join(["M", "N", *_batches(last)])
-        return {"work": f"{parts} * {config.split_k * sums.itemsize}"}
+        return {"work": f"{parts} * {config.parts * sums.itemsize}"}
     return {}

@@ -41,8 +41,8 @@ class Homes:
         self._block(function.body.block)
 
     def is_free(self, value: SSAValue) -> bool:
-        """Whether a tile is cheaper to make again than to move: constants, aranges, and integer and
-        pointer arithmetic on such."""
+        """Whether a tile is cheaper to make where it is wanted than to move: constants, aranges, and arithmetic on
+        such, or on smaller tiles that are spread out."""
         found = self._free.get(value)
         if found is None:
             found = self._free[value] = self._makes_free(value.owner)
@@ -56,8 +56,22 @@ class Homes:
         if isinstance(op, REMAPS) or (
             is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
         ):
-            return all(not tile.is_tile(v) or self.is_free(v) for v in op.operands)
+            if all(not tile.is_tile(v) or self.is_free(v) for v in op.operands):
+                return True
+            return not isinstance(op, REMAPS) and self._of_broadcasts(op)
         return False
+
+    def _of_broadcasts(self, op: Operation) -> bool:
+        """Whether an operation on nothing but smaller tiles, spread out, is made once, for a user beside it."""
+        uses = [use.operation for result in op.results for use in result.uses]
+        return (
+            len(uses) == 1
+            and uses[0].parent is op.parent
+            and all(
+                not tile.is_tile(v) or isinstance(v.owner, tile.BroadcastOp) or self.is_free(v)
+                for v in op.operands
+            )
+        )
 
     def of(self, value: SSAValue) -> Layout | None:
         """The home of a tile, looking through changes of shape where they keep one."""
