@@ -334,7 +334,7 @@ class Together:
         else:
             target, source = op.operands
             number, corner = self._coordinates(target, t, rest[1])
-            cells, places, inside = self._box(number, corner, int(m.address(source)[t]))
+            cells, places, inside = self._box(number, corner, int(m.address(source)[t]), True)
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))
 
@@ -360,7 +360,7 @@ class Together:
             raise Fault(f"{len(corner)} coordinates of {rank}")
         return number, [int(seen(m.read(v), "s32")[thread]) for v in corner]
 
-    def _box(self, number, corner, address):
+    def _box(self, number, corner, address, stored=False):
         """Cells in shared memory, places in global memory, and which of them are in the matrix."""
         m, box = self.machine, self.machine.plan.tensor_maps[number]
         values = m.numbers
@@ -372,6 +372,8 @@ class Together:
         base = values[box.argument]
         if address % 128 or base % 16 or columns * size % 16:
             raise Fault("a box that is not aligned")
+        if corner[0] * size % 16:
+            raise Fault("a box that begins within 16 bytes")
         if any(pitch % 16 or not 0 <= pitch < 1 << 40 for pitch in pitches):
             raise Fault("a tensor map that the driver rejects")
         if max(columns, lines) > 256 or (box.span and columns * size > box.span):
@@ -384,6 +386,8 @@ class Together:
         inside = np.ones(to.shape, bool)
         for place, extent in zip(at, extents, strict=True):
             inside &= (place >= 0) & (place < extent)
+        if stored and inside.any() and extents[0] * size % 16:
+            raise Fault("a box is stored to lines that end within 16 bytes")
         places = base + at[0] * size + byte - (1 << 40)
         for place, pitch in zip(at[1:], pitches, strict=True):
             places = places + place * pitch

@@ -24,6 +24,7 @@ from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.tiles import dot
+from tilewright.layouts.shared import CHUNK
 
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
@@ -333,6 +334,11 @@ def box_places(
             raise fault(
                 run, f"is at {corner[d]} along dimension {d}, which coordinates do not reach"
             )
+    ends = [corner[0], extents[0]] if isinstance(op, gpu.TmaStoreOp) else [corner[0]]
+    if any(end * itemsize % CHUNK for end in ends):
+        raise fault(
+            run, f"is at {corner[0]} of {extents[0]}: the hardware takes {CHUNK} bytes at a time"
+        )
     order = (slice(None), None) if shared.dim == 0 else (None, slice(None))
     places = [
         (np.arange(shared.length) + corner[0])[order],

@@ -17,7 +17,7 @@ Coordinates have 32 bits. What has to be told apart is then a dimension of its o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
@@ -40,6 +40,9 @@ _PART = 30
 """Bits of the coordinates along x within a part of a line."""
 _MOST_DIMS = 5
 _ALIGNMENT = 16
+"""What pitches, the address of an array, and the place of a box along x are multiples of, in bytes. The
+hardware copies chunks of so many: a box that begins within one is an illegal instruction (which the PTX ISA
+does not say), and one that is stored writes its last chunk whole."""
 _START = 128
 """What the address of a box in shared memory is a multiple of (PTX ISA, `cp.async.bulk.tensor`)."""
 _LARGEST_BOX = 256
@@ -76,7 +79,8 @@ class Box:
         emitter = Emitter(before)
         corner = [scalar_of(p, before) for p in self.corner]
         for d, condition in self.conditions:
-            corner[d] = emitter.select(condition, corner[d], scalar_of(self.extents[d], before))
+            beyond = self.extents[d] if d else _UNBOUNDED  # along x a multiple of 16 bytes
+            corner[d] = emitter.select(condition, corner[d], scalar_of(beyond, before))
         if self.parts:
             x = corner[0]
             inside = emitter.constant((1 << _PART) - 1, i64)
@@ -133,6 +137,8 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     ]
     if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
         return None
+    if not _in_chunks(lines[0], known, size, stored=buffer is not None):
+        return None
     divided = across.extent is None and not _reached(across.place, shared.length)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
@@ -169,6 +175,16 @@ def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
                 place, extent = place - term, extent - term
                 break
     return replace(line, place=place, extent=extent)
+
+
+def _in_chunks(line: _Line, known: Divisibility, size: int, stored: bool) -> bool:
+    """Whether a box is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored."""
+    ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
+    return all(
+        coefficient * size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
+        for end in ends
+        for monomial, coefficient in end.terms
+    )
 
 
 def _reached(place: Polynomial, size: int) -> bool:
