@@ -41,3 +41,17 @@ def one_tile(a, b, c, M, N, K, stride_cm, stride_cn,
         total = tl.dot(x, y, total)
     at = c + rm[:, None] * stride_cm + rn[None, :] * stride_cn
     tl.store(at, total.to(c.dtype.element_ty), (rm[:, None] < M) & (rn[None, :] < N))
+
+
+@tw.jit
+def shifted(a, b, c, first, WIDTH: tl.constexpr):
+    """Products of 64 elements of lines of 96, from a pair of elements on; lines of `WIDTH` are stored."""
+    i, r = tl.program_id(0), tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for start in range(0, 64, 32):
+        rk = start + tl.arange(0, 32)
+        yes = (start < 32) | (i == 0)
+        x = tl.load(a + r[:, None] * 96 + first * 2 + rk)
+        y = tl.load(b + rk[:, None] * 64 + r, mask=yes & (r < WIDTH), other=0.0)
+        total = tl.dot(x, y, total)
+    tl.store(c + (i * 64 + r[:, None]) * 64 + r, total.to(tl.float16), mask=r < WIDTH)

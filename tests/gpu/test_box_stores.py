@@ -2,7 +2,7 @@
 
 import pytest
 from tests.gpu.errors_of_products import assert_product
-from tests.tiled_products import one_tile, product
+from tests.tiled_products import one_tile, product, shifted
 
 import tilewright as tw
 import tilewright.language as tl
@@ -54,3 +54,18 @@ def test_what_is_also_read_is_stored_in_order():
     made = add_to[(1,)](a, b, c, 64, num_warps=4)
     assert "bulk_group" not in made.asm["ptx"]
     assert_product(c, a, b, added=before)
+
+
+@pytest.mark.parametrize("width", [27, 32, 64])
+@pytest.mark.parametrize("first", [0, 7, 16])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_what_begins_or_ends_within_16_bytes(dtype, first, width):
+    """The hardware takes no box that begins there, and would store what is beside the lines."""
+    kind = getattr(torch, dtype)
+    a, b = (torch.randn(64, n, device="cuda").to(kind) for n in (96, 64))
+    c = torch.full((2, 64, 64), -3.0, device="cuda", dtype=torch.float16)
+    shifted[(2,)](a, b, c, first, width, num_warps=4)
+    for i, k in enumerate((64, 32)):
+        wanted = a[:, 2 * first :][:, :k].double() @ b[:k, :width].double()
+        assert float((c[i, :, :width].double() - wanted).norm() / wanted.norm()) < 2e-3
+        assert bool((c[i, :, width:] == -3).all())

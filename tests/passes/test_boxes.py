@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
+from tests.tiled_products import shifted
 
 import tilewright.language as tl
 from tilewright import dtypes
@@ -382,24 +383,11 @@ def test_conditions_on_whole_tiles():
 # ---- chunks of 16 bytes: a box begins at one, and stores whole ones ---------------------------------
 
 
-def shifted(a, b, c, first, WIDTH: tl.constexpr):
-    """Products of 64 elements of lines of 96, from a pair of elements on; lines of `WIDTH` are stored."""
-    i, r = tl.program_id(0), tl.arange(0, 64)
-    total = tl.zeros((64, 64), tl.float32)
-    for start in range(0, 64, 32):
-        rk = start + tl.arange(0, 32)
-        yes = (start < 32) | (i == 0)
-        x = tl.load(a + r[:, None] * 96 + first * 2 + rk)
-        y = tl.load(b + rk[:, None] * 64 + r, mask=yes & (r < WIDTH), other=0.0)
-        total = tl.dot(x, y, total)
-    tl.store(c + (i * 64 + r[:, None]) * 64 + r, total.to(tl.float16), mask=r < WIDTH)
-
-
 @pytest.mark.parametrize("width", [32, 27, 64])
 @pytest.mark.parametrize(("first", "known"), [(16, True), (16, False), (7, False)])
 def test_boxes_begin_with_a_chunk_and_store_whole_ones(first, known, width):
     """Else the hardware stops at an illegal instruction, or writes what is beside the array."""
-    what = shifted, ("first",), {"WIDTH": width}, () if known else ("first",)
+    what = shifted.fn, ("first",), {"WIDTH": width}, () if known else ("first",)
     module = lowered(*what)
     assert copied(module) == {
         "tma_copy": {2, 3} if known else set(), "tma_store": {2} if width % 8 == 0 else set()

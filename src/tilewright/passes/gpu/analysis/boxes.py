@@ -12,6 +12,9 @@ Coordinates have 32 bits. What has to be told apart is then a dimension of its o
   matrix would not end at a place that the host knows;
 - along x without a limit, where coordinates are not known to reach: parts of 2^30 elements (`x >> 30`),
   which reach all memory.
+
+Along x the hardware takes chunks of 16 bytes, which the PTX ISA does not say: a box that begins within one
+is an illegal instruction, and one that is stored writes its last chunk whole, with what is beside the array.
 """
 
 from __future__ import annotations
@@ -40,9 +43,7 @@ _PART = 30
 """Bits of the coordinates along x within a part of a line."""
 _MOST_DIMS = 5
 _ALIGNMENT = 16
-"""What pitches, the address of an array, and the place of a box along x are multiples of, in bytes. The
-hardware copies chunks of so many: a box that begins within one is an illegal instruction (which the PTX ISA
-does not say), and one that is stored writes its last chunk whole."""
+"""What pitches, the address of an array and the place of a box along x are multiples of, in bytes."""
 _START = 128
 """What the address of a box in shared memory is a multiple of (PTX ISA, `cp.async.bulk.tensor`)."""
 _LARGEST_BOX = 256
