@@ -99,6 +99,26 @@ def test_code_for_gpus_knows_the_alignment():
     assert 'tile.divisibility = 4 : i32, tile.name = "a.strides.0"' in text
 
 
+@pytest.mark.parametrize("columns", [72, 70, 1])
+def test_lines_that_end_within_16_bytes_are_stored_by_threads(columns):
+    """Boxes are stored 16 bytes at a time: the code differs with what the last extent is a multiple of."""
+    from tilewright.backends.base import Options
+    from tilewright.runtime.compiler import compile_kernel
+
+    a, b, space = arrays()
+    c = TensorDescriptor(space, [100, columns], [72, 1], [64, 32])
+    given = [TensorDescriptor.from_tensor(x, [rows, 32]) for x, rows in ((a, 64), (b, 32))]
+    product[2, 3](*given, c, 80, BLOCK_K=32)
+    wanted = a.astype(np.float64) @ b.T
+    np.testing.assert_allclose(space[:, :columns], wanted[:, :columns], rtol=1e-4, atol=1e-4)
+    assert not space[:, columns:].any()
+    signature = list(product.launcher.compiled.values())[-1].signature
+    assert signature["c"].whole_lines == (columns == 72)
+    ptx = compile_kernel(product, signature, Options(), "sm_90a").asm["ptx"]
+    assert ("cp.async.bulk.tensor.2d.global.shared" in ptx) == (columns == 72)
+    assert "cp.async.bulk.tensor.2d.shared" in ptx
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

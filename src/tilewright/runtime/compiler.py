@@ -113,8 +113,8 @@ def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options)
     """Tile IR of a kernel, from the front end or the generator."""
     types = {name: item.type for name, item in signature.items()}
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
-    for name, kind in types.items():
-        divisors.update(descriptor_divisors(name, kind))
+    for name, item in signature.items():
+        divisors.update(descriptor_divisors(name, item.type, item.whole_lines))
     return kernel.build(types, divisors, options, kernel.symbol(signature))
 
 

@@ -158,18 +158,42 @@ def opened(value: Any) -> Any:
     return value
 
 
-def divisors(name: str, kind: Any) -> dict[str, int]:
-    """Argument name → what it is a multiple of, for the parts of a descriptor's type."""
+def whole_lines(kind: Any, value: Any) -> bool:
+    """Whether the lines of the descriptors in an argument end at multiples of 16 bytes: then they can be
+    stored by hardware that writes so many at a time (False where there are none)."""
+    return _whole(kind, value) is True
+
+
+def _whole(kind: Any, value: Any) -> bool | None:
+    """The same, None where there are no descriptors."""
+    if not isinstance(kind, tuple):
+        return None
+    if _is_descriptor(kind):
+        return value.shape[-1] * kind[0].element_ty.itemsize % ALIGNMENT == 0
+    found = [_whole(part, item) for part, item in zip(kind, value, strict=True)]
+    known = [whole for whole in found if whole is not None]
+    return all(known) if known else None
+
+
+def _is_descriptor(kind: tuple[Any, ...]) -> bool:
+    return type(kind).__name__ == "TensorDescriptor"
+
+
+def divisors(name: str, kind: Any, whole: bool = False) -> dict[str, int]:
+    """Argument name → what it is a multiple of, for the parts of a descriptor's type (`whole`: of one with
+    `whole_lines`)."""
     if not isinstance(kind, tuple):
         return {}
-    if type(kind).__name__ != "TensorDescriptor":
+    if not _is_descriptor(kind):
         fields: Any = getattr(kind, "_fields", range(len(kind)))
         parts = zip(fields, kind, strict=True)
-        return {k: v for f, part in parts for k, v in divisors(f"{name}.{f}", part).items()}
-    base, _, strides, *_ = kind
+        return {k: v for f, part in parts for k, v in divisors(f"{name}.{f}", part, whole).items()}
+    base, shape, strides, *_ = kind
     step = math.lcm(ALIGNMENT, base.element_ty.itemsize) // base.element_ty.itemsize
     found = {f"{name}.base": ALIGNMENT}
     for i, stride in enumerate(strides):
         if not isinstance(stride, constexpr):
             found[f"{name}.strides.{i}"] = step
+    if whole and not isinstance(shape[-1], constexpr):
+        found[f"{name}.shape.{len(shape) - 1}"] = step
     return found

@@ -94,7 +94,7 @@ class KeyCode:
             [f"{last} == 1", *(f"{v} > 1" for v in (*sizes, *outer)),
              f"({' | '.join((*sizes, *outer))}) <= 2147483647"]
         )  # fmt: skip
-        low = " | ".join(f"({v} & 15) << {4 * d}" for d, v in enumerate(outer)) or "0"
+        low = " | ".join(f"({v} & 15) << {4 * d}" for d, v in enumerate((sizes[-1], *outer)))
         values = ", ".join((*sizes, *steps))
         self.scope["_tw_unusual"] = unusual_integers
         self._parts.append(f"{low} if {usual} else _tw_unusual({values})")

@@ -17,6 +17,7 @@ from tilewright import dtypes
 from tilewright.dtypes import constexpr, dtype, pointer_type
 from tilewright.errors import LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
+from tilewright.runtime.descriptors import whole_lines
 from tilewright.runtime.devices import device_of, gpu_address
 
 ALIGNMENT = 16
@@ -33,11 +34,14 @@ class ArgumentType:
     type: Any
     kind: str = ""
     divisible: bool = False
+    whole_lines: bool = False
+    """Of descriptors: whether the last extents are multiples of 16 bytes, as the strides are."""
 
     @property
     def text(self) -> str:
         """For cache keys."""
-        return f"{signature_text(self.type)}{'D' if self.divisible else ''}"
+        known = f"{'D' if self.divisible else ''}{'W' if self.whole_lines else ''}"
+        return f"{signature_text(self.type)}{known}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +312,8 @@ class Specializer:
             return ArgumentType(constexpr(value))
         if isinstance(value, tuple):
             items = [self._runtime(param, item, align) for item in value]
-            return ArgumentType(dtypes.like(value, [item.type for item in items]), "tuple")
+            kind = dtypes.like(value, [item.type for item in items])
+            return ArgumentType(kind, "tuple", whole_lines=whole_lines(kind, value))
         if isinstance(value, MockTensor):
             return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
         if is_numpy_scalar(value):

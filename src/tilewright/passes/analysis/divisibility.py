@@ -45,8 +45,12 @@ class Divisibility:
         match op:
             case arith.MuliOp():
                 return min(LIMIT, self.of(op.lhs) * self.of(op.rhs))
-            case arith.AddiOp() | arith.SubiOp() | arith.MinSIOp() | arith.MaxSIOp():
+            case (
+                arith.AddiOp() | arith.SubiOp() | arith.MinSIOp() | arith.MaxSIOp() | arith.OrIOp()
+            ):
                 return gcd(self.of(op.lhs), self.of(op.rhs))
+            case arith.AndIOp():
+                return max(self.of(op.lhs), self.of(op.rhs))
             case arith.ExtSIOp() | arith.ExtUIOp() | arith.TruncIOp():
                 return self.of(op.input)
             case arith.ShLIOp():
