@@ -6,6 +6,7 @@ from tests.tiled_products import one_tile, product, shifted
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.runtime.descriptors import TensorDescriptor
 
 torch = pytest.importorskip("torch")
 
@@ -69,3 +70,21 @@ def test_what_begins_or_ends_within_16_bytes(dtype, first, width):
         wanted = a[:, 2 * first :][:, :k].double() @ b[:k, :width].double()
         assert float((c[i, :, :width].double() - wanted).norm() / wanted.norm()) < 2e-3
         assert bool((c[i, :, width:] == -3).all())
+
+
+@pytest.mark.parametrize("width", [64, 62, 1])
+@pytest.mark.parametrize("host", [True, False], ids=["host", "kernel"])
+def test_descriptors_of_lines_that_end_within_16_bytes(host, width):
+    @tw.jit
+    def store(a, b, c, w, HOST: tl.constexpr):
+        r = tl.arange(0, 64)
+        x, y = tl.load(a + r[:, None] * 64 + r), tl.load(b + r[:, None] * 64 + r)
+        z = c if HOST else tl.make_tensor_descriptor(c, [64, w], [128, 1], [64, 64])
+        z.store([0, 0], tl.dot(x, y).to(tl.float16))
+
+    a, b = (torch.randn(64, 64, device="cuda").half() for _ in range(2))
+    c = torch.full((64, 128), -3.0, device="cuda", dtype=torch.float16)
+    given = TensorDescriptor.from_tensor(c[:, :width], [64, 64]) if host else c
+    store[(1,)](a, b, given, width, host, num_warps=4)
+    assert_product(c[:, :width], a, b[:, :width], roundings=(torch.float16,))
+    assert bool((c[:, width:] == -3).all())
