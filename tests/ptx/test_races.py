@@ -228,3 +228,20 @@ def test_nothing_that_waits_could_be_left_out():
 def test_warps_in_any_order(seed):
     check(one_product, ARGUMENTS, "sm_90a", random.Random(seed))
     check(one_product, ARGUMENTS, "sm_80", random.Random(seed))
+
+
+def few_steps(a, b, c):
+    """A loop that ends its products in each iteration, and that LLVM writes out."""
+    rows, columns = tl.arange(0, 64), tl.arange(0, 16)
+    total = tl.zeros((64, 16), tl.float32)
+    for i in range(3):
+        deep = i * 16 + tl.arange(0, 16)
+        x = tl.load(a + rows[:, None] % 13 * 64 + deep)
+        total = tl.dot(x, tl.load(b + deep[:, None] * 64 + columns), total)
+    tl.store(c + rows[:, None] * 16 + columns, total.to(tl.float16))
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_sums_that_are_made_before_a_loop_are_made_before_its_fence(warps):
+    half = {n: numbers(size, np.float16) for n, size in (("a", 832), ("b", 3072), ("c", 1024))}
+    check(few_steps, half, "sm_90a", warps=warps)

@@ -322,7 +322,7 @@ def _fence(
 ) -> tuple[list[Value], list[Value]]:
     """Registers written before are seen by the products after; sums that ordinary instructions made,
     and operands (`words`), pass through, so that LLVM does not make them later."""
-    in_place = isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp)
+    in_place = _made_by_products(acc)
     values = [*([] if in_place else sums), *words]
     if not values:
         gen.together(_FENCE, "~{memory}", ir.VoidType(), [])
@@ -330,6 +330,19 @@ def _fence(
     values = _through(gen, _FENCE, values)
     through = len(values) - len(words)
     return (sums if in_place else values[:through]), values[through:]
+
+
+def _made_by_products(acc: SSAValue) -> bool:
+    """Whether sums are where a product has them, maybe one under way. Of a loop only if it carries these:
+    of one that ends its products LLVM may write out the iterations, and make the first sums where it likes.
+    """
+    loop = acc.owner.parent_op() if isinstance(acc, BlockArgument) else None
+    if isinstance(loop, scf.ForOp) and isinstance(acc, BlockArgument):
+        end = loop.body.block.last_op
+        carried = end.operands[acc.index - 1].owner if end is not None else None
+        ended = isinstance(carried, gpu.WgmmaWaitOp) and carried.pending.value.data == 0
+        return isinstance(carried, gpu.WgmmaOp | gpu.WgmmaWaitOp) and not ended
+    return isinstance(acc.owner, Block | gpu.WgmmaWaitOp | gpu.WgmmaOp)
 
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
