@@ -86,6 +86,7 @@ def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
             "specialize_warps",
             "batch_loads",
             "chunk_tiles",
+            "keep_chunks",
             "split_bounds",
         )
         assert file.stem in pictures

@@ -17,6 +17,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import Program
 
 programs = from_file(Path(__file__).parents[1] / "passes" / "test_chunk_tiles.py")
+kept = from_file(Path(__file__).parents[1] / "passes" / "test_keep_chunks.py")
 matrix, numbers = programs.matrix, programs.numbers
 
 CASES = {
@@ -50,5 +51,16 @@ def test_chunks(name, target):
     artifact = backend.compile(parse_ir(text), Options(num_warps=warps), target_info(target))
     lines = artifact.asm["ptx"].splitlines()
     assert any("bra" in line for line in lines) and len(lines) < 2500
+    expected = run_on_copies(parse_ir(text), values, program.grid)
+    program.compare(expected, run_ptx(artifact, values, program.grid))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", kept.CASES)
+def test_chunks_that_are_kept(name, target):
+    program, text = kept.program_of(name)
+    values = list(program.arguments.values())
+    artifact = backend.compile(parse_ir(text), Options(num_warps=4), target_info(target))
+    assert "st.shared.v" in artifact.asm["ptx"]
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_ptx(artifact, values, program.grid))

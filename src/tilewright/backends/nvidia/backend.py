@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
@@ -13,7 +14,7 @@ from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, Ta
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
 from tilewright.backends.nvidia.codegen import emit_module
-from tilewright.backends.nvidia.occupancy import Block, limit_for_more
+from tilewright.backends.nvidia.occupancy import Block, blocks_at_once, limit_for_more
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
@@ -69,10 +70,12 @@ class NvidiaBackend(LoweringBackend):
         gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
         text = str(llvm_module)
         threads = 32 * (gen.warps // gen.blocks + gen.roles)
-        ptx = to_ptx(text, target, options, threads, gen.blocks)
+        block = Block(threads, 0, gen.scratch_bytes)
+        alone = not gen.multiplies and blocks_at_once(block, target) == 1
+        ptx = to_ptx(text, target, options, threads, gen.blocks, alone)
         assembled = assembler.assemble(ptx)
         if options.maxnreg is None and not gen.multiplies:
-            block = Block(threads, assembled.registers, gen.scratch_bytes + assembled.shared)
+            block = replace(block, registers=assembled.registers)
             ptx, assembled = _with_more_blocks(ptx, assembled, block, target, options)
         plan = LaunchPlan(
             name=gen.function.name,

@@ -17,6 +17,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.chunk_tiles import ChunkTiles
     from tilewright.passes.gpu.fit_warps import FitWarps
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
+    from tilewright.passes.gpu.keep_chunks import KeepChunks
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
@@ -47,6 +48,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         StoreBoxes(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
+        KeepChunks(),
         InsertBarriers(),
         SplitBounds(),
         BatchLoads(),  # after insert-barriers: what it moves is known to be apart

@@ -40,12 +40,20 @@ def _machine(target: TargetInfo) -> Any:
     return _machines[key]
 
 
-def to_ptx(text: str, target: TargetInfo, options: Options, threads: int, blocks: int = 1) -> str:
+def to_ptx(
+    text: str,
+    target: TargetInfo,
+    options: Options,
+    threads: int,
+    blocks: int = 1,
+    alone: bool = False,
+) -> str:
     """Optimise an LLVM module and print it as PTX, for blocks of `threads` and clusters of `blocks`.
 
-    Raises PassError where LLVM rejects it.
+    `alone`: a multiprocessor has no room for a second block, however few registers this one takes. Raises
+    PassError where LLVM rejects it.
     """
-    text = _with_bounds(loop_ids(text), options, threads, blocks)
+    text = _with_bounds(loop_ids(text), options, threads, blocks, alone)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
         try:
@@ -128,11 +136,14 @@ def _libdevice_places() -> Iterator[Path]:
         yield root / "nvvm" / "libdevice" / name
 
 
-def _with_bounds(text: str, options: Options, threads: int, blocks: int) -> str:
+def _with_bounds(text: str, options: Options, threads: int, blocks: int, alone: bool) -> str:
     """The kernel's attributes, which llvmlite cannot write: threads, registers, cluster."""
-    # no "nvvm.minctasm": with it ptxas spends registers that would let two programs share a
-    # multiprocessor (40 instead of 32 for a softmax of 1024 threads)
     attributes = {"nvvm.maxntid": str(threads)}
+    # with "nvvm.minctasm" ptxas spends registers that would let two programs share a multiprocessor (40
+    # instead of 32 for a softmax of 1024 threads), and without it saves some for a second program at the
+    # price of loads that wait for each other
+    if alone and options.maxnreg is None:
+        attributes["nvvm.minctasm"] = "1"
     if options.maxnreg is not None:
         attributes["nvvm.maxnreg"] = str(options.maxnreg)
     if blocks > 1:

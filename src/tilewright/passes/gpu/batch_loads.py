@@ -42,10 +42,12 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.analysis.regions import AS_WRITTEN
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.shared_plan import buffer_bytes
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
+_LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)
 _TOO_MANY_OPS = 160
 """Operations of a batch: longer bodies keep loads under way by themselves, and take long to compile."""
 
@@ -69,11 +71,19 @@ class BatchLoads(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                words = min(self.words, self.all_words // (32 * warps_of(function)))
+                programs = self._programs(function, getattr(target, "shared_bytes", 0) or 48 << 10)
+                words = 2 * self.all_words // programs // (32 * warps_of(function))
+                words = min(self.words, words)
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and is_simple(op):
                         self._batch(op, words)
                 erase_dead(function.body.block)
+
+    @staticmethod
+    def _programs(function: FuncOp, shared: int) -> int:
+        """1 where buffers leave room for one program in a multiprocessor, 2 for two or more."""
+        buffers = [op.result for op in function.walk() if isinstance(op, gpu.AllocOp)]
+        return 1 if 2 * sum(map(buffer_bytes, buffers)) > shared else 2
 
     def _batch(self, loop: scf.ForOp, allowed: int) -> None:
         early = _Early(loop)
@@ -99,7 +109,7 @@ def is_simple(loop: scf.ForOp) -> bool:
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or AS_WRITTEN in loop.attributes:
         return False
     return all(
-        isinstance(op, (*_LOADS, *_STORES, scf.IfOp, scf.YieldOp, tile.AssumeOp))
+        isinstance(op, (*_LOADS, *_STORES, *_LOCAL, scf.IfOp, scf.YieldOp, tile.AssumeOp))
         or (is_pure(op) and not isinstance(op, tile.DotOp))
         for op in loop.body.walk()
     )

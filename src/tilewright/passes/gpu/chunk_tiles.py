@@ -11,7 +11,8 @@ of the tile of what loads, computes element by element, reduces and stores::
                                             store chunk i of q, x - m
 
 What several loops need is computed, and loaded, again in each. Stores and reductions share a loop as long
-as none needs what another one reduces.
+as none needs what another one reduces. As many chunks as shared memory has room for are marked, in loops
+of their own, so that `keep-chunks` may keep them there.
 
 Tiles of more dimensions go in chunks of whole rows (the first dimension). What is reduced along a row
 stays within its chunk, so that a loop over rows may normalise and store them.
@@ -34,13 +35,12 @@ from math import prod
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ModuleOp, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import root_of, same_addresses
-from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.effects import (
     erase_dead,
     has_effect,
@@ -49,17 +49,25 @@ from tilewright.passes.analysis.effects import (
     is_volatile,
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.chunks import (
+    KEPT,
+    VIEWS,
+    Kept,
+    Mapping,
+    combined,
+    in_step,
+    leaves_alone,
+    move_to_row,
+    what_to_keep,
+)
 from tilewright.passes.gpu.analysis.work import instructions, instructions_of_an_element
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
-
-Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)
@@ -69,24 +77,38 @@ class ChunkTiles(Pass):
     name: ClassVar[str] = "chunk-tiles"
     registers: int = 64
     """Elements of a tile that a thread may hold."""
-    all_registers: int = 65536
-    """Elements of a tile that all threads may hold: as many as a multiprocessor has registers."""
+    all_registers: int = 49152
+    """Elements of a tile that all threads may hold: three quarters of a multiprocessor's registers."""
     share: int = 8
     """Elements of a chunk that each thread gets; of rows four times as many, where that is little code."""
     code: int = 2048
     """Operations on single elements in a thread's code that are too many, whatever they are on."""
+    keep: bool = True
+    """Mark what `keep-chunks` may keep."""
+    without: ClassVar[dict[str, dict[str, Any]]] = {"keep-chunks": {"keep": False}}
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 groups = self._groups(function)
+                kept = self._kept(groups, function, target)
                 for number, group in enumerate(groups):
-                    group.write(number % 2 == 1)
+                    group.write(number % 2 == 1, kept)
                 for group in reversed(groups):
                     for op in group.sinks:
                         erase(op)
                 if groups:
                     erase_dead(function.body.block)
+
+    def _kept(self, groups: list[_Group], function: FuncOp, target: Any) -> Kept:
+        """What several loops load, and how many chunks of it."""
+        if not self.keep or len(groups) < 2 or blocks_of(function) > 1:
+            return Kept()
+        plan, slices = groups[0].plan, [group.slice() for group in groups]
+        loads = [op for op in plan.place if isinstance(op, _LOADS)]
+        again = [load for load in loads if sum(load in ops for ops in slices) > 1]
+        shared = getattr(target, "shared_bytes", 0) or 48 << 10
+        return what_to_keep(again, plan.rows, plan.chunk, warps_of(function), shared)
 
     def _groups(self, function: FuncOp) -> list[_Group]:
         """The loops to make of a function."""
@@ -244,10 +266,6 @@ def _elements(value: SSAValue) -> int:
     return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
 
 
-def _pointer(op: Any) -> SSAValue:
-    return op.base if isinstance(op, _VIEWS) else op.pointer
-
-
 # ---- one loop ---------------------------------------------------------------------------------------------
 
 
@@ -287,7 +305,7 @@ class _Group:
         loads = [op for op in ops if isinstance(op, _LOADS)]
         stores = [op for op in ops if isinstance(op, _STORES)]
         return all(self._stays_true(load, stores) for load in loads) and all(
-            _in_step(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
+            in_step(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
         )
 
     def _stays_true(self, load: Operation, own: Sequence[Operation]) -> bool:
@@ -298,7 +316,7 @@ class _Group:
             if not place[load] < at < end or op in own:
                 continue
             if isinstance(op, _STORES):
-                if not _apart(load, op):
+                if not leaves_alone(load, op):
                     return False
             elif not isinstance(op, (*_LOADS, tile.AssumeOp)) and has_effect(op):
                 return False
@@ -306,23 +324,42 @@ class _Group:
 
     # ---- writing it ----
 
-    def write(self, backwards: bool) -> None:
-        """Put the loop, and what it reduces, before `self.before`. Every other loop goes `backwards`: it
+    def write(self, backwards: bool, kept: Kept) -> None:
+        """Put the loops, and what they reduce, before `self.before`. Every other group goes `backwards`: it
         begins with what the caches still have from the one before."""
         if self.before is None:
             return
         e = Emitter(self.before, self.sinks[0].location)
-        ops, chunk = self.slice(), self.plan.chunk
+        ops, count = self.slice(), self.plan.rows // self.plan.chunk
         reductions = [op for op in self.sinks if isinstance(op, tile.ReduceOp)]
-        count = self.plan.rows // chunk
-        inits: list[SSAValue] = []
-        if reductions:  # their first chunk is what they start from
-            mapping = self._chunk(e, ops, e.constant((count - 1) * chunk if backwards else 0))
+        values: list[SSAValue] = []
+        parts = [(range(kept.count), kept), (range(kept.count, count), Kept())]
+        for numbers, kept_here in reversed(parts) if backwards else parts:
+            if numbers:
+                order = numbers[::-1] if backwards else numbers
+                values = self._loop(e, ops, reductions, values, order, kept_here)
+        self._reduce(e, reductions, values)
+
+    def _loop(
+        self,
+        e: Emitter,
+        ops: Sequence[Operation],
+        reductions: list[tile.ReduceOp],
+        so_far: list[SSAValue],
+        numbers: range,
+        kept: Kept,
+    ) -> list[SSAValue]:
+        """A loop over these chunks; `so_far`: what others came to. Returns what all come to."""
+        chunk, inits = self.plan.chunk, so_far
+        if reductions and not inits:  # their first chunk is what they start from
+            mapping = self._chunk(e, ops, e.constant(numbers[0] * chunk), kept, (numbers[0], 0))
             inits = [mapping[v] for op in reductions for v in op.inputs]
-            count -= 1
+            numbers = numbers[1:]
+        if not numbers:
+            return inits
         block = Block(arg_types=[i64, *(v.type for v in inits)])
         block.add_op(end := scf.YieldOp())
-        zero, one, trips = e.constant(0), e.constant(1), e.constant(count)
+        zero, one, trips = e.constant(0), e.constant(1), e.constant(len(numbers))
         loop = scf.ForOp.create(
             operands=[zero, trips, one, *inits],
             result_types=[v.type for v in inits],
@@ -331,20 +368,21 @@ class _Group:
         e.insert_op(loop)
         inner = Emitter(end, e.location)
         number: SSAValue = block.args[0]
-        if backwards:
-            number = inner.sub(inner.constant(count - 1), number)
-        elif reductions:
-            number = inner.add(number, one)
-        mapping = self._chunk(inner, ops, inner.mul(number, inner.constant(chunk)))
+        if numbers.step < 0:
+            number = inner.sub(inner.constant(numbers[0]), number)
+        elif numbers[0]:
+            number = inner.add(number, inner.constant(numbers[0]))
+        start = inner.mul(number, inner.constant(chunk))
+        mapping = self._chunk(inner, ops, start, kept, (numbers[0], numbers.step))
         carried = list(block.args[1:])
         yielded: list[SSAValue] = []
         for op in reductions:
             values = [mapping[v] for v in op.inputs]
-            so_far, carried = carried[: len(values)], carried[len(values) :]
-            yielded += _combined(inner, op, [*so_far, *values])
+            before, carried = carried[: len(values)], carried[len(values) :]
+            yielded += combined(inner, op, [*before, *values])
         block.insert_op_before(scf.YieldOp.create(operands=yielded, location=e.location), end)
         erase(end)
-        self._reduce(e, reductions, list(loop.results))
+        return list(loop.results)
 
     @staticmethod
     def _reduce(e: Emitter, reductions: list[tile.ReduceOp], tiles: list[SSAValue]) -> None:
@@ -364,13 +402,24 @@ class _Group:
                 result.name_hint = old.name_hint
                 old.replace_all_uses_with(result)
 
-    def _chunk(self, e: Emitter, ops: Sequence[Operation], start: SSAValue) -> Mapping:
-        """Everything for the chunk from element `start` (i64) on."""
+    def _chunk(
+        self,
+        e: Emitter,
+        ops: Sequence[Operation],
+        start: SSAValue,
+        kept: Kept,
+        number: tuple[int, int],
+    ) -> Mapping:
+        """Everything for the chunk from element `start` (i64) on, whose number is one and so many times
+        what the loop around it counts."""
         mapping: Mapping = {}
         for op in ops:
             for result, made in zip(op.results, self._piece(e, op, start, mapping), strict=False):
                 made.name_hint = result.name_hint
                 mapping[result] = made
+                if op in kept.loads and isinstance(made.owner, Operation):
+                    mark = (kept.loads.index(op), *number, kept.count)
+                    made.owner.attributes[KEPT] = DenseArrayBase.from_list(i64, mark)
         return mapping
 
     def _piece(
@@ -400,72 +449,6 @@ class _Group:
         )
         e.insert_op(new)
         new.location = op.location
-        if isinstance(new, _VIEWS):
-            _move(Emitter(new, op.location), new, start)
+        if isinstance(new, VIEWS):
+            move_to_row(Emitter(new, op.location), new, start)
         return new.results
-
-
-def _move(e: Emitter, view: Any, start: SSAValue) -> None:
-    """Let a structured access begin at row `start`."""
-    base = view.base
-    if tile.view_kinds(view)[0] == "strided":
-        offset = e.mul(start, view.strides[0])
-        base = e.insert(tile.AddPtrOp(operands=[base, offset], result_types=[base.type]))
-    first = 1 + sum(len(v) for v in (view.strides, view.starts, view.sizes, view.indices))
-    operands = list(view.operands)
-    operands[0] = base
-    for i, (dimension, limit) in enumerate(tile.view_limits(view).items(), first):
-        operands[i] = e.sub(limit, start) if dimension == 0 else limit
-    view.operands = operands
-
-
-def _combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAValue]:
-    """The combine region of a reduction, for tiles lane by lane."""
-    shape = tile.shape_of(values[0])
-    block = op.combine.block
-    mapping: Mapping = dict(zip(block.args, values, strict=True))
-
-    def spread(value: SSAValue) -> SSAValue:
-        if value not in mapping:
-            mapping[value] = e.splat(value, shape)
-        return mapping[value]
-
-    for inner in block.ops:
-        if inner is end_of(block):
-            return [spread(v) for v in inner.operands]
-        if isinstance(inner, arith.ConstantOp):
-            copy = inner.clone()
-            mapping[inner.result] = e.splat(e.insert(copy), shape)
-            continue
-        copy = type(inner).create(
-            operands=[spread(v) for v in inner.operands],
-            result_types=[tile.with_shape(tile.element_of(r), shape) for r in inner.results],
-            properties=dict(inner.properties),
-            attributes=dict(inner.attributes),
-        )
-        e.insert_op(copy)
-        mapping.update(zip(inner.results, copy.results, strict=True))
-    return []
-
-
-def _apart(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
-    """Whether a store of anything leaves alone what `load` reads."""
-    roots = root_of(_pointer(load)), root_of(_pointer(store))
-    if None in roots:
-        return False
-    if roots[0] is roots[1]:
-        return apart(load, store)
-    return not tile.is_tile(store.value)  # tiles of two arguments may be lane by lane the same
-
-
-def _in_step(first: Operation, second: Operation) -> bool:
-    """Whether two accesses, one of them a store, may take turns chunk by chunk."""
-    roots = root_of(_pointer(first)), root_of(_pointer(second))
-    if None in roots:
-        return False
-    if roots[0] is not roots[1]:
-        return True  # apart, or lane by lane the same
-    kinds = [tile.view_kinds(op) for op in (first, second) if isinstance(op, _VIEWS)]
-    strided = len(kinds) == 2 and all(k == "strided" for kind in kinds for k in kind)
-    same = strided and same_addresses(first, second)
-    return same or apart(first, second)

@@ -1,0 +1,136 @@
+"""Chunks of tiles: where they are in memory, what may be done in turns, and what is combined of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.addresses import root_of, same_addresses
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.ranges import apart
+
+VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+
+Mapping = dict[SSAValue, SSAValue]
+
+KEPT = "gpu.kept"
+"""On a load of a chunk: which load of the program it is of; the chunk's number as one number plus another
+times what the loop around it counts; how many chunks have it. Those with equal ones load the same."""
+EXCHANGES = 8 << 10
+"""Bytes of shared memory that stay free for reductions, which take turns in two places."""
+_BUSY = 16
+"""Warps of a multiprocessor that are to have room beside what they keep."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Loads of which the first `count` chunks may be kept from loop to loop."""
+
+    loads: tuple[Operation, ...] = ()
+    count: int = 0
+
+
+def what_to_keep(
+    loads: Sequence[Operation], rows: int, chunk: int, warps: int, shared: int
+) -> Kept:
+    """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
+    little.
+
+    Args:
+        loads: of tiles of so many `rows`, which several loops need.
+        chunk: rows of a chunk.
+        warps: of a program.
+        shared: bytes of shared memory of a multiprocessor.
+    """
+    tiles = [op.results[0] for op in loads]
+    small = all(len(tile.shape_of(v)) <= 2 for v in tiles)
+    if not tiles or not small or any(isinstance(tile.element_of(v), tile.PtrType) for v in tiles):
+        return Kept()
+    sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
+    bytes_ = [
+        chunk * prod(tile.shape_of(v)[1:]) * size for v, size in zip(tiles, sizes, strict=True)
+    ]
+    free = EXCHANGES
+    if len(set(sizes)) > 1:  # threads hold them in different ways, one of which changes
+        free = max(free, max(bytes_) + max(bytes_) // 4)
+    programs = -(-_BUSY // warps)
+    count = min(rows // chunk, (shared // programs - free) // sum(bytes_))
+    return Kept(tuple(loads), count) if count * 4 >= rows // chunk else Kept()
+
+
+def pointer_of(op: Any) -> SSAValue:
+    """The address of an access."""
+    return op.base if isinstance(op, VIEWS) else op.pointer
+
+
+def move_to_row(e: Emitter, view: Any, start: SSAValue) -> None:
+    """Let a structured access begin at row `start`."""
+    base = view.base
+    if tile.view_kinds(view)[0] == "strided":
+        offset = e.mul(start, view.strides[0])
+        base = e.insert(tile.AddPtrOp(operands=[base, offset], result_types=[base.type]))
+    first = 1 + sum(len(v) for v in (view.strides, view.starts, view.sizes, view.indices))
+    operands = list(view.operands)
+    operands[0] = base
+    for i, (dimension, limit) in enumerate(tile.view_limits(view).items(), first):
+        operands[i] = e.sub(limit, start) if dimension == 0 else limit
+    view.operands = operands
+
+
+def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAValue]:
+    """The combine region of a reduction, for tiles lane by lane."""
+    shape = tile.shape_of(values[0])
+    block = op.combine.block
+    mapping: Mapping = dict(zip(block.args, values, strict=True))
+
+    def spread(value: SSAValue) -> SSAValue:
+        if value not in mapping:
+            mapping[value] = e.splat(value, shape)
+        return mapping[value]
+
+    for inner in block.ops:
+        if inner is end_of(block):
+            return [spread(v) for v in inner.operands]
+        if isinstance(inner, arith.ConstantOp):
+            copy = inner.clone()
+            mapping[inner.result] = e.splat(e.insert(copy), shape)
+            continue
+        copy = type(inner).create(
+            operands=[spread(v) for v in inner.operands],
+            result_types=[tile.with_shape(tile.element_of(r), shape) for r in inner.results],
+            properties=dict(inner.properties),
+            attributes=dict(inner.attributes),
+        )
+        e.insert_op(copy)
+        mapping.update(zip(inner.results, copy.results, strict=True))
+    return []
+
+
+def leaves_alone(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
+    """Whether a store of anything leaves alone what `load` reads."""
+    roots = root_of(pointer_of(load)), root_of(pointer_of(store))
+    if None in roots:
+        return False
+    if roots[0] is roots[1]:
+        return apart(load, store)
+    return not tile.is_tile(store.value)  # tiles of two arguments may be lane by lane the same
+
+
+def in_step(first: Operation, second: Operation) -> bool:
+    """Whether two accesses, one of them a store, may take turns chunk by chunk."""
+    roots = root_of(pointer_of(first)), root_of(pointer_of(second))
+    if None in roots:
+        return False
+    if roots[0] is not roots[1]:
+        return True  # apart, or lane by lane the same
+    kinds = [tile.view_kinds(op) for op in (first, second) if isinstance(op, VIEWS)]
+    strided = len(kinds) == 2 and all(k == "strided" for kind in kinds for k in kind)
+    same = strided and same_addresses(first, second)
+    return same or apart(first, second)

@@ -1,0 +1,208 @@
+"""`keep-chunks`: chunks that several loops of a program load are kept in shared memory by the first.
+
+`chunk-tiles` goes through a tile that registers cannot hold once for each thing that is done to it, and
+loads it anew each time. Multiprocessors have as much shared memory as registers; what fits there is
+read from global memory once::
+
+    for i in 0 … 6:                       for i in 0 … 6:
+      x = load chunk i                      x = load chunk i
+      most = max(most, x)                   keep x in stage i
+    …                              ->       most = max(most, x)
+    for i in 0 … 6:                       …
+      x = load chunk i                    for i in 0 … 6:
+      sum = sum + exp(x - m)                x = stage i
+                                            sum = sum + exp(x - m)
+
+Each thread reads what it wrote itself. Loads of one chunk in different layouts stay, and so do those of
+programs that need the room for something else (conversions, reductions, scans, products). Relies on
+`chunk-tiles`, which marks the loads and has checked that nothing changes in memory between them, and on
+`assign-layouts`. After `licm`, before loops are divided (`split-bounds`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr, TensorType, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts.shared import WHOLE, SharedLayout
+from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.chunks import EXCHANGES, KEPT
+from tilewright.passes.gpu.assign_layouts import warps_of
+
+_OTHERS = (
+    gpu.AllocOp, tile.DotOp, tile.ScanOp, tile.CatOp, tile.GatherOp, tile.HistogramOp,
+    tile.AtomicRMWOp, tile.AtomicCASOp,
+)  # fmt: skip
+"""What needs shared memory in other ways."""
+_PADDING = 64
+"""The most bytes after each row of a tile that changes its layout."""
+
+
+@dataclass(frozen=True)
+class KeepChunks(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "keep-chunks"
+    requires: ClassVar[tuple[str, ...]] = ("chunk-tiles", "assign-layouts")
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            marked: dict[int, list[_Marked]] = {}
+            for op in list(function.walk()):
+                if KEPT in op.attributes:
+                    found = _Marked.of(op)
+                    marked.setdefault(found.load, []).append(found)
+            kept = sum(_bytes(loads[0]) for loads in marked.values())
+            room = getattr(target, "shared_bytes", 0) or 48 << 10
+            others = any(isinstance(op, _OTHERS) for op in function.walk())
+            if kept + _exchanged(function) <= room and not others:
+                for loads in marked.values():
+                    _keep(loads, function)
+
+
+def _exchanged(function: FuncOp) -> int:
+    """Bytes of shared memory that reductions and conversions take, at most."""
+    warps, most = warps_of(function), 0
+    for op in function.walk():
+        if isinstance(op, tile.ReduceOp):
+            sums = sum(prod(tile.shape_of(r)) * _size(r) for r in op.results)
+            most = max(most, warps * (sums + _PADDING))
+        elif isinstance(op, gpu.ConvertOp):
+            *rows, length = tile.shape_of(op.source)
+            most = max(most, prod(rows) * (length * _size(op.source) + _PADDING))
+    return EXCHANGES // 2 + most
+
+
+def _size(value: SSAValue) -> int:
+    return tile.element_bytes(tile.element_of(value))
+
+
+def _bytes(load: _Marked) -> int:
+    """Bytes of all chunks of a load."""
+    value = load.op.results[0]
+    return load.count * prod(tile.shape_of(value)) * _size(value)
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """A load, and the chunks that it loads: `first`, and `step` more in each iteration."""
+
+    op: Any
+    load: int
+    first: int
+    step: int
+    count: int
+    """Chunks that are to be kept."""
+
+    @staticmethod
+    def of(op: Operation) -> _Marked:
+        load, first, step, count = tile.ints(op.attributes.pop(KEPT))  # type: ignore[arg-type]
+        return _Marked(op, load, first, step, count)
+
+    @property
+    def chunks(self) -> frozenset[int]:
+        """None where the loop is not what it was."""
+        if not self.step:
+            return frozenset((self.first,))
+        loop = self.op.parent_op()
+        if not isinstance(loop, scf.ForOp) or (constant_int(loop.lb), constant_int(loop.step)) != (
+            0,
+            1,
+        ):
+            return frozenset()
+        trips = constant_int(loop.ub) or 0
+        return frozenset(self.first + self.step * i for i in range(trips))
+
+    def stage(self, e: Emitter) -> SSAValue:
+        """i32: where the chunk is kept."""
+        if not self.step:
+            return e.constant(self.first, i32)
+        counter = self.op.parent.args[0]
+        counter = e.insert(arith.TruncIOp(counter, i32)) if counter.type != i32 else counter
+        first = e.constant(self.first, i32)
+        return e.sub(first, counter) if self.step < 0 else e.add(counter, first)
+
+
+def _keep(loads: list[_Marked], function: FuncOp) -> None:
+    """Keep what the first of the loads bring, which are all chunks, for the others."""
+    types = {load.op.results[0].type for load in loads}
+    written: frozenset[int] = frozenset()
+    writers: list[_Marked] = []
+    for load in loads:
+        chunks = load.chunks
+        if not chunks or (written & chunks):
+            break
+        writers.append(load)
+        written |= chunks
+    readers = loads[len(writers) :]
+    whole = written == frozenset(range(loads[0].count))
+    if len(types) != 1 or not readers or not whole or not all(r.chunks <= written for r in readers):
+        return
+    buffer = _buffer(loads[0], function)
+    for load in writers:
+        _write(load, buffer)
+    before = outermost_in(function.body.block, readers[0].op)
+    insert_before(gpu.BarrierOp.create(location=before.location), before)
+    for load in readers:
+        _read(load, buffer)
+
+
+def _buffer(load: _Marked, function: FuncOp) -> SSAValue:
+    """Shared memory for all chunks, a stage each, in lines along the dimension that threads have most of."""
+    kind = load.op.results[0].type
+    layout = gpu.layout_of(load.op.results[0])
+    shape = (1, *tile.shape_of(kind))[-2:]
+    dim = 1
+    if len(tile.shape_of(kind)) == 2 and layout is not None:
+        dim = int(layout.run(1, 16) >= layout.run(0, 16))
+    size = tile.element_bytes(kind.element_type)
+    place = SharedLayout(*shape, size, dim, WHOLE)
+    held = TensorType(kind.element_type, list(shape))
+    shared = gpu.SharedType(held, StringAttr(str(place)), IntAttr(load.count))
+    alloc = gpu.AllocOp.create(result_types=[shared])
+    insert_before(alloc, start_of(function.body.block))
+    alloc.result.name_hint = "kept"
+    return alloc.result
+
+
+def _as_matrix(kind: Any) -> Any:
+    """The type of a row, for a buffer."""
+    layout = gpu.layout_of(kind)
+    shape = tile.shape_of(kind)
+    if len(shape) == 2 or layout is None:
+        return kind
+    return gpu.laid_out(kind.element_type, layout.insert(0))
+
+
+def _write(load: _Marked, buffer: SSAValue) -> None:
+    value = load.op.results[0]
+    after = load.op.next_op
+    e = Emitter(after, load.op.location)
+    kind = _as_matrix(value.type)
+    stage = load.stage(e)
+    if kind != value.type:
+        value = e.insert(tile.ReshapeOp.create(operands=[value], result_types=[kind]))
+    e.insert_op(gpu.LocalStoreOp.create(operands=[value, buffer, stage]))
+
+
+def _read(load: _Marked, buffer: SSAValue) -> None:
+    old = load.op.results[0]
+    e = Emitter(load.op)
+    kind = _as_matrix(old.type)
+    value = e.insert(gpu.LocalLoadOp.create(operands=[buffer, load.stage(e)], result_types=[kind]))
+    if kind != old.type:
+        value = e.insert(tile.ReshapeOp.create(operands=[value], result_types=[old.type]))
+    value.name_hint = old.name_hint
+    old.replace_all_uses_with(value)
+    erase(load.op)
