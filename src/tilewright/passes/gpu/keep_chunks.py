@@ -162,13 +162,13 @@ def _buffer(load: _Marked, function: FuncOp) -> SSAValue:
     """Shared memory for all chunks, a stage each, in lines along the dimension that threads have most of."""
     kind = load.op.results[0].type
     layout = gpu.layout_of(load.op.results[0])
-    shape = (1, *tile.shape_of(kind))[-2:]
+    rows, columns = (1, *tile.shape_of(kind))[-2:]
     dim = 1
     if len(tile.shape_of(kind)) == 2 and layout is not None:
         dim = int(layout.run(1, 16) >= layout.run(0, 16))
     size = tile.element_bytes(kind.element_type)
-    place = SharedLayout(*shape, size, dim, WHOLE)
-    held = TensorType(kind.element_type, list(shape))
+    place = SharedLayout(rows, columns, size, dim, WHOLE)
+    held = TensorType(kind.element_type, [rows, columns])
     shared = gpu.SharedType(held, StringAttr(str(place)), IntAttr(load.count))
     alloc = gpu.AllocOp.create(result_types=[shared])
     insert_before(alloc, start_of(function.body.block))

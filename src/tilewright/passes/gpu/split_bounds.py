@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -172,6 +172,10 @@ class _Splitter:
         for old, new in zip(body.args, block.args, strict=True):
             new.name_hint = old.name_hint
         block.add_op(end := scf.YieldOp())
+        narrow = None
+        if start is not None and any(_narrows(op, body.args[0]) for op in body.ops):
+            # part by part: who asks by how much an address advances sees the counter
+            narrow = e.insert(arith.TruncIOp(start, i32))
         attributes = dict(loop.attributes)
         if not inside:
             attributes[AS_WRITTEN] = UnitAttr()  # it seldom has more than one iteration
@@ -187,7 +191,10 @@ class _Splitter:
         if start is not None:
             mapping[body.args[0]] = inner.add(start, block.args[0])
         for op in body.ops:
-            if op is not end_of(body):
+            if narrow is not None and _narrows(op, body.args[0]):
+                counter = inner.insert(arith.TruncIOp(block.args[0], i32))
+                mapping[op.results[0]] = inner.add(narrow, counter)
+            elif op is not end_of(body):
                 copy = op.clone(mapping)
                 inner.insert_op(copy)
                 copy.location = op.location
@@ -221,3 +228,8 @@ class _Splitter:
                 attributes=dict(view.attributes),
             )
             replace(view, new, list(new.results))
+
+
+def _narrows(op: Operation, counter: SSAValue) -> bool:
+    """Whether an operation makes 32 bits of a loop's counter."""
+    return isinstance(op, arith.TruncIOp) and op.input is counter and op.result.type == i32
