@@ -42,7 +42,6 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.analysis.regions import AS_WRITTEN
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.shared_plan import buffer_bytes
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
@@ -71,19 +70,11 @@ class BatchLoads(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                programs = self._programs(function, getattr(target, "shared_bytes", 0) or 48 << 10)
-                words = 2 * self.all_words // programs // (32 * warps_of(function))
-                words = min(self.words, words)
+                words = min(self.words, self.all_words // (32 * warps_of(function)))
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and is_simple(op):
                         self._batch(op, words)
                 erase_dead(function.body.block)
-
-    @staticmethod
-    def _programs(function: FuncOp, shared: int) -> int:
-        """1 where buffers leave room for one program in a multiprocessor, 2 for two or more."""
-        buffers = [op.result for op in function.walk() if isinstance(op, gpu.AllocOp)]
-        return 1 if 2 * sum(map(buffer_bytes, buffers)) > shared else 2
 
     def _batch(self, loop: scf.ForOp, allowed: int) -> None:
         early = _Early(loop)

@@ -1,0 +1,94 @@
+"""Tiles larger than the registers: chunks of them, kept in shared memory or loaded again, against float64."""
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+
+torch = pytest.importorskip("torch")
+
+
+@tw.jit
+def softmax(x, out, n, BLOCK: tl.constexpr):
+    x, out = x + tl.program_id(0) * n, out + tl.program_id(0) * n
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=-float("inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(out + at, e / tl.sum(e, 0), mask=at < n)
+
+
+@tw.jit
+def layer_norm(x, weight, out, n, BLOCK: tl.constexpr):
+    x, out = x + tl.program_id(0) * n, out + tl.program_id(0) * n
+    at = tl.arange(0, BLOCK)
+    inside = at < n
+    v = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    w = tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
+    away = tl.where(inside, v - tl.sum(v * w, 0) / n, 0.0)
+    wide = tl.sqrt(tl.sum(away * away, 0) / n + 1e-5)
+    tl.store(out + at, away / wide * w, mask=inside)
+
+
+@tw.jit
+def columns(x, C: tl.constexpr, B: tl.constexpr):
+    at = x + tl.program_id(0) * B * C + tl.arange(0, B)[:, None] * C + tl.arange(0, C)[None, :]
+    v = tl.load(at)
+    low = tl.min(v, 0)
+    tl.store(at, (v - low[None, :]) / tl.max(v - low[None, :], 0)[None, :])
+
+
+#: elements, warps: whole tiles fit into shared memory, or parts of them
+SIZES = [(65536, 32), (60001, 32), (131072, 32), (100000, 16), (32768, 8), (20000, 4), (16384, 4)]
+KINDS = ["float32", "float16", "bfloat16"]
+
+
+def error(found, expected):
+    return float((found.double() - expected).norm() / expected.norm())
+
+
+def bound(kind):
+    return {"float32": 1e-5, "float16": 1e-3, "bfloat16": 6e-3}[kind]
+
+
+def block(n):
+    return 1 << (n - 1).bit_length()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "warps"), SIZES)
+def test_softmax(n, warps, kind):
+    x = torch.randn(300, n, device="cuda").to(getattr(torch, kind))
+    out = torch.empty_like(x)
+    compiled = softmax[(300,)](x, out, n, BLOCK=block(n), num_warps=warps)
+    expected = torch.softmax(x.double(), 1)
+    assert error(out, expected) < bound(kind)
+    first = out.clone()
+    for _ in range(20):
+        out.fill_(float("nan"))
+        softmax[(300,)](x, out, n, BLOCK=block(n), num_warps=warps)
+        assert torch.equal(first, out)
+    assert compiled.plan.shared_bytes > 8192, "chunks are meant to be kept"
+
+
+@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("n", "warps"), SIZES)
+def test_two_tiles(n, warps, kind, weights):
+    x = torch.randn(300, n, device="cuda").to(getattr(torch, kind))
+    weight = torch.randn(n, device="cuda").to(getattr(torch, weights))
+    out = torch.empty_like(x)
+    layer_norm[(300,)](x, weight, out, n, BLOCK=block(n), num_warps=warps)
+    v, w = x.double(), weight.double()
+    away = v - (v * w).sum(1, keepdim=True) / n
+    expected = away / ((away * away).sum(1, keepdim=True) / n + 1e-5).sqrt() * w
+    assert error(out, expected) < bound(kind)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "warps"), [(1024, 64, 16), (256, 64, 4), (2048, 32, 32)]
+)
+def test_columns_in_place(rows, length, warps):
+    x = torch.randn(200, rows, length, device="cuda")
+    away = x.double() - x.double().amin(1, keepdim=True)
+    columns[(200,)](x, C=length, B=rows, num_warps=warps)
+    assert error(x, away / away.amax(1, keepdim=True)) < 1e-5
