@@ -147,7 +147,8 @@ def _keep(loads: list[_Marked], function: FuncOp) -> None:
         written |= chunks
     readers = loads[len(writers) :]
     whole = written == frozenset(range(loads[0].count))
-    if len(types) != 1 or not readers or not whole or not all(r.chunks <= written for r in readers):
+    known = all(reader.chunks and reader.chunks <= written for reader in readers)
+    if len(types) != 1 or not readers or not whole or not known:
         return
     buffer = _buffer(loads[0], function)
     for load in writers:
