@@ -1,5 +1,5 @@
 // RUN: chunk-tiles{registers=4 share=1},assign-layouts,cse,keep-chunks
-// Sixteen chunks for 16 warps of 32 threads, gone through twice: the second time they are in shared memory.
+// Chunks for 16 warps of 32 threads, gone through twice: the second time they are in shared memory.
 // CHECK-LABEL: @centred
 func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.warps = 16 : i32} {
   // CHECK: [[KEPT:%.+]] = gpu.alloc : !gpu.shared<tensor<1x512xf32>
@@ -15,14 +15,16 @@ func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.
   // CHECK: tile.store_view
   // CHECK-NOT: gpu.kept
   %one = arith.constant 1 : i64
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<8192xf32>
+  %id = tile.program_id 0 : i32 : i32
+  %row = tile.addptr %p, %id : !tile.ptr<f32>, i32 to !tile.ptr<f32>
+  %x = "tile.load_view"(%row, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
   %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.addf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<8192xf32>) -> f32
-  %t = tile.splat %s : f32 to tensor<8192xf32>
-  %y = arith.subf %x, %t : tensor<8192xf32>
-  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
+  }) : (tensor<32768xf32>) -> f32
+  %t = tile.splat %s : f32 to tensor<32768xf32>
+  %y = arith.subf %x, %t : tensor<32768xf32>
+  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
   func.return
 }

@@ -60,6 +60,7 @@ from tilewright.passes.gpu.analysis.chunks import (
     in_step,
     leaves_alone,
     move_to_row,
+    of_program,
     what_to_keep,
 )
 from tilewright.passes.gpu.analysis.work import instructions, instructions_of_an_element
@@ -106,7 +107,9 @@ class ChunkTiles(Pass):
             return Kept()
         plan, slices = groups[0].plan, [group.slice() for group in groups]
         loads = [op for op in plan.place if isinstance(op, _LOADS)]
-        again = [load for load in loads if sum(load in ops for ops in slices) > 1]
+        again = [
+            load for load in loads if sum(load in ops for ops in slices) > 1 and of_program(load)
+        ]
         shared = getattr(target, "shared_bytes", 0) or 48 << 10
         return what_to_keep(again, plan.rows, plan.chunk, warps_of(function), shared)
 

@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.ranges import apart
 
@@ -27,6 +28,10 @@ EXCHANGES = 8 << 10
 """Bytes of shared memory that stay free for reductions, which take turns in two places."""
 _BUSY = 16
 """Warps of a multiprocessor that are to have room beside what they keep."""
+_WARPS = 64
+"""Warps of a multiprocessor, if nothing is kept."""
+_OF_L2 = 256 << 10
+"""Bytes that the programs of a multiprocessor find again in the L2 cache (of 380 KB each, on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,30 @@ class Kept:
     count: int = 0
 
 
+def of_program(load: Operation) -> bool:
+    """Whether a program may load what others do not: caches have the rest for all of them."""
+    pending, seen = [load], {load}
+    while pending:
+        for value in pending.pop().operands:
+            owner = value.owner
+            if not isinstance(owner, Operation):
+                continue  # an argument
+            if owner.regions or not is_pure(owner) or isinstance(owner, tile.ProgramIdOp):
+                return True
+            if owner not in seen:
+                seen.add(owner)
+                pending.append(owner)
+    return False
+
+
 def what_to_keep(
     loads: Sequence[Operation], rows: int, chunk: int, warps: int, shared: int
 ) -> Kept:
     """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
-    little.
+    little, or where the L2 cache has what all programs there load.
+
+    On an H200 a softmax of 65,536 columns takes, with 32 warps, 170 µs in single precision where chunks are
+    kept and 230 where not, but 103 and 95 in half precision, whose rows stay in the cache.
 
     Args:
         loads: of tiles of so many `rows`, which several loops need.
@@ -57,6 +81,8 @@ def what_to_keep(
     bytes_ = [
         chunk * prod(tile.shape_of(v)[1:]) * size for v, size in zip(tiles, sizes, strict=True)
     ]
+    if sum(bytes_) * (rows // chunk) * max(1, _WARPS // warps) <= _OF_L2:
+        return Kept()
     free = EXCHANGES
     if len(set(sizes)) > 1:  # threads hold them in different ways, one of which changes
         free = max(free, max(bytes_) + max(bytes_) // 4)
