@@ -80,6 +80,22 @@ class ConvertOp(IRDLOperation):
 
 
 @irdl_op_definition
+class PartOp(IRDLOperation):
+    """The part of a tile that begins at `start`: some registers of every thread (`Layout.cut`)."""
+
+    name = "gpu.part"
+    source = operand_def(TensorType)
+    start = prop_def(DenseArrayBase)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        rules.verify_part(self)
+
+
+@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All threads of the program arrive before any goes on; memory before it is seen after it."""
 
@@ -368,15 +384,19 @@ class TmaStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class TmaStoreWaitOp(IRDLOperation):
-    """Wait until all boxes that this thread stores have been read from a buffer.
+    """Wait until all boxes that this thread stores, but for the last `pending` of them, have been read from a
+    buffer.
 
     With `written`, until they are in memory as well.
     """
 
     name = "gpu.tma_store_wait"
     buffer = operand_def(SharedType)
+    pending = opt_prop_def(IntegerAttr)
     written = opt_prop_def(UnitAttr)
-    assembly_format = "$buffer (`written` $written^)? attr-dict `:` type($buffer)"
+    assembly_format = (
+        "$buffer (`but` $pending^)? (`written` $written^)? attr-dict `:` type($buffer)"
+    )
 
 
 @irdl_op_definition
@@ -425,7 +445,7 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
+        ConvertOp, PartOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
         WaitOp, WgmmaOp, WgmmaWaitOp,
         BarriersOp, ElectOp, ExpectOp, ArriveOp, ProduceOp, TmaCopyOp, TmaWaitOp,
         TmaStoreOp, TmaStoreWaitOp,

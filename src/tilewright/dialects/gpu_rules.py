@@ -74,6 +74,23 @@ def verify_moved(op: Operation, value: SSAValue, buffer: SSAValue) -> None:
     same_layout(op, value)
 
 
+def verify_part(op: Any) -> None:
+    """A tile cut along one dimension, of which each thread has the same registers in every part."""
+    whole, part = tile.shape_of(op.source), tile.shape_of(op.result)
+    start = tile.ints(op.start)
+    cut = [d for d, (w, p) in enumerate(zip(whole, part, strict=True)) if w != p]
+    require(
+        len(start) == len(whole) and tile.element_of(op.source) == tile.element_of(op.result),
+        f"gpu.part: {op.result.type} of {op.source.type}",
+    )
+    inside = all(s % p == 0 and 0 <= s <= w - p for s, w, p in zip(start, whole, part, strict=True))
+    require(len(cut) <= 1 and inside, f"gpu.part: no part of {op.source.type} begins at {start}")
+    source, result = layout_of(op.source), layout_of(op.result)
+    if source is not None and cut:
+        fits = source.cut(cut[0], part[cut[0]]) == result
+        require(fits, f"gpu.part: threads have no such part of {op.source.type}: {op.result.type}")
+
+
 def verify_turn(op: Any) -> None:
     source, target = _shared(op.source), _shared(op.target)
     require(_held(op.source) == _held(op.target), "gpu.turn: tiles differ")

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu
-from tilewright.interpreter.attributes import kind_of
+from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.shared_memory import Stage, box_places, fault, read_stage
 
@@ -64,10 +64,15 @@ def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
 
 
 def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
-    for store in run.shared.stores:
+    pending = 0 if op.pending is None else plain(op.pending)
+    stores = run.shared.stores
+    over = stores[: max(0, len(stores) - pending)]
+    for store in over:
         store.has_been_read()
     if op.written is not None:
-        finish(run)
+        for store in over:
+            store.land(run)
+        del stores[: len(over)]
     return []
 
 

@@ -246,6 +246,13 @@ def _convert(run: Executor, op: gpu.ConvertOp) -> list[Any]:
     return [value]
 
 
+def _part(run: Executor, op: gpu.PartOp) -> list[Any]:
+    value = np.asarray(run.value(op.source))
+    extents = tile.shape_of(op.result)
+    inside = zip(tile.ints(op.start), extents, strict=True)
+    return [value[tuple(slice(start, start + extent) for start, extent in inside)]]
+
+
 # ---- copies by threads --------------------------------------------------------------------------------
 
 
@@ -458,6 +465,7 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.BarrierOp: _barrier,
     tile.BarrierOp: _barrier,
     gpu.ConvertOp: _convert,
+    gpu.PartOp: _part,
     gpu.CopyOp: _copy,
     gpu.CommitOp: _commit,
     gpu.WaitOp: _wait,

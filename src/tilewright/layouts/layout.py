@@ -283,6 +283,25 @@ class Layout:
             tuple(order).index(self.along) if self.along >= 0 else -1,
         )
 
+    def cut(self, axis: int, extent: int) -> Layout | None:
+        """The layout of a part of `extent` elements along `axis`, a power of two, of which the tile is made:
+        every thread has as much of each part, in registers of its own. None where threads differ."""
+        whole = self.block[axis] % extent or self.along == axis
+        others = any(v[axis] >= extent for v in (*self.lanes, *self.warps))
+        apart = [v for v in self.registers if v[axis] >= extent]
+        if whole or others or any(v[axis] % extent or sum(v) != v[axis] for v in apart):
+            return None
+        repeat = tuple(1 if d == axis else r for d, r in enumerate(self.repeats))
+        return Layout(
+            tuple(extent if d == axis else s for d, s in enumerate(self.shape)),
+            tuple(v for v in self.registers if v[axis] < extent),
+            self.lanes,
+            self.warps,
+            repeat if any(r != 1 for r in repeat) else (),
+            self.groups,
+            self.along,
+        )
+
     def flatten_axis(self, axis: int) -> Layout:
         """The layout with the extent of `axis` made 1 (the source of a broadcast along it)."""
         return self._map(

@@ -418,6 +418,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.TmaStoreOp: boxes.lower_tma_store,
     gpu.TmaStoreWaitOp: boxes.lower_tma_store_wait,
     gpu.ConvertOp: exchange.lower_convert,
+    gpu.PartOp: exchange.lower_part,
     tile.CatOp: exchange.lower_cat,
     tile.GatherOp: exchange.lower_gather,
     tile.HistogramOp: exchange.lower_histogram,

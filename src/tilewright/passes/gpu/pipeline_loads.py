@@ -38,7 +38,6 @@ they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
@@ -47,12 +46,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.barriers import drop_barriers
+from tilewright.passes.gpu.analysis.box_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.analysis.loop_products import (
     Pattern,
     find_one_product,
@@ -65,9 +65,9 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 STAGES = "gpu.stages"
 _RESERVE = 512
 """Bytes of shared memory left to memory barriers."""
-_PAD = 16
-"""Bytes between lines of a tile that changes its layout in shared memory, for which there is room at
-least; code generation takes as many more as it likes if they fit."""
+_ENOUGH = 3
+"""Stages beside which a tile that is stored as boxes goes through shared memory whole: a fourth brings
+less than parts cost, which wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,15 @@ class PipelineLoads(Pass):
 
     name: ClassVar[str] = "pipeline-loads"
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
+    without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
     lag: int = 1
     """Multiplications that an iteration leaves under way (0 or 1)."""
     boxes: bool = True
     """Copy whole tiles by the tensor memory accelerator where an access is a box."""
     several: bool = True
     """Also fetch ahead in loops with several products."""
+    parts: bool = True
+    """Count on tiles that are stored as boxes going through shared memory in parts (`store-boxes`)."""
     limit: int = 0
     """Bytes of shared memory that all buffers may take (0: what the target has)."""
 
@@ -101,22 +104,6 @@ def stages_of(function: FuncOp) -> int:
     """`num_stages` (the attribute `gpu.stages`; 3 without it)."""
     given = function.attributes.get(STAGES)
     return given.value.data if isinstance(given, IntegerAttr) else 3
-
-
-def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
-    """Bytes of the largest tile that changes its layout (except by `but`) in the outermost loop that
-    holds `op`, while the buffers of that loop are in use."""
-    around = outermost_in(function.body.block, op)
-    changes = [op for op in around.walk() if isinstance(op, gpu.ConvertOp) and op is not but]
-    tiles = [change.result for change in changes]
-    sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
-    return max(
-        (
-            prod(tile.shape_of(v)[:-1]) * (tile.shape_of(v)[-1] * size + _PAD)
-            for v, size in zip(tiles, sizes, strict=True)
-        ),
-        default=0,
-    )
 
 
 class Pipeliner:
@@ -139,8 +126,13 @@ class Pipeliner:
         limit = options.limit or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
         mine = [c.buffer for c in pattern.copies] + [t.target for t in pattern.turns]
         others = bytes_beside(function, mine)
-        limit -= exchanged(loop, function) + (1 + lag) * turned + others
-        fits = max(1, limit // bytes_)
+        limit -= (1 + lag) * turned + others
+        room = limit - exchanged(loop, function)
+        enough = max(stages, min(stages + lag, _ENOUGH))
+        if options.parts and room < enough * bytes_:
+            in_parts = limit - exchanged_in_parts(loop, function, target)
+            room = max(room, min(in_parts, enough * bytes_))
+        fits = max(1, room // bytes_)
         first = pattern.readers[0]
         self.at_once = (
             pattern.done is None
@@ -148,7 +140,7 @@ class Pipeliner:
             or first.instruction.data == SHARED_FMA
         )
         """Whether a product is over when it has been made: there is nothing to wait for."""
-        self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, limit) else 0
+        self.lag = lag if not self.at_once and self._worth_a_stage(stages, bytes_, room) else 0
         self.stages = min(stages + self.lag, fits)
         self.late = False
         """Whether copies follow the product, which then costs no stage."""

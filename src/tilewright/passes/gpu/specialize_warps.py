@@ -68,18 +68,21 @@ class SpecializeWarps(Pass):
 
     name: ClassVar[str] = "specialize-warps"
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
+    without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
     everywhere: bool = False
     """Also where there is no loop over tiles."""
+    parts: bool = True
+    """As for `pipeline-loads`."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
-                _specialize(function, target, self.everywhere)
+                _specialize(function, target, self)
                 erase_dead(function.body.block)
 
 
-def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
-    """The first loop in a loop over tiles, or the first (`everywhere`), if it suits; before it the
+def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
+    """The first loop in a loop over tiles, or the first (if asked for `everywhere`), if it suits; before it the
     program must only compute."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
@@ -87,7 +90,7 @@ def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
     around = None
     if loop is not None and find_one_product(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
-    if around is None and not everywhere:
+    if around is None and not asked.everywhere:
         return
     pattern = find_one_product(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
@@ -97,7 +100,8 @@ def _specialize(function: FuncOp, target: Any, everywhere: bool) -> None:
     most = min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS)
     if sums <= most and _has_room(pattern.readers[0], warps):
         stages = stages_of(function)
-        _Specializer(loop, pattern, function, stages, PipelineLoads(), target).divide(around)
+        options = PipelineLoads(parts=asked.parts)
+        _Specializer(loop, pattern, function, stages, options, target).divide(around)
 
 
 def _has_room(product: Operation, warps: int) -> bool:

@@ -45,32 +45,39 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
-from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.boxes import Box, box_of
+from tilewright.passes.gpu.analysis.box_stores import (
+    RESERVE,
+    BoxStore,
+    box_store,
+    exchanged,
+    exchanged_in_parts,
+)
 from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
-from tilewright.passes.gpu.pipeline_loads import exchanged
+from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.passes.gpu.promote_shared import allocate
 
-_SIZES = (2, 4)
-"""Bytes of elements that are stored as boxes: narrower ones do not gain."""
-_RESERVE = 2048
-"""Bytes of shared memory left to memory barriers and alignment."""
-_ACCESSES = (
-    tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
-    gpu.CopyOp, gpu.TmaCopyOp, gpu.TmaStoreOp,
-)  # fmt: skip
+_APART = 3
+"""Places for parts from which on the next one's place is waited for before the barrier that is there anyway:
+with fewer the part before would have to be read by then."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,9 @@ class StoreBoxes(Pass):
 
     name: ClassVar[str] = "store-boxes"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
+    slots: int = 0
+    """Places for parts of a tile (0: the whole tile at once if there is room, else as many as there is room
+    for)."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":
@@ -88,51 +98,140 @@ class StoreBoxes(Pass):
                 known = Divisibility()
                 for op in list(function.walk()):
                     if isinstance(op, tile.StoreViewOp):
-                        plan = _plan(op, function, known, target)
-                        if plan is not None:
-                            _replace(op, plan, function)
+                        store = box_store(op, function, known)
+                        division = self._division(op, store, function, target) if store else None
+                        if store is not None and division is not None:
+                            _Storer(op, store, function, *division).run()
+
+    def _division(
+        self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, target: Any
+    ) -> tuple[int, int] | None:
+        """Into how many parts a tile is cut, and how many places there are for them; None: no room."""
+        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+        used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
+        least = used
+        if repeats(op, function):  # the buffer stays in use while other tiles change their layouts
+            used += exchanged(op, function, store.convert)
+            least += exchanged_in_parts(op, function, target, store.convert)
+        if used + store.whole_bytes <= limit and (self.slots == 0 or count == 1):
+            return 1, 1
+        fits = min((limit - least) // store.part_bytes, self.slots or count)
+        return (count, min(fits, count)) if fits > 0 else None
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """How a store becomes one of a box: the tile before it changed its layout, where it goes."""
+class _Storer:
+    """Rewrites one store."""
 
-    convert: gpu.ConvertOp
-    dim: int
-    box: Box
+    def __init__(
+        self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, count: int, slots: int
+    ) -> None:
+        self.op, self.store, self.function = op, store, function
+        self.count, self.slots = count, slots
+        self.dim = store.cut[0] if store.cut is not None else 0
+        self.shape: tuple[list[SSAValue], list[SSAValue]] = ([], [])
+        self.corner: list[SSAValue] = []
 
+    def run(self) -> None:
+        """Write the tile to shared memory part by part, and have each part stored as a box."""
+        op, function = self.op, self.function
+        dead = dead_buffers(function, op)
+        self.buffer = allocate(
+            self._part_type(), self.store.whole.dim, self.store.whole.span, function
+        )
+        widen(self.buffer, self.slots)
+        if dead:
+            behind = _first_after(dead, op, function)
+            insert_before(gpu.ReleaseOp.create(operands=dead), behind)
+        if repeats(op, function):  # boxes of the iteration before
+            self._wait(written=UnitAttr())
+        for number in range(self.count):
+            self._part(number)
+        insert_before(
+            gpu.TmaStoreWaitOp.create(operands=[self.buffer]), end_of(function.body.block)
+        )
+        erase(op)
+        erase(self.store.convert)
 
-def _plan(op: tile.StoreViewOp, function: FuncOp, known: Divisibility, target: Any) -> _Plan | None:
-    convert, dim = op.value.owner, contiguous_dim(op)
-    if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
-        return None
-    shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
-    if op.mask is not None or op.cache is not None or op.eviction is not None:
-        return None
-    if dim is None or len(shape) != 2 or size not in _SIZES or not _alone(op, function):
-        return None
-    shared = SharedLayout(*shape, size, dim, widest_span(shape[dim], size))
-    box = box_of(op, known, shared)
-    if box is None:
-        return None
-    limit = getattr(target, "shared_bytes", 0) or 48 << 10
-    room = live_bytes(function, op) + -(-shared.bytes // ALIGNMENT) * ALIGNMENT + _RESERVE
-    if repeats(op, function):  # the buffer stays in use while other tiles change their layouts
-        room += exchanged(op, function, convert)
-    return _Plan(convert, dim, box) if room <= limit else None
+    def _part(self, number: int) -> None:
+        """Write a part to its place once that is free, and have it stored."""
+        op, slots, following = self.op, self.slots, number + 1
+        if number == 0 or (number >= slots and slots < _APART):
+            if number:
+                self._wait(pending=IntegerAttr(slots - 1, i32))
+            insert_before(gpu.BarrierOp.create(), op)
+        slot = constant(number % slots, op)
+        source = self._source(number)
+        write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
+        insert_before(write, op)
+        if following >= slots >= _APART and following < self.count:
+            self._wait(pending=IntegerAttr(slots - 2, i32))
+        elect = gpu.ElectOp.create(result_types=[i1])
+        for new in (gpu.BarrierOp.create(), elect):
+            insert_before(new, op)
+        self._store(number, slot, elect.result)
 
+    def _source(self, number: int) -> SSAValue:
+        """The registers of a part."""
+        whole = self.store.convert.source
+        if self.count == 1:
+            return whole
+        layout = self.store.layout
+        kind: Any = self._part_type()
+        extent = kind.get_shape()[self.dim]
+        cut = layout.cut(self.dim, extent) if layout is not None else None
+        start = [number * extent if d == self.dim else 0 for d in range(2)]
+        part = gpu.PartOp.create(
+            operands=[whole],
+            properties={"start": DenseArrayBase.from_list(i64, start)},
+            result_types=[gpu.laid_out(kind.element_type, cut)],  # type: ignore[arg-type]
+            location=self.op.location,
+        )
+        insert_before(part, self.op)
+        return part.result
 
-def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
-    """Whether nothing else in the kernel may access the argument that a store goes to."""
-    root = root_of(op.base)
-    if root is None:
-        return False
-    for other in function.walk():
-        if isinstance(other, _ACCESSES) and other is not op:
-            pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
-            if root_of(pointer) in (None, root):
-                return False
-    return True
+    def _part_type(self) -> TensorType:
+        kind: Any = self.store.convert.source.type
+        shape = [
+            extent // self.count if d == self.dim else extent
+            for d, extent in enumerate(kind.get_shape())
+        ]
+        return TensorType(kind.element_type, shape)
+
+    def _store(self, number: int, slot: SSAValue, elected: SSAValue) -> None:
+        op, box = self.op, self.store.box
+        if number == 0:
+            self.shape, self.corner = box.shape(start_of(self.function.body.block)), box.place(op)
+        store = gpu.TmaStoreOp.build(
+            operands=[box.root, *self.shape, self._corner(number), self.buffer, slot],
+            properties={"guarded": box.guarded},
+        )
+        store.location = op.location
+        branch = scf.IfOp.create(
+            operands=[elected],
+            regions=[
+                Region(Block([store, scf.YieldOp.create()])),
+                Region(Block([scf.YieldOp.create()])),
+            ],
+        )
+        insert_before(branch, op)
+
+    def _corner(self, number: int) -> list[SSAValue]:
+        """Where a part begins: along a line x is the first coordinate, across lines y the second."""
+        if number == 0:
+            return self.corner
+        extent: Any = self._part_type().get_shape()[self.dim]
+        further = arith.ConstantOp(IntegerAttr(number * extent, i64))
+        along = 0 if self.dim == self.store.whole.dim else 1
+        moved = arith.AddiOp(self.corner[along], further.result)
+        for new in (further, moved):
+            insert_before(new, self.op)
+        return [moved.result if d == along else v for d, v in enumerate(self.corner)]
+
+    def _wait(self, **properties: Attribute) -> None:
+        wait = gpu.TmaStoreWaitOp.create(
+            operands=[self.buffer], properties=properties, location=self.op.location
+        )
+        insert_before(wait, self.op)
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
@@ -151,41 +250,3 @@ def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Op
             continue
         break
     return place
-
-
-def _replace(op: tile.StoreViewOp, plan: _Plan, function: FuncOp) -> None:
-    dead = dead_buffers(function, op)
-    held = plan.convert.source.type
-    span = widest_span(
-        tile.shape_of(op.value)[plan.dim], tile.element_bytes(tile.element_of(op.value))
-    )
-    buffer = allocate(held, plan.dim, span, function)
-    if dead:
-        behind = _first_after(dead, op, function)
-        insert_before(gpu.ReleaseOp.create(operands=dead), behind)
-    if repeats(op, function):  # of the iteration before
-        written = gpu.TmaStoreWaitOp.create(
-            operands=[buffer], properties={"written": UnitAttr()}, location=op.location
-        )
-        insert_before(written, op)
-    slot = arith.ConstantOp(IntegerAttr(0, i32))
-    place = gpu.LocalStoreOp.create(
-        operands=[plan.convert.source, buffer, slot.result], location=op.location
-    )
-    elect = gpu.ElectOp.create(result_types=[i1])
-    for new in (gpu.BarrierOp.create(), slot, place, gpu.BarrierOp.create(), elect):
-        insert_before(new, op)
-    shape, corner = plan.box.shape(start_of(function.body.block)), plan.box.place(op)
-    store = gpu.TmaStoreOp.build(
-        operands=[plan.box.root, *shape, corner, buffer, slot.result],
-        properties={"guarded": plan.box.guarded},
-    )
-    store.location = op.location
-    inside = Block([store, scf.YieldOp.create()])
-    branch = scf.IfOp.create(
-        operands=[elect.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
-    )
-    insert_before(branch, op)
-    insert_before(gpu.TmaStoreWaitOp.create(operands=[buffer]), end_of(function.body.block))
-    erase(op)
-    erase(plan.convert)

@@ -245,4 +245,5 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
 def lower_tma_store_wait(gen: KernelCodegen, op: gpu.TmaStoreWaitOp) -> None:
     """For the thread that started them; others have no groups to wait for."""
     read = "" if op.written is not None else ".read"
-    gen.together(f"cp.async.bulk.wait_group{read} 0;", "~{memory}", VOID, [])
+    pending = 0 if op.pending is None else op.pending.value.data
+    gen.together(f"cp.async.bulk.wait_group{read} {pending};", "~{memory}", VOID, [])

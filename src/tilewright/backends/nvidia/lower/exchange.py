@@ -315,6 +315,17 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
     gen.bind(op.result, SharedAccess(gen, where, target).read())
 
 
+def lower_part(gen: KernelCodegen, op: gpu.PartOp) -> None:
+    """Some registers of each thread."""
+    source, target, start = gen.layout(op.source), gen.layout(op.result), tile.ints(op.start)
+    parts = gen.parts(op.source)
+    places = [
+        tuple(s + o for s, o in zip(start, offset, strict=True))
+        for offset in target.register_offsets
+    ]
+    gen.bind(op.result, [parts[source.register_of[place]] for place in places])
+
+
 def _panels(gen: KernelCodegen, source: Layout, target: Layout, size: int) -> int:
     """In how many parts a tile of `size` bytes changes its layout: in one where that fits, which needs
     the fewest registers and barriers, else in as many as let it; in one where it cannot be divided."""

@@ -1,0 +1,151 @@
+"""Tiles that are stored as boxes: which ones can be, and the shared memory that they pass through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
+from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
+from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.edit import outermost_in
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.boxes import Box, box_of
+
+RESERVE = 2048
+"""Bytes of shared memory left to memory barriers and alignment."""
+_SIZES = (2, 4)
+"""Bytes of elements that are stored as boxes: narrower ones do not gain."""
+_FEWEST_SLOTS = 2
+"""Places for parts with which one is written while another is stored."""
+_PART_BYTES = 16 << 10
+"""Of a part that is cut across lines: a box large enough for what a store costs whatever its size."""
+_FEWEST_LINES = 8
+_PAD = 16
+"""Bytes between lines of a tile that changes its layout in shared memory, for which there is room at
+least; code generation takes as many more as it likes if they fit."""
+_ACCESSES = (
+    tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
+    gpu.CopyOp, gpu.TmaCopyOp, gpu.TmaStoreOp,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BoxStore:
+    """How a store becomes one of boxes: the tile before it changed its layout, where it goes, how the whole
+    of it would lie in shared memory."""
+
+    convert: gpu.ConvertOp
+    box: Box
+    whole: SharedLayout
+
+    @property
+    def layout(self) -> Layout | None:
+        return gpu.layout_of(self.convert.source)
+
+    @property
+    def cut(self) -> tuple[int, int] | None:
+        """Along which dimension the tile can be cut into parts, and into how many; None where threads have
+        no even shares of parts.
+
+        A part is a panel, or where threads share a line out some whole lines.
+        """
+        layout, shared = self.layout, self.whole
+        if layout is None:
+            return None
+        line = shared.length * shared.size
+        lines = max(_FEWEST_LINES, 1 << (_PART_BYTES // line).bit_length() - 1)
+        for dim, extent in ((shared.dim, shared.width), (1 - shared.dim, lines)):
+            count = layout.shape[dim] // extent
+            if count > 1 and layout.cut(dim, extent) is not None:
+                return dim, count
+        return None
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of a part."""
+        return self.whole.bytes // (self.cut[1] if self.cut is not None else 1)
+
+    @property
+    def least_bytes(self) -> int:
+        """What it can do with, if it has to."""
+        return min(_FEWEST_SLOTS * self.part_bytes, self.whole_bytes)
+
+    @property
+    def whole_bytes(self) -> int:
+        return -(-self.whole.bytes // ALIGNMENT) * ALIGNMENT
+
+
+def box_store(op: tile.StoreViewOp, function: FuncOp, known: Divisibility) -> BoxStore | None:
+    """How a store becomes one of boxes; None where it cannot."""
+    convert, dim = op.value.owner, contiguous_dim(op)
+    if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
+        return None
+    shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
+    if op.mask is not None or op.cache is not None or op.eviction is not None:
+        return None
+    if dim is None or len(shape) != 2 or size not in _SIZES or not _alone(op, function):
+        return None
+    shared = SharedLayout(*shape, size, dim, widest_span(shape[dim], size))
+    box = box_of(op, known, shared)
+    return BoxStore(convert, box, shared) if box is not None else None
+
+
+def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
+    """Whether nothing else in the kernel may access the argument that a store goes to."""
+    root = root_of(op.base)
+    if root is None:
+        return False
+    for other in function.walk():
+        if isinstance(other, _ACCESSES) and other is not op:
+            pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
+            if root_of(pointer) in (None, root):
+                return False
+    return True
+
+
+def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
+    """Bytes of the largest tile that changes its layout (except by `but`) in the outermost loop that
+    holds `op`, while the buffers of that loop are in use."""
+    return max(map(_exchange_bytes, _changes(op, function, but)), default=0)
+
+
+def exchanged_in_parts(
+    op: Operation, function: FuncOp, target: Any, but: Operation | None = None
+) -> int:
+    """The same where tiles that are stored as boxes go through shared memory in parts, each by itself."""
+    if getattr(target, "name", "") != "sm_90a" or blocks_of(function) > 1:
+        return exchanged(op, function, but)
+    known = Divisibility()
+    stores = [
+        box_store(store, function, known)
+        for store in outermost_in(function.body.block, op).walk()
+        if isinstance(store, tile.StoreViewOp)
+    ]
+    boxes = {store.convert: store for store in stores if store is not None}
+    beside = 0
+    others = list[gpu.ConvertOp]()
+    for change in _changes(op, function, but):
+        if change in boxes:
+            beside += boxes[change].least_bytes
+        else:
+            others.append(change)
+    return beside + max(map(_exchange_bytes, others), default=0) + (RESERVE if beside else 0)
+
+
+def _changes(op: Operation, function: FuncOp, but: Operation | None) -> list[gpu.ConvertOp]:
+    around = outermost_in(function.body.block, op)
+    return [op for op in around.walk() if isinstance(op, gpu.ConvertOp) and op is not but]
+
+
+def _exchange_bytes(change: gpu.ConvertOp) -> int:
+    value = change.result
+    shape, size = tile.shape_of(value), tile.element_bytes(tile.element_of(value))
+    return prod(shape[:-1]) * (shape[-1] * size + _PAD)
