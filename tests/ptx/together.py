@@ -158,7 +158,13 @@ class Together:
         if m.plan.cluster > 1:
             raise Fault("a barrier of one block of a cluster")
         count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
-        self._meet(op.operands[0], count, mask)
+        number = op.operands[0]
+        if not number.startswith("%"):
+            self._meet(number, count, mask)
+            return
+        numbers = m.read(number)
+        for each in np.unique(numbers[mask]):
+            self._meet(str(each), count, mask & (numbers == each))
 
     def _meet(self, number, count, mask):
         """Threads arrive at a barrier and wait; whether they were the last."""
@@ -319,9 +325,14 @@ class Together:
             mine = [s for s in self.stores if mask[s.thread] and s.group > pending]
             self._finish_stores(mine, "read" in rest)
             return
-        if mask.sum() != 1:
+        threads = np.flatnonzero(mask)
+        if len(set(threads // 128)) != len(threads):
             raise Fault(f"{mask.sum()} threads copy a box")
-        (t,) = np.flatnonzero(mask)
+        for t in threads:
+            self._copy_box(op, t)
+
+    def _copy_box(self, op, t):
+        m, rest = self.machine, op.mods[2:]
         if rest[2] == "shared::cluster":
             target, source, barrier = op.operands
             number, corner = self._coordinates(source, t, rest[1])
@@ -335,6 +346,8 @@ class Together:
             target, source = op.operands
             number, corner = self._coordinates(target, t, rest[1])
             cells, places, inside = self._box(number, corner, int(m.address(source)[t]), True)
+            if any(np.isin(cells, store.cells).any() for store in self.stores if store.data is None):
+                raise Fault("a box is stored twice")
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))
 

@@ -42,6 +42,7 @@ loops the boxes of one iteration are in memory before those of the next are star
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
@@ -59,6 +60,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.dialects.gpu_rules import GROUP_LINES
+from tilewright.layouts import Layout
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.base import Pass
@@ -89,6 +92,8 @@ class StoreBoxes(Pass):
     slots: int = 0
     """Places for parts of a tile (0: the whole tile at once if there is room, else as many as there is room
     for)."""
+    groups: bool = True
+    """Warp groups store their own rows in loops, where they can, and do not wait for each other."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":
@@ -101,7 +106,8 @@ class StoreBoxes(Pass):
                         store = box_store(op, function, known)
                         division = self._division(op, store, function, target) if store else None
                         if store is not None and division is not None:
-                            _Storer(op, store, function, *division).run()
+                            storer = _Storer(op, store, function, *division)
+                            storer.run(self.groups and repeats(op, function))
 
     def _division(
         self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, target: Any
@@ -130,8 +136,10 @@ class _Storer:
         self.dim = store.cut[0] if store.cut is not None else 0
         self.shape: tuple[list[SSAValue], list[SSAValue]] = ([], [])
         self.corner: list[SSAValue] = []
+        self.groups = 0
+        """Warp groups that store rows of their own; 0: one thread stores those of all."""
 
-    def run(self) -> None:
+    def run(self, in_groups: bool) -> None:
         """Write the tile to shared memory part by part, and have each part stored as a box."""
         op, function = self.op, self.function
         dead = dead_buffers(function, op)
@@ -142,6 +150,10 @@ class _Storer:
         if dead:
             behind = _first_after(dead, op, function)
             insert_before(gpu.ReleaseOp.create(operands=dead), behind)
+        box = self.store.box
+        self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
+        if in_groups and not dead:
+            self.groups = self._groups()
         if repeats(op, function):  # boxes of the iteration before
             self._wait(written=UnitAttr())
         for number in range(self.count):
@@ -158,16 +170,17 @@ class _Storer:
         if number == 0 or (number >= slots and slots < _APART):
             if number:
                 self._wait(pending=IntegerAttr(slots - 1, i32))
-            insert_before(gpu.BarrierOp.create(), op)
+            self._meet()
         slot = constant(number % slots, op)
         source = self._source(number)
         write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
         insert_before(write, op)
         if following >= slots >= _APART and following < self.count:
             self._wait(pending=IntegerAttr(slots - 2, i32))
-        elect = gpu.ElectOp.create(result_types=[i1])
-        for new in (gpu.BarrierOp.create(), elect):
-            insert_before(new, op)
+        self._meet()
+        properties: dict[str, Attribute] = {"groups": UnitAttr()} if self.groups else {}
+        elect = gpu.ElectOp.create(result_types=[i1], properties=properties)
+        insert_before(elect, op)
         self._store(number, slot, elect.result)
 
     def _source(self, number: int) -> SSAValue:
@@ -199,11 +212,12 @@ class _Storer:
 
     def _store(self, number: int, slot: SSAValue, elected: SSAValue) -> None:
         op, box = self.op, self.store.box
-        if number == 0:
-            self.shape, self.corner = box.shape(start_of(self.function.body.block)), box.place(op)
+        properties: dict[str, Attribute] = {"guarded": box.guarded}
+        if self.groups:
+            properties["groups"] = IntegerAttr(self.groups, i32)
         store = gpu.TmaStoreOp.build(
             operands=[box.root, *self.shape, self._corner(number), self.buffer, slot],
-            properties={"guarded": box.guarded},
+            properties=properties,
         )
         store.location = op.location
         branch = scf.IfOp.create(
@@ -227,11 +241,52 @@ class _Storer:
             insert_before(new, self.op)
         return [moved.result if d == along else v for d, v in enumerate(self.corner)]
 
+    def _groups(self) -> int:
+        """How many warp groups can store rows of their own.
+
+        They then go through the loop at their own pace, so that boxes of different groups are in no order:
+        those have to be of different rows of the matrix in all iterations. None may be at what was in the
+        place of the buffer before.
+        """
+        function, layout, shared = self.function, self.store.layout, self.store.whole
+        if any(isinstance(op, gpu.ReleaseOp) for op in function.walk()) or layout is None:
+            return 0
+        place = self.store.box.corner[1]
+        rows = len(self.corner) == 2 and all(c % shared.lines == 0 for _, c in place.terms)
+        groups = layout.warp_count // 4
+        if not rows or groups < 2 or shared.dim != 1 or self.dim != 1:
+            return 0
+        return groups if _in_blocks(layout, groups) else 0
+
+    def _meet(self) -> None:
+        barrier = gpu.GroupBarrierOp if self.groups else gpu.BarrierOp
+        insert_before(barrier.create(), self.op)
+
     def _wait(self, **properties: Attribute) -> None:
         wait = gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties=properties, location=self.op.location
         )
         insert_before(wait, self.op)
+
+
+@lru_cache(maxsize=256)
+def _in_blocks(layout: Layout, groups: int) -> bool:
+    """Whether warp group g has all of the blocks of 64 rows of number g, g + groups, … and nothing else."""
+    if layout.shape[0] % (GROUP_LINES * groups) or layout.warp_count != 4 * groups:
+        return False
+    own = {offset[0] for offset in layout.register_offsets}
+    registers = {
+        row: layout.register_of[next(o for o in layout.register_offsets if o[0] == row)]
+        for row in own
+    }
+    for group in range(groups):
+        rows = {
+            layout.coordinates(register, lane, 4 * group + warp)[0]
+            for register in registers.values() for lane in range(32) for warp in range(4)
+        }  # fmt: skip
+        if any(row // GROUP_LINES % groups != group for row in rows):
+            return False
+    return True
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
