@@ -47,7 +47,6 @@ from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     ModuleOp,
     TensorType,
@@ -64,6 +63,7 @@ from tilewright.dialects.gpu_rules import GROUP_LINES
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
@@ -75,6 +75,7 @@ from tilewright.passes.gpu.analysis.box_stores import (
     exchanged_in_parts,
 )
 from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
+from tilewright.passes.gpu.analysis.tile_parts import Parts
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.passes.gpu.promote_shared import allocate
 
@@ -134,10 +135,13 @@ class _Storer:
         self.op, self.store, self.function = op, store, function
         self.count, self.slots = count, slots
         self.dim = store.cut[0] if store.cut is not None else 0
+        extent: Any = self._part_type().get_shape()[self.dim]
+        self.parts = Parts(self.dim, extent, store.convert, op) if count > 1 else None
         self.shape: tuple[list[SSAValue], list[SSAValue]] = ([], [])
         self.corner: list[SSAValue] = []
         self.groups = 0
         """Warp groups that store rows of their own; 0: one thread stores those of all."""
+        self.again = False
 
     def run(self, in_groups: bool) -> None:
         """Write the tile to shared memory part by part, and have each part stored as a box."""
@@ -154,8 +158,7 @@ class _Storer:
         self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
         if in_groups and not dead:
             self.groups = self._groups()
-        if repeats(op, function):  # boxes of the iteration before
-            self._wait(written=UnitAttr())
+        self.again = repeats(op, function)
         for number in range(self.count):
             self._part(number)
         insert_before(
@@ -163,16 +166,19 @@ class _Storer:
         )
         erase(op)
         erase(self.store.convert)
+        erase_dead(function.body.block)
 
     def _part(self, number: int) -> None:
         """Write a part to its place once that is free, and have it stored."""
         op, slots, following = self.op, self.slots, number + 1
+        source = self._source(number)
+        if number == 0 and self.again:  # boxes of the iteration before
+            self._wait(written=UnitAttr())
+        if number >= slots and slots < _APART:
+            self._wait(pending=IntegerAttr(slots - 1, i32))
         if number == 0 or (number >= slots and slots < _APART):
-            if number:
-                self._wait(pending=IntegerAttr(slots - 1, i32))
             self._meet()
         slot = constant(number % slots, op)
-        source = self._source(number)
         write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
         insert_before(write, op)
         if following >= slots >= _APART and following < self.count:
@@ -186,21 +192,7 @@ class _Storer:
     def _source(self, number: int) -> SSAValue:
         """The registers of a part."""
         whole = self.store.convert.source
-        if self.count == 1:
-            return whole
-        layout = self.store.layout
-        kind: Any = self._part_type()
-        extent = kind.get_shape()[self.dim]
-        cut = layout.cut(self.dim, extent) if layout is not None else None
-        start = [number * extent if d == self.dim else 0 for d in range(2)]
-        part = gpu.PartOp.create(
-            operands=[whole],
-            properties={"start": DenseArrayBase.from_list(i64, start)},
-            result_types=[gpu.laid_out(kind.element_type, cut)],  # type: ignore[arg-type]
-            location=self.op.location,
-        )
-        insert_before(part, self.op)
-        return part.result
+        return whole if self.parts is None else self.parts.of(whole, number)
 
     def _part_type(self) -> TensorType:
         kind: Any = self.store.convert.source.type
