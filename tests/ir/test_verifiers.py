@@ -12,6 +12,7 @@ ROW = '"128 r[1 64] l[2 4 8 16 32] w[]"'
 OTHER = '"128 r[1 2] l[4 8 16 32 64] w[]"'
 SQUARE = '"16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 FLIPPED = '"16x16 r[1,0 0,8 8,0] l[2,0 4,0 0,1 0,2 0,4] w[]"'
+HALF = '"16x8 r[0,1 8,0] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 SUMS = '"64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"'
 A = '!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64", #builtin.int<1>>'
 B = '!gpu.shared<tensor<32x16xf16>, "32x16x2 dim1 span32", #builtin.int<1>>'
@@ -61,6 +62,21 @@ def product(instruction, a=A, b=B, sums=SUMS):
     )
 
 
+def shares(
+    held="128x32xf16", layout="128x32x2 dim1 span64", elect="gpu.elect in_groups : i1",
+    groups="groups = 2 : i32, ",
+):  # fmt: skip
+    """Warp groups that store their rows."""
+    kind = f'!gpu.shared<tensor<{held}>, "{layout}", #builtin.int<1>>'
+    store = (
+        f'"gpu.tma_store"(%p, %n, %n, %n, %n, %n, %x, %z) <{{guarded = array<i64>, {groups}'
+        "operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : "
+        f"(!tile.ptr<f16>, i64, i64, i64, i64, i64, {kind}, i32) -> ()"
+    )
+    body = f"%x = gpu.alloc : {kind}\n%e = {elect}\nscf.if %e {{\n  {store}\n}}"
+    return function("%p: !tile.ptr<f16>, %n: i64, %z: i32", body)
+
+
 RIGHT = {
     "mask": function(
         f"%x: tensor<128xi64, {ROW}>, %m: tensor<128xi1, {ROW}>",
@@ -75,6 +91,11 @@ RIGHT = {
         f"%y = tile.trans %x, [1, 0] : tensor<16x16xf32, {SQUARE}> to tensor<16x16xf32, {FLIPPED}>",
     ),
     "box": box(A),
+    "part": function(
+        f"%x: tensor<16x16xf32, {SQUARE}>",
+        f"%y = gpu.part %x {{start = array<i64: 0, 8>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
+    ),
+    "shares": shares(),
     "arrivals": arrivals("of 4 : i32 "),
     "product": product("wgmma.k16.f16"),
 }  # fmt: skip
@@ -142,6 +163,29 @@ WRONG = {
             "%z = tile.bitcast %x : tensor<128xf32, \"128 r[1] l[2 4 8 16 32] w[]\"> to tensor<128xi32, \"128 r[1] l[2 4 8 16 32] w[]\">",
         ),
         "the layout leaves elements out",
+    ),
+    "part that begins in another": (
+        function(
+            f"%x: tensor<16x16xf32, {SQUARE}>",
+            f"%y = gpu.part %x {{start = array<i64: 0, 4>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
+        ),
+        "begins at (0, 4)",
+    ),
+    "part that threads share out": (
+        function(
+            f"%x: tensor<16x16xf32, {SQUARE}>",
+            f'%y = gpu.part %x {{start = array<i64: 8, 0>}} : tensor<16x16xf32, {SQUARE}> to tensor<8x16xf32, "8x16 r[0,1 0,8] l[0,2 0,4 1,0 2,0 4,0] w[2,0]">',
+        ),
+        "gpu.part: threads have no such part",
+    ),
+    "shares of lines that groups do not have": (
+        shares("64x32xf16", "64x32x2 dim1 span64"), "2 warp groups do not share out 64 lines",
+    ),
+    "shares by one thread": (
+        shares(elect="gpu.elect : i1"), "gpu.tma_store: one thread alone would do it",
+    ),
+    "box by every warp group": (
+        shares(groups=""), "gpu.tma_store: every warp group would do it",
     ),
     "box by every thread": (box(A, branch="%yes"), "every thread would do it: a gpu.elect is missing"),
     "box of part of a pattern": (

@@ -315,7 +315,7 @@ class Together:
                 self.machine.shared.land(cells, data, thread)
 
     def _bulk(self, op, mask):
-        m, rest = self.machine, op.mods[2:]
+        rest = op.mods[2:]
         if rest[0] == "commit_group":
             for store in self.stores:
                 store.group += bool(mask[store.thread])
@@ -346,7 +346,9 @@ class Together:
             target, source = op.operands
             number, corner = self._coordinates(target, t, rest[1])
             cells, places, inside = self._box(number, corner, int(m.address(source)[t]), True)
-            if any(np.isin(cells, store.cells).any() for store in self.stores if store.data is None):
+            if any(
+                np.isin(cells, store.cells).any() for store in self.stores if store.data is None
+            ):
                 raise Fault("a box is stored twice")
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))

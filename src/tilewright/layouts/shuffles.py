@@ -72,12 +72,18 @@ def shuffles(source: Layout, target: Layout) -> Shuffles | None:
     copies = target.registers_per_thread >> len(target.registers)
     size = 1 << len(source.registers)
     sources = tuple((copy * size + r, lane) for copy in range(copies) for r, lane in inside)
-    together = 0
-    for ours, theirs in zip(source.registers, target.registers, strict=False):
-        if ours != theirs:
-            break
-        together += 1
-    return Shuffles(tuple(images), sources, 1 << together)
+    together = 1
+    while _in_runs(sources, 2 * together):
+        together *= 2
+    return Shuffles(tuple(images), sources, together)
+
+
+def _in_runs(sources: tuple[tuple[int, int], ...], length: int) -> bool:
+    """Whether each `length` neighbours come from as many neighbours."""
+    return len(sources) % length == 0 and all(
+        source == (sources[i - i % length][0] + i % length, sources[i - i % length][1])
+        for i, source in enumerate(sources)
+    )
 
 
 class _Solver:

@@ -65,9 +65,9 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 STAGES = "gpu.stages"
 _RESERVE = 512
 """Bytes of shared memory left to memory barriers."""
-_ENOUGH = 3
-"""Stages beside which a tile that is stored as boxes goes through shared memory whole: a fourth brings
-less than parts cost, which wait for each other."""
+_ENOUGH, _ENOUGH_BYTES = 3, 128 << 10
+"""Stages, and bytes of them, beside which a tile that is stored as boxes has the rest of shared memory: a
+fourth stage of 48 KB brought less than fewer places for its parts cost (128 x 256 tiles on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,8 @@ class Pipeliner:
         others = bytes_beside(function, mine)
         limit -= (1 + lag) * turned + others
         room = limit - exchanged(loop, function)
-        enough = max(stages, min(stages + lag, _ENOUGH))
+        enough = max(_ENOUGH, -(-_ENOUGH_BYTES // bytes_))
+        enough = min(max(stages, min(stages + lag, _ENOUGH)), enough)
         if options.parts and room < enough * bytes_:
             in_parts = limit - exchanged_in_parts(loop, function, target)
             room = max(room, min(in_parts, enough * bytes_))

@@ -5,6 +5,16 @@ stored it goes through shared memory into a layout of wide accesses. Where its p
 a matrix, it is enough to bring it there: one thread then has the whole box copied, and the hardware
 leaves out what is beyond the matrix, which takes the place of a mask.
 
+A tile goes through shared memory in parts where it can: panels of its columns, each of which is computed
+(element-wise operations of an epilogue are done for the part alone), written, and stored while the next one
+is. After a program's last product all parts find room where operands were. In a loop over tiles the operands
+of the next one have that place, and the tile goes there whole if there is room beside enough stages of the
+pipeline, else in parts that take turns: one is written when the store that reads its place has been waited
+for.
+
+In such a loop warp groups store rows of their own, by barriers of their own (`gpu.group_barrier`), so that
+none waits for another to be done with its tile.
+
     Before:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %c = arith.constant 1 : i64
@@ -17,16 +27,15 @@ leaves out what is beyond the matrix, which takes the place of a mask.
           %0 = arith.constant 2147483648 : i64
           %1 = arith.constant 2147483648 : i64
           %2 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
-          %c = arith.constant 1 : i64
+          %3 = arith.constant 0 : i64
+          %4 = arith.constant 0 : i64
           gpu.barrier
-          %3 = arith.constant 0 : i32
-          gpu.local_store %x, %2[%3] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %5 = arith.constant 0 : i32
+          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
           gpu.barrier
-          %4 = gpu.elect : i1
-          %5 = arith.constant 0 : i64
-          %6 = arith.constant 0 : i64
-          scf.if %4 {
-            "gpu.tma_store"(%p, %0, %1, %n, %5, %6, %2, %3) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
+          %6 = gpu.elect : i1
+          scf.if %6 {
+            "gpu.tma_store"(%p, %0, %1, %n, %3, %4, %2, %5) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
           } else {
           }
           gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
@@ -36,7 +45,8 @@ leaves out what is beyond the matrix, which takes the place of a mask.
 Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
 as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
 and the shared memory that they are read from is waited for before it is written again or given back. In
-loops the boxes of one iteration are in memory before those of the next are started.
+loops the boxes of one iteration are in memory before those of the next are started, but for those of other
+rows of the matrix, which other warp groups store.
 """
 
 from __future__ import annotations
@@ -91,8 +101,8 @@ class StoreBoxes(Pass):
     name: ClassVar[str] = "store-boxes"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
     slots: int = 0
-    """Places for parts of a tile (0: the whole tile at once if there is room, else as many as there is room
-    for)."""
+    """Places for parts of a tile (0: as many as there is room for; in loops the whole tile at once if there is
+    room)."""
     groups: bool = True
     """Warp groups store their own rows in loops, where they can, and do not wait for each other."""
 
@@ -116,14 +126,14 @@ class StoreBoxes(Pass):
         """Into how many parts a tile is cut, and how many places there are for them; None: no room."""
         limit = getattr(target, "shared_bytes", 0) or 48 << 10
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
-        least = used
-        if repeats(op, function):  # the buffer stays in use while other tiles change their layouts
+        least, again = used, repeats(op, function)
+        if again:  # the buffer stays in use while other tiles change their layouts
             used += exchanged(op, function, store.convert)
             least += exchanged_in_parts(op, function, target, store.convert)
-        if used + store.whole_bytes <= limit and (self.slots == 0 or count == 1):
+        if again and not self.slots and used + store.whole_bytes <= limit:
             return 1, 1
-        fits = min((limit - least) // store.part_bytes, self.slots or count)
-        return (count, min(fits, count)) if fits > 0 else None
+        fits = min((limit - least) // store.part_bytes, self.slots or count, count)
+        return (count, fits) if fits > 0 else None
 
 
 class _Storer:
@@ -246,7 +256,7 @@ class _Storer:
         place = self.store.box.corner[1]
         rows = len(self.corner) == 2 and all(c % shared.lines == 0 for _, c in place.terms)
         groups = layout.warp_count // 4
-        if not rows or groups < 2 or shared.dim != 1 or self.dim != 1:
+        if not rows or groups < 2 or shared.dim != 1 or (self.parts and self.dim != 1):
             return 0
         return groups if _in_blocks(layout, groups) else 0
 
