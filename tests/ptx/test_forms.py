@@ -2,6 +2,8 @@
 types, blocks that are no powers of two, boxes stored in loops over tiles, warp roles, described products."""
 
 import random
+import re
+import types
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +18,7 @@ from tests.passes import test_dot_types as of_types
 from tests.passes import test_mixed_products as of_mixed
 from tests.passes import test_odd_blocks as of_blocks
 from tests.ptx.launch import run_ptx
+from tests.ptx.values import Fault
 from tests.tiled_products import one_tile, product
 
 from tilewright import dtypes
@@ -156,7 +159,8 @@ KINDS = {
 }  # fmt: skip
 
 
-def tiled(kernel, kind, rows, sizes, blocks, warps, stages, programs, chance=None, off=()):
+def tiled_artifact(kernel, kind, rows, sizes, blocks, warps, stages, off=()):
+    """A compiled product in tiles, its arguments, and what it should be."""
     m, n, k = sizes
     language, element = KINDS[kind]
     a, b = of_blocks.aligned(m, k), of_blocks.aligned(k, n)
@@ -171,10 +175,16 @@ def tiled(kernel, kind, rows, sizes, blocks, warps, stages, programs, chance=Non
     module = build(kernel, signature, divisible).module
     artifact = compiled(module, "sm_90a", warps, stages, off)
     arguments = [a, b, c, *(v for v in values.values() if v != 1)]
+    return artifact, arguments, a.astype(np.float64) @ b.astype(np.float64)
+
+
+def tiled(kernel, kind, rows, sizes, blocks, warps, stages, programs, chance=None, off=()):
+    artifact, arguments, wanted = tiled_artifact(
+        kernel, kind, rows, sizes, blocks, warps, stages, off
+    )
     found = run_ptx(artifact, arguments, (programs, 1, 1), chance)[2].astype(np.float64)
-    found = found if rows else found.reshape(n, m).T
+    found = found if rows else found.reshape(wanted.shape[::-1]).T
     bound = 2e-2 if kind == "bfloat16" else 2e-3
-    wanted = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound * 8)
     return artifact
 
@@ -213,6 +223,46 @@ def test_tiles_without_passes(kernel, warps, off):
         tiled(
             kernel, "float16", True, (144, 208, 96), (64, 64, 32), warps, 3, programs, chance, off
         )
+
+
+@pytest.mark.parametrize("chance", [None, 1], ids=["in step", "any order"])
+@pytest.mark.parametrize(("kind", "rows", "slots"), [
+    ("float32", True, 1), ("float32", True, 2), ("float32", True, 3), ("float16", True, 1),
+    ("float32", False, 2),
+])  # fmt: skip
+def test_results_in_parts(kind, rows, slots, chance):
+    """Parts take turns in fewer places than there are parts; warp groups at their own pace where results lie in
+    rows."""
+    order = random.Random(chance) if chance is not None else None
+    off = (f"store-boxes{{slots={slots}}}",)
+    made = tiled(product, kind, rows, (144, 272, 64), (128, 128, 32), 8, 2, 2, order, off)
+    parts = 2 if kind == "float16" else 4
+    assert made.asm["ptx"].count("bulk.commit_group") == parts
+    assert (made.plan.tensor_maps[-1].box[1] == 64) == rows
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_nothing_that_parts_wait_for_could_be_left_out(slots):
+    off = (f"store-boxes{{slots={slots}}}",)
+    sizes, blocks = (144, 272, 64), (128, 128, 32)
+    artifact, arguments, _ = tiled_artifact(product, "float32", True, sizes, blocks, 8, 2, off)
+    ptx, survivors = artifact.asm["ptx"], []
+    start = ptx.index("bulk.wait_group")
+    for found in re.finditer(
+        r"bar(?:rier)?\.(?:cta\.)?sync[^;]*;|fence\.proxy\.async[^;]*;|cp\.async\.bulk\.wait_group[^;]*;",
+        ptx,
+    ):
+        spoiled = ptx[: found.start()] + ptx[found.end() :]
+        wrong = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": spoiled})
+        try:
+            for order in (None, random.Random(3), random.Random(4)):
+                run_ptx(wrong, arguments, (2, 1, 1), order)
+        except Fault:
+            continue
+        if found.start() >= start:
+            survivors.append(found.group())
+    assert not survivors
 
 
 # ---- described products ------------------------------------------------------------------------------------

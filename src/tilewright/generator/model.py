@@ -52,6 +52,10 @@ _L2_SHARE = 0.6
 #: products of 4096 and 8192 in 128 × 256 tiles gained 1.4 and 0.8 % by it on an H200 (ADR 7)
 _FETCHED_AHEAD_NS = 600.0
 _FEWEST_STAGES_AHEAD = 3
+#: bytes of stages that are enough where results pass through shared memory as well
+_BYTES_AHEAD = 128 << 10
+#: bytes of a row of a part of results
+_PART_LINE = 128
 #: sums of a thread beside which one more warp finds registers
 _MOST_SUMS_AHEAD = 128
 #: elements of tiles of which nothing smaller was measured so; several programs of such share a multiprocessor
@@ -293,13 +297,23 @@ def _of_tile(
         if split == 1 or -(-work.k // split) >= 8 * block[2]
     ]
     tiles = work.batch * -(-work.m // block[0]) * -(-work.n // block[1])
-    ahead = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
+    ahead = _stages_ahead(work, block, target)
     sums = block[0] * block[1] // (32 * warps)
     fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _MOST_SUMS_AHEAD
     fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
     if groups and fits and tiles > target.cores and not work.epilogue_bytes:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
     return found
+
+
+def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) -> int:
+    """Buffers of a pipeline beside results that are on their way to memory: these pass through shared memory
+    whole where that leaves enough stages, else in parts (`pipeline-loads`, `store-boxes`)."""
+    stage = (block[0] + block[1]) * block[2] * SIZES[work.element]
+    enough = max(_FEWEST_STAGES_AHEAD, -(-_BYTES_AHEAD // stage))
+    whole = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
+    in_parts = _stages(work, *block, target, 2 * block[0] * _PART_LINE)
+    return max(whole, min(in_parts, enough))
 
 
 def _warp_groups(work: Workload, target: Machine) -> bool:
