@@ -12,8 +12,8 @@ of the next one have that place, and the tile goes there whole if there is room 
 pipeline, else in parts that take turns: one is written when the store that reads its place has been waited
 for.
 
-In such a loop warp groups store rows of their own, by barriers of their own (`gpu.group_barrier`), so that
-none waits for another to be done with its tile.
+Asked to (`groups`), warp groups store rows of their own in such a loop, by barriers of their own
+(`gpu.group_barrier`), and none waits for another to be done with its tile.
 
     Before:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
@@ -103,7 +103,7 @@ class StoreBoxes(Pass):
     slots: int = 0
     """Places for parts of a tile (0: as many as there is room for; in loops the whole tile at once if there is
     room)."""
-    groups: bool = True
+    groups: bool = False
     """Warp groups store their own rows in loops, where they can, and do not wait for each other."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
