@@ -213,8 +213,9 @@ def verify_one_thread(op: Any) -> None:
         above = above.parent_op()
     require(elect is not None, f"{op.name}: every thread would do it: a gpu.elect is missing")
     shared_out = getattr(op, "groups", None) is not None
+    in_groups = elect is not None and elect.groups is not None
     require(
-        (elect.groups is not None) == shared_out,
+        in_groups == shared_out,
         f"{op.name}: {'one thread alone' if shared_out else 'every warp group'} would do it",
     )
 
