@@ -1,7 +1,7 @@
 // RUN: store-boxes
 // A tile of fragments goes to shared memory, and from there as a box; the limits are the matrix's end.
 // CHECK-LABEL: @limits
-func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64 {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
   // CHECK: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32"
   // CHECK: gpu.barrier
   // CHECK: gpu.local_store %x, [[B]][
