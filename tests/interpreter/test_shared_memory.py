@@ -218,16 +218,6 @@ def test_all_boxes_but_the_last_are_waited_for():
         send(*both, STORE_A.replace("%0]", "%1]"), HAS_BEEN_READ)
 
 
-GROUPS = SEND.replace("<{guarded", "<{groups = 1 : i32, guarded")
-
-
-def test_warp_groups_meet_for_what_each_has_alone():
-    meet = "gpu.group_barrier"
-    assert send(STORE_A, meet, GROUPS, HAS_BEEN_READ, meet, STORE_A, BARRIER)[0, 0] == 1
-    with pytest.raises(InterpreterError, match=r"gpu\.barrier is missing"):
-        send(STORE_A, meet, SEND, HAS_BEEN_READ)
-
-
 def test_a_box_is_not_there_before_a_wait():
     look = "%f = tile.load %p : !tile.ptr<f16> to f16\n tile.store %p, %f : !tile.ptr<f16>, f16"
     assert send(STORE_A, BARRIER, SEND, IS_WRITTEN, look)[0, 0] == 1

@@ -62,21 +62,6 @@ def product(instruction, a=A, b=B, sums=SUMS):
     )
 
 
-def shares(
-    held="128x32xf16", layout="128x32x2 dim1 span64", elect="gpu.elect in_groups : i1",
-    groups="groups = 2 : i32, ",
-):  # fmt: skip
-    """Warp groups that store their rows."""
-    kind = f'!gpu.shared<tensor<{held}>, "{layout}", #builtin.int<1>>'
-    store = (
-        f'"gpu.tma_store"(%p, %n, %n, %n, %n, %n, %x, %z) <{{guarded = array<i64>, {groups}'
-        "operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : "
-        f"(!tile.ptr<f16>, i64, i64, i64, i64, i64, {kind}, i32) -> ()"
-    )
-    body = f"%x = gpu.alloc : {kind}\n%e = {elect}\nscf.if %e {{\n  {store}\n}}"
-    return function("%p: !tile.ptr<f16>, %n: i64, %z: i32", body)
-
-
 RIGHT = {
     "mask": function(
         f"%x: tensor<128xi64, {ROW}>, %m: tensor<128xi1, {ROW}>",
@@ -95,7 +80,6 @@ RIGHT = {
         f"%x: tensor<16x16xf32, {SQUARE}>",
         f"%y = gpu.part %x {{start = array<i64: 0, 8>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
     ),
-    "shares": shares(),
     "arrivals": arrivals("of 4 : i32 "),
     "product": product("wgmma.k16.f16"),
 }  # fmt: skip
@@ -177,15 +161,6 @@ WRONG = {
             f'%y = gpu.part %x {{start = array<i64: 8, 0>}} : tensor<16x16xf32, {SQUARE}> to tensor<8x16xf32, "8x16 r[0,1 0,8] l[0,2 0,4 1,0 2,0 4,0] w[2,0]">',
         ),
         "gpu.part: threads have no such part",
-    ),
-    "shares of lines that groups do not have": (
-        shares("64x32xf16", "64x32x2 dim1 span64"), "2 warp groups do not share out 64 lines",
-    ),
-    "shares by one thread": (
-        shares(elect="gpu.elect : i1"), "gpu.tma_store: one thread alone would do it",
-    ),
-    "box by every warp group": (
-        shares(groups=""), "gpu.tma_store: every warp group would do it",
     ),
     "box by every thread": (box(A, branch="%yes"), "every thread would do it: a gpu.elect is missing"),
     "box of part of a pattern": (

@@ -232,3 +232,24 @@ def test_splitting_addresses_into_sums(layout):
         for register, offset in enumerate(layout.register_offsets):
             total = tuple(a + b for a, b in zip(thread, offset, strict=True))
             assert total == layout.coordinates(register, lane, warp)
+
+
+def test_parts_are_registers_of_all_threads():
+    sums = parse_layout(
+        "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"
+    )
+    assert sums.cut(0, 64) is None  # warps have rows of their own
+    part = sums.cut(1, 64)
+    assert part is not None and part.shape == (128, 64) and part.covers
+    assert sums.permute((1, 0)).cut(0, 64) == part.permute((1, 0))
+    thirds = parse_layout(
+        "192x96 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0] x[3,3] g[3 0]"
+    )
+    cut = thirds.cut(1, 32)
+    assert cut is not None and cut.repeats == (3, 1) and thirds.cut(0, 64) is None
+    for number in range(3):
+        for register, offset in enumerate(cut.register_offsets):
+            whole = thirds.register_of[offset[0], offset[1] + 32 * number]
+            for warp in range(12):
+                row, column = cut.coordinates(register, 5, warp)
+                assert thirds.coordinates(whole, 5, warp) == (row, column + 32 * number)

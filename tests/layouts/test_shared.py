@@ -16,6 +16,7 @@ from tilewright.backends.nvidia.lower.exchange import (
     SharedTile,
     padding,
     runs_of,
+    same_threads,
 )
 from tilewright.backends.nvidia.lower.memory import runs as runs_along
 from tilewright.backends.nvidia.threads import Threads
@@ -35,7 +36,6 @@ from tilewright.layouts.shared import (
     turns,
     widest_span,
 )
-from tilewright.layouts.shuffles import same_threads
 
 _spec = importlib.util.spec_from_file_location(
     "layout_strategies", Path(__file__).with_name("test_layouts.py")

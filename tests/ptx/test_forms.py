@@ -226,26 +226,23 @@ def test_tiles_without_passes(kernel, warps, off):
 
 
 @pytest.mark.parametrize("chance", [None, 1], ids=["in step", "any order"])
-@pytest.mark.parametrize(("kind", "rows", "slots", "groups"), [
-    ("float32", True, 1, True), ("float32", True, 2, True), ("float32", True, 3, False),
-    ("float32", True, 2, False), ("float16", True, 1, True), ("float32", False, 2, True),
+@pytest.mark.parametrize(("kind", "rows", "slots"), [
+    ("float32", True, 1), ("float32", True, 2), ("float32", True, 3), ("float16", True, 1),
+    ("float32", False, 2),
 ])  # fmt: skip
-def test_results_in_parts(kind, rows, slots, groups, chance):
-    """Parts take turns in fewer places than there are parts; warp groups at their own pace where results lie in
-    rows."""
+def test_results_in_parts(kind, rows, slots, chance):
+    """Parts take turns in fewer places than there are parts."""
     order = random.Random(chance) if chance is not None else None
-    off = (f"store-boxes{{slots={slots} groups={str(groups).lower()}}}",)
+    off = (f"store-boxes{{slots={slots}}}",)
     made = tiled(product, kind, rows, (144, 272, 64), (128, 128, 32), 8, 2, 2, order, off)
     parts = 2 if kind == "float16" else 4
     assert made.asm["ptx"].count("bulk.commit_group") == parts
-    assert (made.plan.tensor_maps[-1].box[1] == 64) == (rows and groups)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("groups", ["false", "true"])
 @pytest.mark.parametrize("slots", [1, 2, 3])
-def test_nothing_that_parts_wait_for_could_be_left_out(slots, groups):
-    off = (f"store-boxes{{slots={slots} groups={groups}}}",)
+def test_nothing_that_parts_wait_for_could_be_left_out(slots):
+    off = (f"store-boxes{{slots={slots}}}",)
     sizes, blocks = (144, 272, 64), (128, 128, 32)
     artifact, arguments, _ = tiled_artifact(product, "float32", True, sizes, blocks, 8, 2, off)
     ptx, survivors = artifact.asm["ptx"], []

@@ -158,13 +158,7 @@ class Together:
         if m.plan.cluster > 1:
             raise Fault("a barrier of one block of a cluster")
         count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
-        number = op.operands[0]
-        if not number.startswith("%"):
-            self._meet(number, count, mask)
-            return
-        numbers = m.read(number)
-        for each in np.unique(numbers[mask]):
-            self._meet(str(each), count, mask & (numbers == each))
+        self._meet(op.operands[0], count, mask)
 
     def _meet(self, number, count, mask):
         """Threads arrive at a barrier and wait; whether they were the last."""
@@ -315,7 +309,7 @@ class Together:
                 self.machine.shared.land(cells, data, thread)
 
     def _bulk(self, op, mask):
-        rest = op.mods[2:]
+        m, rest = self.machine, op.mods[2:]
         if rest[0] == "commit_group":
             for store in self.stores:
                 store.group += bool(mask[store.thread])
@@ -325,14 +319,9 @@ class Together:
             mine = [s for s in self.stores if mask[s.thread] and s.group > pending]
             self._finish_stores(mine, "read" in rest)
             return
-        threads = np.flatnonzero(mask)
-        if len(set(threads // 128)) != len(threads):
+        if mask.sum() != 1:
             raise Fault(f"{mask.sum()} threads copy a box")
-        for t in threads:
-            self._copy_box(op, t)
-
-    def _copy_box(self, op, t):
-        m, rest = self.machine, op.mods[2:]
+        (t,) = np.flatnonzero(mask)
         if rest[2] == "shared::cluster":
             target, source, barrier = op.operands
             number, corner = self._coordinates(source, t, rest[1])
@@ -346,10 +335,6 @@ class Together:
             target, source = op.operands
             number, corner = self._coordinates(target, t, rest[1])
             cells, places, inside = self._box(number, corner, int(m.address(source)[t]), True)
-            if any(
-                np.isin(cells, store.cells).any() for store in self.stores if store.data is None
-            ):
-                raise Fault("a box is stored twice")
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))
 

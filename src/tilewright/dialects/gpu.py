@@ -103,15 +103,6 @@ class BarrierOp(IRDLOperation):
     assembly_format = "attr-dict"
 
 
-@irdl_op_definition
-class GroupBarrierOp(IRDLOperation):
-    """The threads of each warp group (4 warps) arrive before any of them goes on; shared memory that one wrote
-    is seen by the others of its group. Groups do not wait for each other."""
-
-    name = "gpu.group_barrier"
-    assembly_format = "attr-dict"
-
-
 # ---- shared memory ---------------------------------------------------------------------------------
 
 
@@ -301,12 +292,11 @@ class ProduceOp(IRDLOperation):
 
 @irdl_op_definition
 class ElectOp(IRDLOperation):
-    """True in one thread of the program, or of each warp group: the one that starts copies of boxes."""
+    """True in one thread of the program: the one that starts copies of boxes."""
 
     name = "gpu.elect"
-    groups = opt_prop_def(UnitAttr)
     result = result_def(i1)
-    assembly_format = "(`in_groups` $groups^)? attr-dict `:` type($result)"
+    assembly_format = "attr-dict `:` type($result)"
 
     def verify_(self) -> None:
         rules.verify_elected(self)
@@ -374,8 +364,7 @@ class TmaStoreOp(IRDLOperation):
 
     The array is as for `gpu.tma_copy`; what the box has beyond it is left out. The stage must stay as
     it is until a `gpu.tma_store_wait`; the array has the box at the end of the program, or after a wait
-    for what is written. With `groups`, one thread of each of so many warp groups stores blocks of 64 lines:
-    group g those of number g, g + groups, …
+    for what is written.
     """
 
     name = "gpu.tma_store"
@@ -386,19 +375,11 @@ class TmaStoreOp(IRDLOperation):
     buffer = operand_def(SharedType)
     slot = operand_def(i32)
     guarded = prop_def(DenseArrayBase)
-    groups = opt_prop_def(IntegerAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-
-    @property
-    def box_lines(self) -> int:
-        """Lines of the boxes that it is made of."""
-        lines = shared_layout_of(self.buffer).lines
-        return lines if self.groups is None else rules.GROUP_LINES
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
         rules.verify_box(self)
-        rules.verify_shares(self)
 
 
 @irdl_op_definition
@@ -464,7 +445,7 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, PartOp, BarrierOp, GroupBarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
+        ConvertOp, PartOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
         WaitOp, WgmmaOp, WgmmaWaitOp,
         BarriersOp, ElectOp, ExpectOp, ArriveOp, ProduceOp, TmaCopyOp, TmaWaitOp,
         TmaStoreOp, TmaStoreWaitOp,

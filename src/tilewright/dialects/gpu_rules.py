@@ -203,48 +203,27 @@ def _scalar(op: Operation) -> bool:
     return known and not any(tile.is_tile(v) for v in (*op.operands, *op.results))
 
 
-def verify_one_thread(op: Any) -> None:
+def verify_one_thread(op: Operation) -> None:
     """Boxes are copied, and bytes expected, once: below a branch that `gpu.elect` decides."""
-    elect: Any = None
     above = op.parent_op()
-    while above is not None and elect is None:
-        if isinstance(above, scf.IfOp):
-            elect = _elect_of(above.cond)
+    while above is not None:
+        if isinstance(above, scf.IfOp) and _elected(above.cond):
+            return
         above = above.parent_op()
-    require(elect is not None, f"{op.name}: every thread would do it: a gpu.elect is missing")
-    shared_out = getattr(op, "groups", None) is not None
-    in_groups = elect is not None and elect.groups is not None
-    require(
-        in_groups == shared_out,
-        f"{op.name}: {'one thread alone' if shared_out else 'every warp group'} would do it",
+    raise VerifyException(f"{op.name}: every thread would do it: a gpu.elect is missing")
+
+
+def _elected(condition: SSAValue) -> bool:
+    op = condition.owner
+    if isinstance(op, Block):
+        return False
+    return op.name == "gpu.elect" or (
+        isinstance(op, arith.AndIOp) and any(_elected(v) for v in op.operands)
     )
 
 
-def _elect_of(condition: SSAValue) -> Any:
-    op = condition.owner
-    if isinstance(op, Block):
-        return None
-    if isinstance(op, arith.AndIOp):
-        return next(filter(None, map(_elect_of, op.operands)), None)
-    return op if op.name == "gpu.elect" else None
-
-
-GROUP_LINES = 64
-"""Lines of a box that one warp group stores: the rows of one of its instructions."""
-
-
-def verify_shares(op: Any) -> None:
-    """Warp groups have whole blocks of lines."""
-    if op.groups is not None:
-        lines = _shared(op.buffer).lines
-        require(
-            lines % (op.groups.value.data * GROUP_LINES) == 0,
-            f"{op.name}: {op.groups.value.data} warp groups do not share out {lines} lines",
-        )
-
-
 _BY_ALL = (
-    "gpu.barrier", "gpu.group_barrier", "tile.barrier", "gpu.convert", "gpu.local_store", "gpu.local_load", "gpu.turn",
+    "gpu.barrier", "tile.barrier", "gpu.convert", "gpu.local_store", "gpu.local_load", "gpu.turn",
     "gpu.wgmma", "gpu.wgmma_wait", "gpu.copy", "gpu.commit", "gpu.wait", "gpu.arrive", "gpu.alloc",
     "gpu.barriers", "gpu.release",
 )  # fmt: skip

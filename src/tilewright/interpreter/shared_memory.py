@@ -51,8 +51,6 @@ class Stage:
     """Stores of boxes under way that read it."""
     read: bool = False
     """Whether it has been read since the last barrier (other threads may not have ended)."""
-    shared_out: bool = False
-    """Whether each warp group writes and stores lines of its own."""
 
 
 @dataclass(eq=False)
@@ -133,13 +131,10 @@ class ProgramMemory:
         self.stores: list[Any] = []
         """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
 
-    def synchronise(self, in_groups: bool = False) -> None:
-        """A barrier: all threads have what any has seen, and none is still at what is over. One of warp groups
-        (`in_groups`) does so for what each of them has for itself."""
-        self.released = self.released and in_groups
+    def synchronise(self) -> None:
+        """A barrier: all threads have what any has seen, and none is still at what is over."""
+        self.released = False
         for stage in self.stages:
-            if in_groups and not stage.shared_out:
-                continue
             stage.read = False
             if stage.state == _UNSEEN:
                 stage.state = _READY
@@ -162,8 +157,7 @@ def fault(run: Executor, message: str) -> InterpreterError:
 def _alloc(run: Executor, op: gpu.AllocOp) -> list[Any]:
     kind: Any = op.result.type
     name = op.result.name_hint or "a buffer"
-    shared_out = any(getattr(use.operation, "groups", None) is not None for use in op.result.uses)
-    stages = [Stage(f"stage {i} of {name}", shared_out=shared_out) for i in range(kind.stages.data)]
+    stages = [Stage(f"stage {i} of {name}") for i in range(kind.stages.data)]
     run.shared.stages.extend(stages)
     return [stages]
 
@@ -242,11 +236,6 @@ def _local_load(run: Executor, op: gpu.LocalLoadOp) -> list[Any]:
 
 def _barrier(run: Executor, op: Operation) -> list[Any]:
     run.shared.synchronise()
-    return []
-
-
-def _group_barrier(run: Executor, op: Operation) -> list[Any]:
-    run.shared.synchronise(in_groups=True)
     return []
 
 
@@ -474,7 +463,6 @@ HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.TurnOp: _turn,
     gpu.LocalLoadOp: _local_load,
     gpu.BarrierOp: _barrier,
-    gpu.GroupBarrierOp: _group_barrier,
     tile.BarrierOp: _barrier,
     gpu.ConvertOp: _convert,
     gpu.PartOp: _part,

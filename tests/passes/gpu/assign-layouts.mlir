@@ -78,22 +78,3 @@ func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.p
   "tile.store_view"(%c, %one, %h) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<i32>, i64, tensor<4xi32>) -> ()
   func.return
 }
-// -----
-// RUN: assign-layouts
-// A line that all rows want is loaded by every warp, shared out among its lanes, and exchanged by them.
-// CHECK-LABEL: @line
-func.func @line(%p: !tile.ptr<f16>, %q: !tile.ptr<f32>, %one: i64, %pitch: i64, %a: tensor<16x16xf16>, %b: tensor<16x64xf16>, %z: tensor<16x64xf32>) attributes {gpu.warps = 1 : i32} {
-  // CHECK: [[L:%.+]] = "tile.load_view"(%p
-  // CHECK-SAME: -> tensor<64xf16, "64 r[1] l[2 4 8 16 32] w[]">
-  // CHECK-NEXT: gpu.convert [[L]]
-  // CHECK-SAME: to tensor<64xf16, "64 r[1 8 16 32] l[2 4 0 0 0] w[]">
-  // CHECK: arith.extf
-  %d = tile.dot %a, %b, %z, "ieee" {gpu.mma = "m16n8k16.f16"} : tensor<16x16xf16>, tensor<16x64xf16>, tensor<16x64xf32> to tensor<16x64xf32>
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64) -> tensor<64xf16>
-  %e = tile.expand_dims %x, 0 : i64 : tensor<64xf16> to tensor<1x64xf16>
-  %f = arith.extf %e : tensor<1x64xf16> to tensor<1x64xf32>
-  %g = tile.broadcast %f : tensor<1x64xf32> to tensor<16x64xf32>
-  %h = arith.addf %d, %g : tensor<16x64xf32>
-  "tile.store_view"(%q, %pitch, %one, %h) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<16x64xf32>) -> ()
-  func.return
-}

@@ -97,24 +97,23 @@ func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 
   func.return
 }
 // -----
-// RUN: store-boxes{slots=1 groups=true}
-// In a loop each of two warp groups has its rows to itself; the place of a part is waited for.
-// CHECK-LABEL: @groups
-func.func @groups(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.warps = 8 : i32} {
+// RUN: store-boxes{slots=1}
+// In a loop with fewer places than parts the place of a part is waited for.
+// CHECK-LABEL: @turns
+func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.warps = 8 : i32} {
   %c = arith.constant 1 : i64
   %z = arith.constant 0 : i64
   %s = arith.constant 128 : i64
   // CHECK: scf.for
   // CHECK: gpu.tma_store_wait {{.+}} written
-  // CHECK-NEXT: gpu.group_barrier
+  // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.local_store
-  // CHECK-NEXT: gpu.group_barrier
-  // CHECK-NEXT: [[E:%.+]] = gpu.elect in_groups
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: [[E:%.+]] = gpu.elect
   // CHECK: scf.if [[E]]
   // CHECK: "gpu.tma_store"
-  // CHECK-SAME: groups = 2 : i32
   // CHECK: gpu.tma_store_wait {{.+}} but 0 : i32
-  // CHECK-NEXT: gpu.group_barrier
+  // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.local_store
   scf.for %i = %z to %count step %c : i64 {
     %row = arith.muli %i, %s : i64
@@ -122,25 +121,6 @@ func.func @groups(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64
     %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
     %y = gpu.convert %x : tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x128xf16, "128x128 r[0,1 0,2 0,4 16,0 32,0 64,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0 8,0]">
     "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<128x128xf16, "128x128 r[0,1 0,2 0,4 16,0 32,0 64,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0 8,0]">) -> ()
-  }
-  func.return
-}
-// -----
-// RUN: store-boxes{slots=1 groups=true}
-// Tiles that lie 64 rows apart: what one group stores another has stored before.
-// CHECK-LABEL: @shared
-func.func @shared(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x64xf16, "128x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.warps = 8 : i32} {
-  %c = arith.constant 1 : i64
-  %z = arith.constant 0 : i64
-  %s = arith.constant 64 : i64
-  // CHECK-NOT: gpu.group_barrier
-  // CHECK: "gpu.tma_store"
-  scf.for %i = %z to %count step %c : i64 {
-    %row = arith.muli %i, %s : i64
-    %o = arith.muli %row, %pitch : i64
-    %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = gpu.convert %x : tensor<128x64xf16, "128x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x64xf16, "128x64 r[0,1 0,2 0,4 32,0 64,0] l[0,8 0,16 0,32 1,0 2,0] w[4,0 8,0 16,0]">
-    "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<128x64xf16, "128x64 r[0,1 0,2 0,4 32,0 64,0] l[0,8 0,16 0,32 1,0 2,0] w[4,0 8,0 16,0]">) -> ()
   }
   func.return
 }

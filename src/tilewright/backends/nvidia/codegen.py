@@ -240,20 +240,13 @@ class KernelCodegen:
                 self.builder.call(fn, [])
             return
         if self.role:
-            self._meet(ir.Constant(I32, 1), 32 * self.warps)
+            kind = ir.FunctionType(ir.VoidType(), [I32, I32])
+            fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.count", kind)
+            self.builder.call(fn, [ir.Constant(I32, 1), ir.Constant(I32, 32 * self.warps)])
             return
         kind = ir.FunctionType(ir.VoidType(), [I32])
         fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
         self.builder.call(fn, [ir.Constant(I32, 0)])
-
-    def group_barrier(self) -> None:
-        """The threads of each warp group meet, by a barrier of theirs."""
-        self._meet(self.builder.add(self.threads.warp_group(), ir.Constant(I32, 2)), 128)
-
-    def _meet(self, barrier: Value, threads: int) -> None:
-        kind = ir.FunctionType(ir.VoidType(), [I32, I32])
-        fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.count", kind)
-        self.builder.call(fn, [barrier, ir.Constant(I32, threads)])
 
     def scratch(self, bytes_needed: int) -> Value:
         """Shared memory for one exchange (write, barrier, read).
@@ -381,10 +374,6 @@ def _barrier(gen: KernelCodegen, op: Operation) -> None:
     gen.barrier()
 
 
-def _group_barrier(gen: KernelCodegen, op: Operation) -> None:
-    gen.group_barrier()
-
-
 def _nothing(gen: KernelCodegen, op: Operation) -> None:
     pass
 
@@ -400,7 +389,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.NumProgramsOp: _num_programs,
     tile.BarrierOp: _barrier,
     gpu.BarrierOp: _barrier,
-    gpu.GroupBarrierOp: _group_barrier,
     tile.AssumeOp: _nothing,
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,

@@ -40,7 +40,7 @@ class TensorMaps:
             element_bytes=shared.size,
             extents=tuple(map(self._extent, op.extents)),
             pitches=tuple(map(self._extent, op.pitches)),
-            box=(shared.width, op.box_lines if isinstance(op, gpu.TmaStoreOp) else shared.lines),
+            box=(shared.width, shared.lines),
             span=max(0, shared.span),
         )
 

@@ -79,11 +79,6 @@ class Threads:
         key = ("group of warps", shift)
         return self.at_start(key, lambda b: b.lshr(self.index, ir.Constant(I32, shift)))
 
-    def lane_image(self, images: tuple[int, ...]) -> Value:
-        """A number that each bit of the lane's number contributes one of `images` to (exclusive or)."""
-        bits = tuple((bit, image) for bit, image in enumerate(images) if image)
-        return self.at_start(("lane image", bits), lambda b: self._combine(b, bits))
-
     def _combine(self, b: Builder, bits: tuple[tuple[int, int], ...]) -> Value:
         """Exclusive or of the values of the set bits of the thread index; runs of bits at once."""
         total: Value = ir.Constant(I32, 0)

@@ -27,7 +27,7 @@ are in layouts that its lowering takes as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import scf
@@ -37,10 +37,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.edit import end_of, erase, insert_before
-from tilewright.passes.analysis.effects import erase_dead, is_lane_wise
+from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import WIDEST, View, access_layout, contiguous_dim
+from tilewright.passes.gpu.analysis.accesses import View, access_layout, contiguous_dim
 from tilewright.passes.gpu.analysis.homes import (
     REMAPS,
     Homes,
@@ -52,8 +52,6 @@ from tilewright.passes.gpu.analysis.homes import (
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 
 WARPS = "gpu.warps"
-_MOST_WORDS = 64
-"""That a thread gets from other lanes of its warp rather than by way of shared memory."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,6 @@ class _Assigner:
     def run(self) -> None:
         self._walk(self.function.body.block)
         erase_dead(self.function.body.block)
-        for op in list(self.function.walk()):
-            if isinstance(op, gpu.ConvertOp):
-                _load_where_wanted(op)
 
     def _walk(self, block: Block) -> None:
         for op in list(block.ops):
@@ -286,57 +281,6 @@ class _Assigner:
         insert_before(copy, user)
         copy.results[0].name_hint = value.name_hint
         return copy.results[0]
-
-
-def _load_where_wanted(convert: gpu.ConvertOp) -> None:
-    """A line of elements that is loaded for one use (a bias, scales), and wanted by all rows of threads: every
-    warp loads all that it wants of it, each lane a part, and lanes exchange those by themselves."""
-    made: list[tuple[SSAValue, Layout]] = []
-    value, layout = convert.source, gpu.layout_of(convert.result)
-    while True:
-        op = value.owner
-        if isinstance(op, Block) or layout is None or len(list(value.uses)) != 1:
-            return
-        made.append((value, layout))
-        sources = [v for v in op.operands if tile.is_tile(v)]
-        if isinstance(op, tile.LoadViewOp):
-            break
-        if len(sources) != 1 or not (isinstance(op, REMAPS) or is_lane_wise(op)):
-            return
-        layout = _source_layout(op, layout) if isinstance(op, REMAPS) else layout
-        value = sources[0]
-    if layout.rank != 1 or sources or op.parent is not convert.parent:
-        return
-    spread = _spread(layout, WIDEST // tile.element_bytes(tile.element_of(value)))
-    words = layout.registers_per_thread * tile.element_bytes(tile.element_of(value)) // 4
-    if spread is None or words > _MOST_WORDS:
-        return
-    for result, wanted in made:
-        result._type = gpu.laid_out(tile.element_of(result), wanted)
-    convert.result.replace_all_uses_with(convert.source)
-    erase(convert)
-    wanted, value._type = value.type, gpu.laid_out(tile.element_of(value), spread)
-    users = list(value.uses)
-    exchange = gpu.ConvertOp.create(operands=[value], result_types=[wanted], location=op.location)
-    insert_before(exchange, op.next_op)  # type: ignore[arg-type]
-    for use in users:
-        use.operation.operands[use.index] = exchange.result
-
-
-def _spread(layout: Layout, most: int) -> Layout | None:
-    """The layout of a line in which lanes that have the same elements share them out; None where there are no
-    such, or where warps do not have all that they want."""
-    idle = [bit for bit, vector in enumerate(layout.lanes) if vector == (0,)]
-    run = layout.run(0, most).bit_length() - 1
-    apart = layout.registers[run:]
-    if not idle or not apart or layout.replicated("registers"):
-        return None
-    lanes = list(layout.lanes)
-    for bit, vector in zip(idle, apart, strict=False):
-        lanes[bit] = vector
-    return replace(
-        layout, registers=(*layout.registers[:run], *apart[len(idle) :]), lanes=tuple(lanes)
-    )
 
 
 def _source_layout(op: Operation, layout: Layout) -> Layout | None:

@@ -12,9 +12,6 @@ of the next one have that place, and the tile goes there whole if there is room 
 pipeline, else in parts that take turns: one is written when the store that reads its place has been waited
 for.
 
-Asked to (`groups`), warp groups store rows of their own in such a loop, by barriers of their own
-(`gpu.group_barrier`), and none waits for another to be done with its tile.
-
     Before:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %c = arith.constant 1 : i64
@@ -45,14 +42,12 @@ Asked to (`groups`), warp groups store rows of their own in such a loop, by barr
 Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
 as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
 and the shared memory that they are read from is waited for before it is written again or given back. In
-loops the boxes of one iteration are in memory before those of the next are started, but for those of other
-rows of the matrix, which other warp groups store.
+loops the boxes of one iteration are in memory before those of the next are started.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
@@ -69,8 +64,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.dialects.gpu_rules import GROUP_LINES
-from tilewright.layouts import Layout
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead
@@ -103,8 +96,6 @@ class StoreBoxes(Pass):
     slots: int = 0
     """Places for parts of a tile (0: as many as there is room for; in loops the whole tile at once if there is
     room)."""
-    groups: bool = False
-    """Warp groups store their own rows in loops, where they can, and do not wait for each other."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":
@@ -117,8 +108,7 @@ class StoreBoxes(Pass):
                         store = box_store(op, function, known)
                         division = self._division(op, store, function, target) if store else None
                         if store is not None and division is not None:
-                            storer = _Storer(op, store, function, *division)
-                            storer.run(self.groups and repeats(op, function))
+                            _Storer(op, store, function, *division).run()
 
     def _division(
         self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, target: Any
@@ -149,11 +139,9 @@ class _Storer:
         self.parts = Parts(self.dim, extent, store.convert, op) if count > 1 else None
         self.shape: tuple[list[SSAValue], list[SSAValue]] = ([], [])
         self.corner: list[SSAValue] = []
-        self.groups = 0
-        """Warp groups that store rows of their own; 0: one thread stores those of all."""
         self.again = False
 
-    def run(self, in_groups: bool) -> None:
+    def run(self) -> None:
         """Write the tile to shared memory part by part, and have each part stored as a box."""
         op, function = self.op, self.function
         dead = dead_buffers(function, op)
@@ -166,8 +154,6 @@ class _Storer:
             insert_before(gpu.ReleaseOp.create(operands=dead), behind)
         box = self.store.box
         self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
-        if in_groups and not dead:
-            self.groups = self._groups()
         self.again = repeats(op, function)
         for number in range(self.count):
             self._part(number)
@@ -187,15 +173,14 @@ class _Storer:
         if number >= slots and slots < _APART:
             self._wait(pending=IntegerAttr(slots - 1, i32))
         if number == 0 or (number >= slots and slots < _APART):
-            self._meet()
+            insert_before(gpu.BarrierOp.create(), op)
         slot = constant(number % slots, op)
         write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
         insert_before(write, op)
         if following >= slots >= _APART and following < self.count:
             self._wait(pending=IntegerAttr(slots - 2, i32))
-        self._meet()
-        properties: dict[str, Attribute] = {"groups": UnitAttr()} if self.groups else {}
-        elect = gpu.ElectOp.create(result_types=[i1], properties=properties)
+        insert_before(gpu.BarrierOp.create(), op)
+        elect = gpu.ElectOp.create(result_types=[i1])
         insert_before(elect, op)
         self._store(number, slot, elect.result)
 
@@ -214,12 +199,9 @@ class _Storer:
 
     def _store(self, number: int, slot: SSAValue, elected: SSAValue) -> None:
         op, box = self.op, self.store.box
-        properties: dict[str, Attribute] = {"guarded": box.guarded}
-        if self.groups:
-            properties["groups"] = IntegerAttr(self.groups, i32)
         store = gpu.TmaStoreOp.build(
             operands=[box.root, *self.shape, self._corner(number), self.buffer, slot],
-            properties=properties,
+            properties={"guarded": box.guarded},
         )
         store.location = op.location
         branch = scf.IfOp.create(
@@ -243,52 +225,11 @@ class _Storer:
             insert_before(new, self.op)
         return [moved.result if d == along else v for d, v in enumerate(self.corner)]
 
-    def _groups(self) -> int:
-        """How many warp groups can store rows of their own.
-
-        They then go through the loop at their own pace, so that boxes of different groups are in no order:
-        those have to be of different rows of the matrix in all iterations. None may be at what was in the
-        place of the buffer before.
-        """
-        function, layout, shared = self.function, self.store.layout, self.store.whole
-        if any(isinstance(op, gpu.ReleaseOp) for op in function.walk()) or layout is None:
-            return 0
-        place = self.store.box.corner[1]
-        rows = len(self.corner) == 2 and all(c % shared.lines == 0 for _, c in place.terms)
-        groups = layout.warp_count // 4
-        if not rows or groups < 2 or shared.dim != 1 or (self.parts and self.dim != 1):
-            return 0
-        return groups if _in_blocks(layout, groups) else 0
-
-    def _meet(self) -> None:
-        barrier = gpu.GroupBarrierOp if self.groups else gpu.BarrierOp
-        insert_before(barrier.create(), self.op)
-
     def _wait(self, **properties: Attribute) -> None:
         wait = gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties=properties, location=self.op.location
         )
         insert_before(wait, self.op)
-
-
-@lru_cache(maxsize=256)
-def _in_blocks(layout: Layout, groups: int) -> bool:
-    """Whether warp group g has all of the blocks of 64 rows of number g, g + groups, … and nothing else."""
-    if layout.shape[0] % (GROUP_LINES * groups) or layout.warp_count != 4 * groups:
-        return False
-    own = {offset[0] for offset in layout.register_offsets}
-    registers = {
-        row: layout.register_of[next(o for o in layout.register_offsets if o[0] == row)]
-        for row in own
-    }
-    for group in range(groups):
-        rows = {
-            layout.coordinates(register, lane, 4 * group + warp)[0]
-            for register in registers.values() for lane in range(32) for warp in range(4)
-        }  # fmt: skip
-        if any(row // GROUP_LINES % groups != group for row in rows):
-            return False
-    return True
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:

@@ -49,17 +49,14 @@ def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
 
 
 def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
-    """One lane of the first warp (of each group); `elect.sync` tells the assembler that it is one."""
+    """One lane of the first warp; `elect.sync` tells the assembler that it is one."""
     b = gen.builder
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
     lane = gen.together(text, "=r", I32, [])
     if gen.role == "copies":
         gen.bind(op.result, [b.icmp_unsigned("!=", lane, ir.Constant(I32, 0))])
         return
-    warp = gen.threads.uniform_warp()
-    if op.groups is not None:
-        warp = b.and_(warp, ir.Constant(I32, 3))
-    first = b.icmp_unsigned("==", warp, ir.Constant(I32, 0))
+    first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
     gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
 
 
@@ -230,28 +227,18 @@ def _read_by_threads(barriers: SSAValue) -> bool:
 
 
 def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
-    """One instruction a panel of the buffer, and block of lines; together a group that a wait can tell from
-    others."""
+    """One instruction a panel of the buffer; together a group that a wait can tell from others."""
     b = gen.builder
-    shared, lines = gpu.shared_layout_of(op.buffer), op.box_lines
+    shared = gpu.shared_layout_of(op.buffer)
     start, tensor_map = stage_address(gen, op.buffer, op.slot), _tensor_map(gen, op)
-    x, y, *others = _coordinates(gen, op)
-    at, rank = _numbered(0, 2 + len(others)), 2 + len(others)
+    x, *others = _coordinates(gen, op)
+    at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
-    groups = 1
-    if op.groups is not None:
-        groups = op.groups.value.data
-        group = gen.threads.warp_group()
-        start = b.add(start, b.mul(group, ir.Constant(I32, lines * shared.pitch)))
-        y = b.add(y, b.mul(group, ir.Constant(I32, lines)))
-    for line in range(0, shared.lines, lines * groups):
-        row = b.add(y, ir.Constant(I32, line)) if line else y
-        for panel in range(shared.length // shared.width):
-            offset = panel * shared.panel_bytes + line * shared.pitch
-            source = b.add(start, ir.Constant(I32, offset))
-            column = b.add(x, ir.Constant(I32, panel * shared.width))
-            operands = [tensor_map, column, row, *others, source]
-            gen.together(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
+    for panel in range(shared.length // shared.width):
+        source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
+        column = b.add(x, ir.Constant(I32, panel * shared.width))
+        operands = [tensor_map, column, *others, source]
+        gen.together(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
     gen.together("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
 
 

@@ -20,13 +20,11 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
-from tilewright.backends.nvidia.lower.within_warps import convert_within_warps
 from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.banks import passes
 from tilewright.layouts.layout import Vector
-from tilewright.layouts.shuffles import same_threads, within_warps
 from tilewright.passes.gpu.analysis.accesses import vector_of
 
 if TYPE_CHECKING:
@@ -263,6 +261,15 @@ def put(
 # ---- conversions -------------------------------------------------------------------------------------
 
 
+def same_threads(source: Layout, target: Layout) -> bool:
+    """Whether each thread already has, in some register, every element it needs."""
+    if source.lanes != target.lanes or source.warps != target.warps:
+        return False
+    if any(source.group_step(d) != target.group_step(d) for d in range(source.rank)):
+        return False
+    return all(o in source.register_of for o in target.register_offsets)
+
+
 @lru_cache(maxsize=1024)
 def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 << 30) -> int:
     """Bytes after each row with which a conversion asks shared memory least often, and the fewest of
@@ -297,10 +304,6 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
-    within = within_warps(source, target, tile.element_bytes(element))
-    if within is not None:
-        convert_within_warps(gen, op, within)
-        return
     room = max(0, (gen.target.shared_bytes or _USUAL) - gen.exchange_start())
     pad = padding(source, target, element, room)
     count = _panels(gen, source, target, SharedTile(None, element, source.shape, 0, pad).bytes)

@@ -14,7 +14,6 @@ from xdsl.ir import Attribute, Block
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, bytes_for
-from tilewright.backends.nvidia.lower.within_warps import shuffle
 from tilewright.backends.nvidia.lower.words import register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError
@@ -28,6 +27,29 @@ if TYPE_CHECKING:
 I32 = ir.IntType(32)
 Group = list[Value]
 """One value of each operand of a reduction."""
+
+
+def shuffle(gen: KernelCodegen, value: Value, element: Attribute, mode: str, lane: Value) -> Value:
+    """A register of another lane: `mode` "bfly" (lane xor), "up" (lane minus) or "idx"."""
+    b = gen.builder
+    bits = storage(gen, value, element)
+    width = bits.type.width
+    if width == 64:
+        halves = b.bitcast(bits, ir.VectorType(I32, 2))
+        result: Value = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
+        for i in range(2):
+            part = b.extract_element(halves, ir.Constant(I32, i))
+            result = b.insert_element(result, _shuffle(gen, part, mode, lane), ir.Constant(I32, i))
+        return register(gen, b.bitcast(result, ir.IntType(64)), element)
+    moved = _shuffle(gen, b.zext(bits, I32) if width < 32 else bits, mode, lane)
+    return register(gen, b.trunc(moved, bits.type) if width < 32 else moved, element)
+
+
+def _shuffle(gen: KernelCodegen, word: Value, mode: str, lane: Value) -> Value:
+    kind = ir.FunctionType(I32, [I32] * 4)
+    fn = gen.declare(f"llvm.nvvm.shfl.sync.{mode}.i32", kind)
+    clamp = ir.Constant(I32, 0 if mode == "up" else 31)
+    return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, clamp])
 
 
 def _along(vectors: tuple[Vector, ...], axis: int) -> tuple[int, ...]:

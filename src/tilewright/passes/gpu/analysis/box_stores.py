@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
-from tilewright.layouts.shuffles import same_threads, within_warps
 from tilewright.passes.analysis.addresses import root_of
 from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import outermost_in
@@ -148,10 +147,5 @@ def _changes(op: Operation, function: FuncOp, but: Operation | None) -> list[gpu
 
 def _exchange_bytes(change: gpu.ConvertOp) -> int:
     value = change.result
-    source, target = gpu.layout_of(change.source), gpu.layout_of(value)
-    if source is not None and target is not None:
-        size = tile.element_bytes(tile.element_of(value))
-        if same_threads(source, target) or within_warps(source, target, size):
-            return 0
     shape, size = tile.shape_of(value), tile.element_bytes(tile.element_of(value))
     return prod(shape[:-1]) * (shape[-1] * size + _PAD)
