@@ -13,7 +13,8 @@ from tilewright.dtypes import constexpr, float32, float64, int32, int64, pointer
 from tilewright.generator.program import INTEGER, PARTIAL, POINTER, Program
 from tilewright.interpreter.executor import run_module
 from tilewright.runtime.epilogues import parts_of
-from tilewright.runtime.generated import kernels, pointer_names
+from tilewright.runtime.generated import pointer_names
+from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Call, Prepared, prepare
 
 #: multiprocessors of the pretended GPU: few, so that persistent programs have several tiles
@@ -111,7 +112,7 @@ def interpret(
     work[...] = np.nan if found.contraction.sums.is_floating() else -7
     arrays = {"a": a, "b": b, "out": out, "c": c, "work": work}
     arrays |= {f"x{i}": x for i, x in enumerate(x for part in parts for x in part.arrays)}
-    for kernel in kernels(found.contraction, found.config):
+    for kernel in kernels_of(found):
         program = kernel.program
         given = numbers if program.part != PARTIAL else []
         signature, divisibility, arguments = specialised(program, found, arrays, given)

@@ -206,7 +206,7 @@ WRONG = {
         "sums are no fragments",
     ),
     "panels that divide nothing": (
-        function("", 'gpu.release\n%a = gpu.alloc : !gpu.shared<tensor<64x24xf16>, "64x24x2 dim1 span64", #builtin.int<1>>').replace("  gpu.release\n", ""),
+        function("", 'gpu.release\n%a = gpu.alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 span64", #builtin.int<1>>').replace("  gpu.release\n", ""),
         "panels do not divide lines",
     ),
     "layout of another tile": (

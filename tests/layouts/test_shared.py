@@ -32,6 +32,7 @@ from tilewright.layouts.shared import (
     line_padding,
     mn_offset,
     parse_shared,
+    roomy_span,
     swizzle,
     turns,
     widest_span,
@@ -52,7 +53,7 @@ def buffers(draw):
     size, dim = draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 1))
     length = draw(st.sampled_from([16, 32, 64, 96, 128, 256])) // size
     lines = draw(st.sampled_from([8, 16, 24, 64]))
-    spans = [s for s in (WHOLE, 0, 32, 64, 128) if length * size % max(16, s) == 0]
+    spans = [s for s in (WHOLE, 0) if length * size % max(16, s) == 0] + [32, 64, 128]
     rows, columns = (length, lines) if dim == 0 else (lines, length)
     span = draw(st.sampled_from(spans))
     pad = draw(st.sampled_from([0, line_padding(length, size)])) if span == WHOLE else 0
@@ -65,9 +66,21 @@ def test_each_element_has_its_own_place(layout):
     places = {layout.offset(r, c) for r in range(layout.rows) for c in range(layout.columns)}
     assert len(places) == layout.rows * layout.columns
     assert max(places) < layout.bytes and all(p % layout.size == 0 for p in places)
-    if not layout.pad:
+    if not layout.pad and layout.whole:
         assert places == set(range(0, layout.bytes, layout.size))
     assert parse_shared(str(layout)) == layout
+
+
+@pytest.mark.parametrize(
+    ("length", "span", "panels"),
+    [(256, 128, 4), (224, 64, 7), (208, 64, 7), (240, 128, 4), (176, 128, 3), (144, 64, 5), (112, 128, 2),
+     (96, 64, 3), (48, 32, 3), (24, 0, 3), (16, 32, 1), (8, 0, 1)],
+)  # fmt: skip
+def test_panels_that_boxes_bring_may_hold_more_than_the_tile(length, span, panels):
+    layout = SharedLayout(64, length, 2, 1, roomy_span(length, 2))
+    assert (layout.span, layout.panels) == (span, panels)
+    assert layout.panels * layout.width <= 1.25 * length
+    assert layout.whole == (length * 2 % max(16, span) == 0)
 
 
 @SETTINGS

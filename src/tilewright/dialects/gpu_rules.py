@@ -50,7 +50,10 @@ def verify_shared(held: TensorType, text: str, stages: int) -> None:
         f"gpu.shared: {layout} is no layout of {held}",
     )
     require(layout.span in _SPANS, f"gpu.shared: no hardware has panels of {layout.span} bytes")
-    require(layout.length % layout.width == 0, f"gpu.shared: panels do not divide lines: {layout}")
+    require(
+        layout.whole or (layout.swizzled and layout.length * size % CHUNK == 0),
+        f"gpu.shared: panels do not divide lines: {layout}",
+    )
     require(stages >= 1, "gpu.shared: no stages")
 
 
@@ -123,11 +126,13 @@ def verify_box(op: Any) -> None:
     require(not shared.pad and shared.pitch % CHUNK == 0, f"{op.name}: lines with gaps: {shared}")
     small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
     require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
-    one, single = shared.width == shared.length, op.buffer.type.stages.data == 1
+    one, single = shared.panels == 1, op.buffer.type.stages.data == 1
     aligned = (one or shared.panel_bytes % _START == 0) and (single or shared.bytes % _START == 0)
     require(aligned, f"{op.name}: a box starts at a multiple of {_START} bytes: {shared}")
     _verify_pattern(op, shared)
     barriers = getattr(op, "barriers", None)
+    whole = shared.whole or barriers is not None
+    require(whole, f"{op.name}: the panels of {shared} hold more than the tile")
     if barriers is not None:
         stages = op.buffer.type.stages, barriers.type.stages
         require(

@@ -75,6 +75,9 @@ class Body:
 
             JoinedRows(self).emit(pid)
             return
+        if self.program.spread:
+            self._at([], *self._counted(pid))
+            return
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
             return
@@ -107,7 +110,15 @@ class Body:
         """One tile of one batch."""
         m, n = self.tiles()
         tile, batch = self.batch_of(tile, m, n)
-        row, column = self._grouped(tile, m, n)
+        self._at(batch, *self._grouped(tile, m, n))
+
+    def _counted(self, pid: Any) -> tuple[Any, Any]:
+        """Row and column as the grid counts them (`Program.grid`)."""
+        group, across = self.config.group_m, self.s.program_id(1)
+        return (across, pid) if group == 1 else (pid + self.s.program_id(2) * group, across)
+
+    def _at(self, batch: list[Any], row: Any, column: Any) -> None:
+        """The tile at a row and a column."""
         block_m, block_n = self.program.tile
         rows = row * block_m + self.s.lanes(0, block_m)
         columns = column * block_n + self.s.lanes(0, block_n)
@@ -168,6 +179,8 @@ class Body:
     def _range(self) -> tuple[Any, Any]:
         """First and last step of the k loop."""
         steps = self.cdiv(self.values["K"], self.config.block_k)
+        if self.program.spread and not isinstance(steps, int):
+            self.s.assume(steps > 0)  # whoever launches it sees to that: no sums of nothing
         if self.program.part != PARTIAL:
             return 0, steps
         share = self.cdiv(steps, self.config.split_k)

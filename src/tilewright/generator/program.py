@@ -25,6 +25,8 @@ PACK_A, PACK_B = "pack_a", "pack_b"
 PACKING = {PACK_A: "a", PACK_B: "b"}
 POINTER, INTEGER, NUMBER = "pointer", "integer", "number"
 
+#: programs along a grid's second and third dimension
+_LONGEST = 65535
 #: tile of the program that adds the parts of a split product
 _TOTAL_TILE = (16, 128)
 
@@ -47,6 +49,9 @@ class Program:
     part: str = WHOLE
     apart: bool = False
     """Whoever launches it has made sure that the result overlaps no operand, nor itself (CPU)."""
+    spread: bool = False
+    """Tiles are counted by the grid's dimensions: rows of a group, columns, groups. A division by a number of
+    tiles takes a GPU 170 cycles, and two of them stand before a program's first copy."""
 
     @property
     def written_apart(self) -> tuple[str, ...]:
@@ -73,6 +78,8 @@ class Program:
         """The function's name: what it computes and in which tiles."""
         c = self.contraction
         words = [c.name, c.a.dtype.short_name, self.config.text]
+        if self.spread:
+            words.append("spread")
         if self.part != WHOLE:
             words.append(self.part)
         return re.sub(r"\W+", "_", "_".join(words))
@@ -156,6 +163,9 @@ class Program:
             )
             return (-(-extent // block) * -(-k // self.config.block_k) * batch,)
         block_m, block_n = self.tile
+        if self.spread:
+            rows, columns, group = -(-m // block_m), -(-n // block_n), self.config.group_m
+            return (columns, rows) if group == 1 else (min(rows, group), columns, -(-rows // group))
         if self.part == PARTIAL and self.config.join_rows > 1:
             m, n = (m, n * self.config.join_rows) if m == 1 else (m * self.config.join_rows, n)
         programs = -(-m // block_m) * -(-n // block_n) * batch
@@ -197,16 +207,30 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
+def spreads(config: MatmulConfig, m: int, n: int, batch_axes: int) -> bool:
+    """Whether the grid's dimensions can count the tiles of a product (`Program.spread`): there are no batches,
+    groups are full, and no dimension is too long."""
+    whole = config.form == "tiled" and config.parts == 1 and config.panels is None
+    if not whole or config.persistent or batch_axes:
+        return False
+    rows, columns = -(-m // config.block_m), -(-n // config.block_n)
+    full = rows % config.group_m == 0 or rows < config.group_m
+    return full and max(columns, rows) <= _LONGEST
+
+
 def programs(
-    contraction: Contraction, config: MatmulConfig, apart: bool = False
+    contraction: Contraction, config: MatmulConfig, apart: bool = False, spread: bool = False
 ) -> tuple[Program, ...]:
-    """What to launch, in order: one program, with `split_k` two, with `panels` three."""
+    """What to launch, in order: one program, with `split_k` two, with `panels` three.
+
+    `apart`, `spread`: as in `Program`; only a program that is alone is spread.
+    """
     parts = [WHOLE]
     if config.panels is not None:
         parts = [PACK_A, PACK_B, WHOLE]
     elif config.parts > 1:
         parts = [PARTIAL, TOTAL]
-    return tuple(Program(contraction, config, part, apart) for part in parts)
+    return tuple(Program(contraction, config, part, apart, spread) for part in parts)
 
 
 def _total_tile(config: MatmulConfig) -> tuple[int, int]:

@@ -378,7 +378,9 @@ def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
     base: Any = op.base.type
     held = kind_of(base).element_ty
     pointers, mask, shape = box_places(run, op, held.itemsize)
-    phase.copies.append(_started(run, stage, pointers, mask, held, shape))
+    copy = _started(run, stage, pointers, mask, held, shape)
+    copy.nbytes = gpu.shared_layout_of(op.buffer).bytes  # whole panels
+    phase.copies.append(copy)
     return []
 
 

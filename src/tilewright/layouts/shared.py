@@ -2,8 +2,8 @@
 
 A tile lies in lines along its contiguous dimension. Three kinds:
 
-- panels: the lines are cut into panels of `span` bytes (128, 64 or 32); a panel holds one span a line,
-  line after line, and in each line the 16-byte chunks are exchanged by the exclusive or with bits of
+- panels: the lines are cut into panels of `span` bytes (128, 64 or 32), of which the last may be wider than
+  what is left of them; a panel holds one span a line, line after line, and in each line the 16-byte chunks are exchanged by the exclusive or with bits of
   the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so that both a
   line and a column of chunks touch every bank once;
 - `span` 0: panels of 16 bytes and no exchange: 8 lines are a core matrix of `wgmma`;
@@ -64,8 +64,18 @@ class SharedLayout:
         return self.lines * self.pitch
 
     @property
+    def panels(self) -> int:
+        """How many there are; the last may reach beyond the tile."""
+        return -(-self.length // self.width)
+
+    @property
+    def whole(self) -> bool:
+        """Whether panels end where the tile does."""
+        return self.length % self.width == 0
+
+    @property
     def bytes(self) -> int:
-        return self.length // self.width * self.panel_bytes
+        return self.panels * self.panel_bytes
 
     def offset(self, row: int, column: int) -> int:
         """Byte offset of an element from the start of the tile."""
@@ -108,6 +118,21 @@ def widest_span(length: int, size: int) -> int:
         if length * size % span == 0:
             return span
     return 0
+
+
+def roomy_span(length: int, size: int) -> int:
+    """The swizzle of a tile that boxes bring whose last panel may reach beyond it.
+
+    The memory accelerator brings a line of a panel at a time, so narrow panels take it longer: lines of 208
+    elements of 16 bits lie in 7 panels of 64 bytes, not in 13 of 32. No more than a quarter is brought in vain.
+    """
+    exact = widest_span(length, size)
+    if exact >= 64:
+        return exact
+    wanted = length * size
+    beyond = {span: -wanted % span for span in (128, 64)}
+    best = min(beyond, key=lambda span: (beyond[span], -span))
+    return best if 4 * beyond[best] <= wanted else exact
 
 
 def line_padding(length: int, size: int) -> int:

@@ -66,7 +66,7 @@ def _text(program: Program) -> str:
     facts = (
         matrices, contraction.sums, contraction.precision, contraction.scaled,
         contraction.batch_rank, contraction.wide, contraction.units, steps, program.config, program.part,
-        program.apart,
+        program.apart, program.spread,
     )  # fmt: skip
     return repr(facts)
 
@@ -98,15 +98,21 @@ def _stand_in(program: Program) -> Callable[..., Any]:
     return generated
 
 
-@functools.lru_cache(maxsize=4096)
 def kernels(
-    contraction: Contraction, config: MatmulConfig, apart: bool = False
+    contraction: Contraction, config: MatmulConfig, apart: bool = False, spread: bool = False
 ) -> tuple[GeneratedKernel, ...]:
     """The kernels of a contraction, to be launched in order; the same objects for the same arguments.
 
-    `apart`: as in `Program`.
+    `apart`, `spread`: as in `Program`.
     """
-    return tuple(GeneratedKernel(program) for program in programs(contraction, config, apart))
+    return _kernels(contraction, config, apart, spread)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kernels(
+    contraction: Contraction, config: MatmulConfig, apart: bool, spread: bool
+) -> tuple[GeneratedKernel, ...]:
+    return tuple(GeneratedKernel(p) for p in programs(contraction, config, apart, spread))
 
 
 def pointer_names(kernel: GeneratedKernel) -> list[str]:

@@ -17,7 +17,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
-from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs
+from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs, spreads
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
@@ -333,8 +333,10 @@ def _panels(found: Prepared) -> tuple[_Panels, ...]:
 
 def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
     """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
-    own = not overlaps_itself(found.problem.matrices["out"].view)
-    return kernels(found.contraction, found.config, found.target.name == "cpu" and own)
+    problem, cpu = found.problem, found.target.name == "cpu"
+    own = not overlaps_itself(problem.matrices["out"].view)
+    spread = not cpu and spreads(found.config, problem.m, problem.n, len(problem.batch))
+    return kernels(found.contraction, found.config, cpu and own, spread)
 
 
 def _launches(found: Prepared) -> tuple[_Launch, ...]:

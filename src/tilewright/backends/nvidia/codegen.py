@@ -374,6 +374,11 @@ def _barrier(gen: KernelCodegen, op: Operation) -> None:
     gen.barrier()
 
 
+def _assume(gen: KernelCodegen, op: tile.AssumeOp) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(1)])
+    gen.builder.call(gen.declare("llvm.assume", kind), [gen.scalar(op.condition)])
+
+
 def _nothing(gen: KernelCodegen, op: Operation) -> None:
     pass
 
@@ -389,7 +394,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.NumProgramsOp: _num_programs,
     tile.BarrierOp: _barrier,
     gpu.BarrierOp: _barrier,
-    tile.AssumeOp: _nothing,
+    tile.AssumeOp: _assume,
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,
     tile.BroadcastOp: shapes.lower_broadcast,

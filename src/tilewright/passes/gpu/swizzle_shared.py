@@ -38,7 +38,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.layouts.fragments import parse_group
 from tilewright.layouts.group_products import group_product
-from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, widest_span
+from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, roomy_span, widest_span
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
 
@@ -62,12 +62,14 @@ class SwizzleShared(Pass):
         for op in module.walk():
             if isinstance(op, gpu.AllocOp):
                 kind: Any = op.result.type
-                layout = self._arranged(gpu.shared_layout_of(op.result), _stretch(op.result))
+                layout = self._arranged(gpu.shared_layout_of(op.result), op.result)
                 op.result._type = gpu.SharedType(kind.tile, StringAttr(str(layout)), kind.stages)
 
-    def _arranged(self, layout: SharedLayout, stretch: int) -> SharedLayout:
+    def _arranged(self, layout: SharedLayout, buffer: SSAValue) -> SharedLayout:
         if self.mode == "swizzle":
-            span = widest_span(stretch or layout.length, layout.size)
+            stretch = _stretch(buffer) or layout.length
+            roomy = stretch == layout.length and _ends(buffer, layout.dim)
+            span = (roomy_span if roomy else widest_span)(stretch, layout.size)
             return replace(layout, span=span, pad=0) if span else layout
         if self.mode == "pad" and layout.span == WHOLE:
             return replace(layout, pad=line_padding(layout.length, layout.size))
@@ -88,3 +90,16 @@ def _stretch(buffer: SSAValue) -> int:
             if gpu.shared_layout_of(buffer).dim == 1:
                 found.append(n // product.groups.columns)
     return min(found, default=0)
+
+
+def _ends(buffer: SSAValue, dim: int) -> bool:
+    """Whether only `wgmma` and copies use a buffer, and what is copied comes from lines that go on behind
+    the tile, up to an end (a limit, as masks give): a panel may then bring more of them."""
+    operations = [use.operation for use in buffer.uses]
+    copies = [op for op in operations if isinstance(op, gpu.CopyOp)]
+    known = all(
+        tile.view_kinds(copy)[dim] == "wrapped" or dim in tile.view_limits(copy) for copy in copies
+    )
+    return (
+        bool(copies) and known and all(isinstance(o, gpu.CopyOp | gpu.WgmmaOp) for o in operations)
+    )

@@ -112,7 +112,7 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
         f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
         f"[$0], [{at}], [${rank + 2}];"
     )
-    for panel in range(shared.length // shared.width):
+    for panel in range(shared.panels):
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [target, tensor_map, column, *others, barrier]
@@ -234,7 +234,7 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
-    for panel in range(shared.length // shared.width):
+    for panel in range(shared.panels):
         source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [tensor_map, column, *others, source]

@@ -140,6 +140,8 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
         return None
     if not _in_chunks(lines[0], known, size, stored=buffer is not None):
         return None
+    if across.extent is None and not shared.whole:
+        return None  # what is behind the tile may be nothing that the program may read
     divided = across.extent is None and not _reached(across.place, shared.length)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
