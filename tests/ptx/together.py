@@ -501,6 +501,8 @@ class Together:
     def prefetch(self, op, mask, _place):
         pass
 
+    griddepcontrol = prefetch  # launches follow each other here
+
 
 OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier"))
 """What the lanes of a warp (threads of a warp group: `wgmma`) do together, or wait for each other to."""
@@ -508,5 +510,5 @@ OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "ba
 HANDLERS = {
     name: getattr(Together, name)
     for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
-                 "mma", "wgmma", "prefetch")
+                 "mma", "wgmma", "prefetch", "griddepcontrol")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip

@@ -101,6 +101,8 @@ class LaunchPlan:
     """Dynamic shared memory of a block."""
     cluster: int = 1
     """Blocks of a program, which are a cluster: each has `threads` threads."""
+    overlaps: bool = False
+    """Whether it may be started before the kernel before it is over: it waits for that itself."""
     tensor_maps: tuple[TensorMap, ...] = ()
     """What the host prepares for copies of boxes."""
     registers: int = 0

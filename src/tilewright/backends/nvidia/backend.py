@@ -85,6 +85,7 @@ class NvidiaBackend(LoweringBackend):
             threads=threads,
             shared_bytes=gen.scratch_bytes,
             cluster=gen.blocks,
+            overlaps=bool(gen.overlap),
             tensor_maps=tuple(gen.maps.recipes),
             registers=assembled.registers,
             spills=assembled.spills,

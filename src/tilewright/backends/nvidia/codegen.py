@@ -28,6 +28,7 @@ from tilewright.backends.nvidia.lower import (
     exchange,
     fragments,
     inline_asm,
+    launches,
     memory,
     output,
     reductions,
@@ -101,6 +102,7 @@ class KernelCodegen:
         self.role = ""
         """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
+        self.overlap = launches.Overlap(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
 
@@ -130,6 +132,8 @@ class KernelCodegen:
             self.fault = self.function.args[-1]
         for op in block.ops:
             self.op(op)
+            if op is self.overlap.lets:
+                launches.let_next_begin(self)
         self.threads.finish(start)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
@@ -318,7 +322,10 @@ class KernelCodegen:
 
     def map_address(self, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value:
         """Address (i64) of the tensor map that a copy uses, among the kernel's parameters."""
-        number = self.maps.number(op)
+        return self.map_at(self.maps.number(op))
+
+    def map_at(self, number: int) -> Value:
+        """The same of a tensor map by its number."""
         parameter = self.function.args[len(self.source.body.block.args) + number]
         return self.threads.at_start(("map", number), lambda b: b.ptrtoint(parameter, I64))
 

@@ -46,6 +46,8 @@ _INFO_LOG, _INFO_BYTES, _ERROR_LOG, _ERROR_BYTES, _VERBOSE = 3, 4, 5, 6, 12
 _LOG_BYTES = 1 << 14
 #: dynamic shared memory that needs no asking
 _FREE_SHARED = 48 << 10
+#: CUDA version from which launches that overlap can be captured in graphs
+_EARLY_LAUNCHES = 12030
 #: blocks of a cluster that need no asking
 _PORTABLE_CLUSTER = 8
 _PORTABLE_MAPPED = 1 | 2
@@ -288,7 +290,8 @@ class CudaDriver:
         fault = self._fault_record(kernel.device) if plan.asserts else 0
         words[0], words[1] = kernel.address, kernel.device.context
         words[2] = plan.threads | plan.shared_bytes << 32
-        words[3], words[4] = max(1, plan.cluster), len(kinds)
+        early = plan.overlaps and self.version >= _EARLY_LAUNCHES
+        words[3], words[4] = max(1, plan.cluster) | early << 32, len(kinds)
         words[5] = sum(kind != "skip" for kind in kinds)
         words[6] = fault
         words[7] = len(plan.tensor_maps)

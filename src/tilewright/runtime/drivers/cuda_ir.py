@@ -11,7 +11,8 @@ Records that both sides know (offsets in bytes):
             32 cuCtxPopCurrent  40 launches so far  48 cuTensorMapEncodeTiled
             56… the records launched last, a ring
     record  0 function  8 context  16 threads (i32)  20 dynamic shared memory (i32)
-            24 blocks of a program  32 arguments  40 slots  48 fault record or 0  56 tensor maps
+            24 blocks of a program (i32)  28 whether it may begin before the kernel before it is over (i32)
+            32 arguments  40 slots  48 fault record or 0  56 tensor maps
             64 their descriptions (`tensor_map_ir`)  72… one kind an argument
 
 A kernel's parameters are `slots` of 8 bytes, of which the driver reads as many as the parameter has
@@ -77,7 +78,9 @@ entry:
   %shared.p = getelementptr i8, ptr %record, i64 20
   %shared = load i32, ptr %shared.p
   %cluster.p = getelementptr i8, ptr %record, i64 24
-  %cluster = load i64, ptr %cluster.p
+  %cluster = load i32, ptr %cluster.p
+  %overlaps.p = getelementptr i8, ptr %record, i64 28
+  %overlaps = load i32, ptr %overlaps.p
   %x64 = load i64, ptr %grid
   %y.p = getelementptr i64, ptr %grid, i64 1
   %y64 = load i64, ptr %y.p
@@ -86,7 +89,10 @@ entry:
   %x = trunc i64 %x64 to i32
   %y = trunc i64 %y64 to i32
   %z = trunc i64 %z64 to i32
-  %plain = icmp ule i64 %cluster, 1
+  %alone = icmp ule i32 %cluster, 1
+  %early = icmp ne i32 %overlaps, 0
+  %not.early = xor i1 %early, true
+  %plain = and i1 %alone, %not.early
   br i1 %plain, label %simple, label %extended
 simple:
   %launch = load ptr, ptr @tw_cuda_state
@@ -112,11 +118,12 @@ extended:
   store ptr %attribute, ptr %c40
   %c48 = getelementptr i8, ptr %config, i64 48
   store i32 1, ptr %c48
-  ; CUlaunchAttribute: id (4 = cluster dimension), padding, value of 64 bytes
-  store i64 4, ptr %attribute
-  %cluster32 = trunc i64 %cluster to i32
+  ; CUlaunchAttribute: id, padding, value of 64 bytes: 4 = cluster dimension, 6 = programmatic stream
+  ; serialization, which is allowed (1)
+  %id = select i1 %alone, i64 6, i64 4
+  store i64 %id, ptr %attribute
   %a8 = getelementptr i8, ptr %attribute, i64 8
-  store i32 %cluster32, ptr %a8
+  store i32 %cluster, ptr %a8
   %a12 = getelementptr i8, ptr %attribute, i64 12
   store i32 1, ptr %a12
   %a16 = getelementptr i8, ptr %attribute, i64 16
@@ -189,7 +196,8 @@ bad.grid:
 limits:
   %programs = load i64, ptr %extents
   %cluster.p = getelementptr i8, ptr %record, i64 24
-  %size = load i64, ptr %cluster.p
+  %size32 = load i32, ptr %cluster.p
+  %size = zext i32 %size32 to i64
   %x = mul i64 %programs, %size
   store i64 %x, ptr %extents
   %y.p = getelementptr i64, ptr %extents, i64 1

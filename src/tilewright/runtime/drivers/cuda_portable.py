@@ -29,7 +29,8 @@ def portable_launcher(
     get, push, pop = (
         api.function(n) for n in ("cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
     )
-    threads, shared, cluster = record[2] & 0xFFFFFFFF, record[2] >> 32, record[3]
+    threads, shared = record[2] & 0xFFFFFFFF, record[2] >> 32
+    cluster, early = record[3] & 0xFFFFFFFF, record[3] >> 32
 
     def call(grid: tuple[int, ...], stream: int, *values: Any) -> Any:
         x, y, z, *_ = (*grid, 1, 1, 1)
@@ -56,8 +57,9 @@ def portable_launcher(
         foreign = current.value != record[1]
         if foreign and (code := push(record[1])) != SUCCESS:
             return cuda_ir.DRIVER_ERROR + code
-        if cluster > 1:
-            attribute = struct.pack("<IxxxxIII52x", 4, cluster, 1, 1)
+        if cluster > 1 or early:
+            kind = 4 if cluster > 1 else 6  # cluster dimension; programmatic stream serialization
+            attribute = struct.pack("<IxxxxIII52x", kind, cluster, 1, 1)
             attributes = ctypes.create_string_buffer(attribute)
             listed = ctypes.addressof(attributes)
             config = struct.pack("<7I4xQQI4x", x, y, z, threads, 1, 1, shared, stream, listed, 1)

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
+from tilewright.backends.nvidia.lower.launches import fetch_maps, wait_for_kernel_before
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import parse_group
 from tilewright.passes.analysis.emit import constant_int
@@ -32,7 +33,10 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
     kind: Any = op.result.type
     base = gen.buffer_address(op.result)
     arrivals = op.warps.value.data if op.warps is not None else 1  # type: ignore[attr-defined]
+    others = [o for o in gen.source.body.block.ops if isinstance(o, gpu.BarriersOp)]
     with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+        if op is others[0]:
+            fetch_maps(gen)
         for stage in range(kind.stages.data):
             address = b.add(base, ir.Constant(I32, BARRIER * stage))
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
@@ -40,6 +44,8 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
         gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
     if not isinstance(op.next_op, gpu.BarriersOp):
         gen.barrier()
+    if op is gen.overlap.waits:
+        wait_for_kernel_before(gen)
 
 
 def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:

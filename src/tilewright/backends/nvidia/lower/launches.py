@@ -1,0 +1,71 @@
+"""Launches that overlap: a program begins while the kernel before it ends (PTX ISA, `griddepcontrol`).
+
+What stands before the first access to memory (barriers, tensor maps, where the tile is) is done while the
+last programs of the kernel before are still busy; then the program waits until that kernel is over and what it
+wrote is seen. In turn it lets the next kernel begin once its products are done. A launch allows it by an attribute
+of its own, without which both instructions do nothing. On an H200 products of 1024 took 4.4 µs instead of 5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Operation
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.effects import is_pure
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+VOID = ir.VoidType()
+
+
+class Overlap:
+    """Where a kernel waits for the one before it, and where it lets the next begin. `waits` is None for
+    kernels that do neither."""
+
+    def __init__(self, gen: KernelCodegen) -> None:
+        self.waits: Operation | None = None
+        self.lets: Operation | None = None
+        block = gen.source.body.block
+        barriers = [op for op in block.ops if isinstance(op, gpu.BarriersOp)]
+        whole = gen.blocks == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
+        if not barriers or not whole:
+            return
+        for op in block.ops:
+            if op is barriers[-1]:
+                break
+            if not _untouching(op):
+                return
+        self.waits = barriers[-1]
+        products = [
+            op
+            for op in block.ops
+            if any(isinstance(o, gpu.WgmmaOp | gpu.WgmmaWaitOp) for o in op.walk())
+        ]
+        if products and not gen.roles:
+            self.lets = products[-1]
+
+    def __bool__(self) -> bool:
+        return self.waits is not None
+
+
+def _untouching(op: Operation) -> bool:
+    """Whether an operation reads and writes no memory that others see."""
+    return is_pure(op) or isinstance(op, gpu.BarriersOp | gpu.AllocOp | tile.AssumeOp)
+
+
+def fetch_maps(gen: KernelCodegen) -> None:
+    """Have tensor maps at hand before they are needed; one thread's work."""
+    for number in range(len(gen.maps.recipes)):
+        gen.together("prefetch.tensormap [$0];", "l,~{memory}", VOID, [gen.map_at(number)])
+
+
+def wait_for_kernel_before(gen: KernelCodegen) -> None:
+    gen.together("griddepcontrol.wait;", "~{memory}", VOID, [])
+
+
+def let_next_begin(gen: KernelCodegen) -> None:
+    gen.together("griddepcontrol.launch_dependents;", "~{memory}", VOID, [])
