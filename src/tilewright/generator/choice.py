@@ -149,11 +149,14 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
 
 
 def can_be_built(tiling: model.Tiling, target: Any) -> bool:
-    """What the back ends take: on GPUs powers of two, and for products of warp groups three times such."""
+    """What the back ends take: on GPUs powers of two, and for products of warp groups three times such, with
+    columns by 16."""
     if target.name == "cpu":
         return True
     odd = (1, 3) if target.name == "sm_90a" else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
+    if target.name == "sm_90a" and tiling.block_n >= 64 and tiling.block_n % 16 == 0:
+        blocks = (tiling.block_m, tiling.block_k)
     return all(block // (block & -block) in odd for block in blocks)
 
 

@@ -56,8 +56,8 @@ _FEWEST_STAGES_AHEAD = 3
 _BYTES_AHEAD = 128 << 10
 #: bytes of a row of a part of results
 _PART_LINE = 128
-#: sums of a thread beside which one more warp finds registers
-_MOST_SUMS_AHEAD = 128
+#: sums of a thread with which such programs were measured, and registers that it needs beside them
+_MOST_SUMS_AHEAD, _BESIDE_SUMS = 128, 32
 #: elements of tiles of which nothing smaller was measured so; several programs of such share a multiprocessor
 _LEAST_TILE_AHEAD = 128 * 128
 
@@ -242,6 +242,11 @@ WARP_GROUP_TILES = (
     (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
     (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
 )  # fmt: skip
+#: of elements of 16 bits, with how much longer a step takes than is reckoned
+WIDE_TILES = {
+    (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
+    (256, 176, 8): 1.05, (256, 160, 8): 1.05,
+}  # fmt: skip
 #: with accumulators of 16 bits
 _HALF_TILES = ((256, 256, 8), (256, 192, 8))
 _NARROW_TILES = (
@@ -264,6 +269,8 @@ def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
     groups = _warp_groups(work, target)
     tensor = tensor_macs(gpu_rates(target), target, work.element) > 0
     tiles = WARP_GROUP_TILES if groups else WARP_TILES if tensor else PLAIN_TILES
+    if groups and size == 2:
+        tiles = (*WIDE_TILES, *tiles)
     if groups and work.accumulator == "fp16":
         tiles = (*_HALF_TILES, *tiles)
     found = []
@@ -299,7 +306,7 @@ def _of_tile(
     tiles = work.batch * -(-work.m // block[0]) * -(-work.n // block[1])
     ahead = _stages_ahead(work, block, target)
     sums = block[0] * block[1] // (32 * warps)
-    fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _MOST_SUMS_AHEAD
+    fits = ahead >= _FEWEST_STAGES_AHEAD and sums <= _most_sums_ahead(warps)
     fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
     if groups and fits and tiles > target.cores and not work.epilogue_bytes:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
@@ -314,6 +321,13 @@ def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) 
     whole = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))
     in_parts = _stages(work, *block, target, 2 * block[0] * _PART_LINE)
     return max(whole, min(in_parts, enough))
+
+
+def _most_sums_ahead(warps: int) -> int:
+    """Sums of a thread beside which one more warp finds registers: each quarter of a multiprocessor has a
+    quarter of them, for a quarter of the warps, rounded up."""
+    registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
+    return min(_MOST_SUMS_AHEAD, registers - _BESIDE_SUMS)
 
 
 def _warp_groups(work: Workload, target: Machine) -> bool:
@@ -358,6 +372,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     waves = -(-programs // cores)
     parts = _step(work, t, target, rates)
     step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
+    step *= WIDE_TILES.get((t.block_m, t.block_n, t.warps), 1.0)
     if t.warps <= 4:
         step += rates.alone_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
