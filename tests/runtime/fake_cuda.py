@@ -132,7 +132,8 @@ class FakeCuda:
         stream, attributes = (c_void_p * 2).from_address(config + 32)
         assert c_uint.from_address(config + 48).value == 1
         words = (c_uint * 5).from_address(attributes)
-        assert words[0] == 4
+        assert words[0] in (4, 6)
+        early = words[0] == 6  # programmatic stream serialization, and whether it is allowed
         self._launched(
             function,
             tuple(sizes[:3]),
@@ -140,14 +141,15 @@ class FakeCuda:
             sizes[6],
             stream,
             params,
-            tuple(words[2:5]),
+            1 if early else tuple(words[2:5]),
+            early and words[2] == 1,
         )
 
-    def _launched(self, function, grid, block, shared, stream, params, cluster):
+    def _launched(self, function, grid, block, shared, stream, params, cluster, early=False):
         pointers = (c_void_p * self.slots).from_address(params) if self.slots else ()
         launch = SimpleNamespace(
             function=function, grid=grid, block=block, shared=shared, stream=stream or 0,
-            context=self.stack[-1], cluster=cluster,
+            context=self.stack[-1], cluster=cluster, early=early,
             slots=[ctypes.c_uint64.from_address(p).value for p in pointers],
         )  # fmt: skip
         self.launches.append(launch)

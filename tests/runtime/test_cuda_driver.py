@@ -132,6 +132,25 @@ def test_clusters(gpu):
     assert gpu.fake.launches[1].grid[0] == 2**31 - 2
 
 
+def test_kernels_that_wait_themselves_may_begin_early(gpu):
+    call = start(gpu, ["int"], overlaps=True, shared_bytes=8)
+    gpu.fake.slots = 1
+    assert call((6, 5, 2), 9, 4) is None
+    (launch,) = gpu.fake.launches
+    assert launch.early and launch.cluster == 1
+    assert (launch.grid, launch.block, launch.stream) == ((6, 5, 2), (128, 1, 1), 9)
+    assert launch.shared == 8 and launch.slots == [4]
+    assert call((2**31,), 0, 1) == cuda_ir.BAD_GRID
+
+
+def test_older_drivers_start_kernels_one_after_the_other(gpu):
+    gpu.version = 12020
+    call = start(gpu, ["int"], overlaps=True)
+    gpu.fake.slots = 1
+    assert call((6,), 9, 4) is None
+    assert not gpu.fake.launches[0].early
+
+
 def test_launch_errors_name_the_kernel(gpu):
     call = start(gpu)
     gpu.fake.fail["cuLaunchKernel"] = 1
