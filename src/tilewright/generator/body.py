@@ -76,7 +76,8 @@ class Body:
             JoinedRows(self).emit(pid)
             return
         if self.program.spread:
-            self._at([], *self._counted(pid))
+            batched = self.contraction.batch_rank == 1
+            self._at([self.s.program_id(2)] if batched else [], *self._counted(pid))
             return
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
@@ -115,6 +116,8 @@ class Body:
     def _counted(self, pid: Any) -> tuple[Any, Any]:
         """Row and column as the grid counts them (`Program.grid`)."""
         group, across = self.config.group_m, self.s.program_id(1)
+        if self.contraction.batch_rank:
+            return pid, across
         return (across, pid) if group == 1 else (pid + self.s.program_id(2) * group, across)
 
     def _at(self, batch: list[Any], row: Any, column: Any) -> None:

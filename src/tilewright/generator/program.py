@@ -50,7 +50,7 @@ class Program:
     apart: bool = False
     """Whoever launches it has made sure that the result overlaps no operand, nor itself (CPU)."""
     spread: bool = False
-    """Tiles are counted by the grid's dimensions: rows of a group, columns, groups. A division by a number of
+    """Tiles are counted by the grid's dimensions: rows of a group, columns, groups or batches. A division by a number of
     tiles takes a GPU 170 cycles, and two of them stand before a program's first copy."""
 
     @property
@@ -165,6 +165,8 @@ class Program:
         block_m, block_n = self.tile
         if self.spread:
             rows, columns, group = -(-m // block_m), -(-n // block_n), self.config.group_m
+            if self.contraction.batch_rank:
+                return rows, columns, batch
             return (columns, rows) if group == 1 else (min(rows, group), columns, -(-rows // group))
         if self.part == PARTIAL and self.config.join_rows > 1:
             m, n = (m, n * self.config.join_rows) if m == 1 else (m * self.config.join_rows, n)
@@ -207,15 +209,15 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
-def spreads(config: MatmulConfig, m: int, n: int, batch_axes: int) -> bool:
-    """Whether the grid's dimensions can count the tiles of a product (`Program.spread`): there are no batches,
-    groups are full, and no dimension is too long."""
+def spreads(config: MatmulConfig, m: int, n: int, batch: tuple[int, ...] = ()) -> bool:
+    """Whether the grid's dimensions can count the tiles of a product (`Program.spread`): groups are full, or one
+    of them is a matrix of a batch, and no dimension is too long."""
     whole = config.form == "tiled" and config.parts == 1 and config.panels is None
-    if not whole or config.persistent or batch_axes:
+    if not whole or config.persistent or len(batch) > 1:
         return False
     rows, columns = -(-m // config.block_m), -(-n // config.block_n)
-    full = rows % config.group_m == 0 or rows < config.group_m
-    return full and max(columns, rows) <= _LONGEST
+    full = rows <= config.group_m or (rows % config.group_m == 0 and not batch)
+    return full and max(columns, rows, *batch) <= _LONGEST
 
 
 def programs(

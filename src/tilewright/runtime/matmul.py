@@ -335,7 +335,7 @@ def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
     """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
     problem, cpu = found.problem, found.target.name == "cpu"
     own = not overlaps_itself(problem.matrices["out"].view)
-    spread = not cpu and spreads(found.config, problem.m, problem.n, len(problem.batch))
+    spread = not cpu and spreads(found.config, problem.m, problem.n, problem.batch)
     return kernels(found.contraction, found.config, cpu and own, spread)
 
 
