@@ -138,10 +138,8 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     ]
     if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
         return None
-    if not _in_chunks(lines[0], known, size, stored=buffer is not None):
+    if not _in_chunks(lines[0], known, shared, stored=buffer is not None):
         return None
-    if across.extent is None and not shared.whole:
-        return None  # what is behind the tile may be nothing that the program may read
     divided = across.extent is None and not _reached(across.place, shared.length)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
@@ -180,11 +178,15 @@ def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
     return replace(line, place=place, extent=extent)
 
 
-def _in_chunks(line: _Line, known: Divisibility, size: int, stored: bool) -> bool:
-    """Whether a box is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored."""
+def _in_chunks(line: _Line, known: Divisibility, shared: SharedLayout, stored: bool) -> bool:
+    """Whether a box is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored; and
+    whether its line goes on behind a tile that does not fill its last panel (what is there is read, too)."""
+    if not shared.whole and line.extent is None:
+        return False
     ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
     return all(
-        coefficient * size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
+        coefficient * shared.size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT
+        == 0
         for end in ends
         for monomial, coefficient in end.terms
     )
