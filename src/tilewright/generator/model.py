@@ -27,6 +27,7 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.generator.machines import GpuRates, Machine, gpu_rates, tensor_macs
 from tilewright.generator.shared_traffic import read_by_groups, through_registers
+from tilewright.layouts.shared import CHUNK, roomy_span
 
 #: bytes of an element of each type
 SIZES = {
@@ -242,7 +243,7 @@ WARP_GROUP_TILES = (
     (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
     (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
 )  # fmt: skip
-#: of elements of 16 bits, with how much longer a step takes than is reckoned
+#: of elements of 16 bits, with how much longer a step takes than is reckoned (measured on an H200)
 WIDE_TILES = {
     (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
     (256, 176, 8): 1.05, (256, 160, 8): 1.05,
@@ -353,9 +354,18 @@ def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
 def _stages(work: Workload, m: int, n: int, k: int, target: Machine, beside: int = 0) -> int:
     """Buffers of the pipeline: what shared memory holds (`beside`: bytes of other things), at most 8,
     no more than there are steps."""
-    stage = (m + n) * k * SIZES[work.element]
+    stage = (m + _brought(work, n, target)) * k * SIZES[work.element]
     room = target.shared_bytes - (2 << 10) - beside
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
+
+
+def _brought(work: Workload, n: int, target: Machine) -> int:
+    """Columns of B that are copied for n: whole panels, where B lies across k and is multiplied so."""
+    size = SIZES[work.element]
+    if size != 2 or "b" not in work.across or not _warp_groups(work, target):
+        return n
+    width = max(CHUNK, roomy_span(n, size)) // size
+    return -(-n // width) * width
 
 
 def _group(block_m: int, block_n: int, cores: int) -> int:
@@ -377,7 +387,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
         step += rates.alone_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
-    shared = t.stages * (t.block_m + t.block_n) * t.block_k * size
+    shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
     resident = 1 if t.persistent else _resident(work, t, shared, rates)
     # programs that share a multiprocessor hide each other's beginnings and ends
     rounds = -(-waves // resident)
@@ -432,9 +442,10 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     else:
         down, across = _warp_grid(t)
         rows = t.warps * (t.block_m // down + t.block_n // across)
-    filled = _WRITE_SHARE * (t.block_m + t.block_n)
+    brought = t.block_m + _brought(work, t.block_n, target)
+    filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
-    far = (t.block_m + t.block_n) * 32 / rates.l2_bytes_per_cycle
+    far = brought * 32 / rates.l2_bytes_per_cycle
     return {
         "tensor cores": multiply / rates.tensor_clock_ghz,
         "shared memory": shared / rates.clock_ghz,
