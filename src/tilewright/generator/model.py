@@ -27,6 +27,13 @@ from typing import Any
 from tilewright.errors import LaunchError
 from tilewright.generator.machines import GpuRates, Machine, gpu_rates, tensor_macs
 from tilewright.generator.shared_traffic import read_by_groups, through_registers
+from tilewright.generator.tiles import (
+    HALF_TILES,
+    PLAIN_TILES,
+    WARP_GROUP_TILES,
+    WARP_TILES,
+    WIDE_TILES,
+)
 from tilewright.layouts.shared import CHUNK, roomy_span
 
 #: bytes of an element of each type
@@ -237,27 +244,6 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
 
 # ---- GPUs ------------------------------------------------------------------------------------------
 
-#: block_m, block_n, warps: what warp-group products take
-WARP_GROUP_TILES = (
-    (128, 256, 8), (256, 128, 8), (192, 192, 12), (128, 192, 8), (192, 128, 12), (128, 128, 8),
-    (192, 96, 12), (128, 96, 8), (64, 256, 4), (64, 192, 4), (128, 64, 8), (64, 128, 4), (64, 96, 4),
-    (64, 64, 4), (128, 32, 8), (64, 32, 4), (128, 16, 8), (64, 16, 4), (64, 8, 4),
-)  # fmt: skip
-#: of elements of 16 bits, with how much longer a step takes than is reckoned (measured on an H200)
-WIDE_TILES = {
-    (192, 256, 12): 1.0, (256, 192, 8): 1.01, (192, 224, 12): 1.04, (128, 224, 8): 1.07,
-    (256, 176, 8): 1.05, (256, 160, 8): 1.05,
-}  # fmt: skip
-#: with accumulators of 16 bits
-_HALF_TILES = ((256, 256, 8), (256, 192, 8))
-_NARROW_TILES = (
-    (32, 128, 4), (128, 32, 4), (32, 64, 4), (64, 32, 4), (32, 32, 4), (16, 128, 4), (128, 16, 4),
-    (16, 64, 2), (64, 16, 2), (16, 32, 1), (32, 16, 1), (16, 16, 1),
-)  # fmt: skip
-#: what multiply-adds take: a thread's part of a tile stays in registers
-PLAIN_TILES = ((128, 128, 8), (128, 64, 8), (64, 128, 8), (64, 64, 4), *_NARROW_TILES)
-#: what mma.sync takes
-WARP_TILES = ((128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (256, 64, 4), *PLAIN_TILES)
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 #: elements of tiles that are tried with steps of twice the depth: products so small are over before the
 #: next step's barrier
@@ -273,7 +259,7 @@ def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
     if groups and size == 2:
         tiles = (*WIDE_TILES, *tiles)
     if groups and work.accumulator == "fp16":
-        tiles = (*_HALF_TILES, *tiles)
+        tiles = (*HALF_TILES, *tiles)
     found = []
     for block_m, block_n, warps in tiles:
         if _wasteful(block_m, work.m, 64 if groups else 16) or _wasteful(
