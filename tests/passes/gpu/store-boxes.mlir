@@ -124,3 +124,18 @@ func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64,
   }
   func.return
 }
+// -----
+// RUN: store-boxes
+// A tile made of two would keep both in registers while parts are made: it goes as a whole.
+// CHECK-LABEL: @two
+func.func @two(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %r: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) attributes {gpu.warps = 4 : i32} {
+  // CHECK: gpu.alloc : !gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 span128", #builtin.int<1>>
+  // CHECK-NOT: gpu.part
+  // CHECK: arith.addf
+  // CHECK: "gpu.tma_store"
+  %c = arith.constant 1 : i64
+  %s = arith.addf %x, %r : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+  %y = gpu.convert %s : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">
+  "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">) -> ()
+  func.return
+}

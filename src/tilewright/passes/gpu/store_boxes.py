@@ -94,8 +94,8 @@ class StoreBoxes(Pass):
     name: ClassVar[str] = "store-boxes"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
     slots: int = 0
-    """Places for parts of a tile (0: as many as there is room for; in loops the whole tile at once if there is
-    room)."""
+    """Places for parts of a tile (0: as many as there is room for; in loops, and where a tile is made of several,
+    the whole at once if there is room)."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":
@@ -120,10 +120,22 @@ class StoreBoxes(Pass):
         if again:  # the buffer stays in use while other tiles change their layouts
             used += exchanged(op, function, store.convert)
             least += exchanged_in_parts(op, function, target, store.convert)
-        if again and not self.slots and used + store.whole_bytes <= limit:
+        at_once = again or _of_several_tiles(store, op)
+        if at_once and not self.slots and used + store.whole_bytes <= limit:
             return 1, 1
         fits = min((limit - least) // store.part_bytes, self.slots or count, count)
         return (count, fits) if fits > 0 else None
+
+
+def _of_several_tiles(store: BoxStore, op: Operation) -> bool:
+    """Whether what is stored is made of more tiles than the sums, all of which would stay in registers while
+    parts are made one after another."""
+    if store.cut is None:
+        return False
+    dim, count = store.cut
+    source = store.convert.source
+    parts = Parts(dim, tile.shape_of(source)[dim] // count, store.convert, op)
+    return len(parts.sources(source)) > 1
 
 
 class _Storer:

@@ -30,6 +30,15 @@ class Parts:
             self._made[key] = self._make(value, number)
         return self._made[key]
 
+    def sources(self, value: SSAValue) -> set[SSAValue]:
+        """Tiles that threads have whole in registers while parts of `value` are made, one after another."""
+        if not tile.is_tile(value) or 1 in tile.shape_of(value):
+            return set()
+        op = value.owner
+        if isinstance(op, Block) or not self._follows(value):
+            return {value}
+        return {source for operand in op.operands for source in self.sources(operand)}
+
     def _make(self, value: SSAValue, number: int) -> SSAValue:
         op = value.owner
         if isinstance(op, Block) or not self._follows(value):
