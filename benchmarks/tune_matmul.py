@@ -61,25 +61,25 @@ def _of(text: str) -> MatmulConfig:
     names = {"g": "group_m", "w": "num_warps", "s": "num_stages", "k": "split_k"}
     given: dict[str, Any] = {names[w[0]]: int(w[1:]) for w in rest if w[1:].isdigit()}
     words = {
-        "persistent": ("persistent", True), "threads": ("boxes", False), "turned": ("through_registers", False),
+        "persistent": ("persistent", True), "pairs": ("pairs", True), "threads": ("boxes", False), "turned": ("through_registers", False),
     }  # fmt: skip
     given |= dict(words[w] for w in rest if w in words)
     return MatmulConfig(*(int(b) for b in blocks.split("x")), **given)
 
 
-#: 1000³: rows of 2000 bytes start anywhere in a line of 128, so that a row of a box touches two lines, and a
-#: box takes two requests for one. Tried beside: threads that copy (with more of them: every 16 bytes are an
-#: instruction), less traffic (larger tiles with K in parts), more programs a multiprocessor (shorter queues).
+#: rows that start anywhere in a line of 128 bytes: a row of a box touches two lines, and a box takes two requests for
+#: one (ADR 12). "pairs": neighbours fetch what both need together
 _UNALIGNED_TILES = (
-    "64x128x64 g8 w4 s7", "64x128x64 g16 w4 s5", "64x128x64 g4 w4 s7", "64x128x128 g8 w4 s3",
-    "64x128x64 g8 w4 s3", "64x128x64 g8 w8 s7", "128x64x64 g8 w8 s7", "128x64x64 g8 w4 s7",
-    "128x128x64 g8 w8 s6", "128x96x64 g8 w8 s6", "64x192x64 g8 w4 s6", "64x96x64 g8 w4 s6",
-    "64x64x64 g8 w4 s6", "64x64x128 g8 w4 s3", "128x128x64 g8 w8 s5 k2", "64x128x64 g8 w4 s3 k2",
-    "64x128x64 g8 w4 s3 threads", "64x128x64 g8 w4 s5 threads", "64x128x64 g8 w8 s5 threads",
-    "64x128x64 g8 w8 s3 threads", "64x128x32 g8 w4 s7 threads", "64x128x128 g8 w8 s3 threads",
-    "128x64x64 g8 w8 s5 threads", "128x64x64 g8 w4 s5 threads", "64x64x64 g8 w4 s6 threads",
-    "64x64x128 g8 w4 s3 threads", "128x128x64 g8 w8 s4 threads", "128x128x32 g8 w8 s6 threads",
-    "128x128x64 g8 w8 s4 k2 threads", "64x128x64 g8 w4 s3 k2 threads",
+    "64x128x64 g8 w4 s5 persistent pairs", "64x128x64 g8 w4 s7 persistent pairs", "64x128x64 g16 w4 s7",
+    "64x128x64 g4 w4 s6 persistent pairs", "128x64x64 g8 w8 s6 persistent pairs", "128x128x64 g8 w8 s6",
+    "64x192x64 g8 w4 s5 persistent pairs", "128x96x64 g8 w8 s5 persistent pairs",
+    "128x128x64 g8 w8 s4 persistent pairs", "64x256x64 g8 w4 s3 persistent pairs", "64x128x64 g8 w4 s5 persistent",
+    "64x128x64 g8 w4 s5 threads",
+)  # fmt: skip
+_LARGE_UNALIGNED_TILES = (
+    "192x192x64 g8 w12 s2 persistent pairs", "192x192x64 g8 w12 s2 persistent", "128x256x64 g8 w8 s2 persistent pairs",
+    "128x256x64 g16 w8 s2 persistent pairs", "128x192x64 g8 w8 s3 persistent pairs", "128x256x64 g8 w8 s2 persistent",
+    "192x192x64 g8 w12 s3", "128x256x64 g8 w8 s3 threads",
 )  # fmt: skip
 #: 64 x 512³: 100 MB for 17 GFLOP, so as much memory as products, in eight steps a tile: what counts is that one
 #: tile's end and another's beginning overlap, by several programs a multiprocessor or by warp roles
@@ -164,7 +164,7 @@ OPEN: tuple[tuple[str, tuple[int, int, int, int], str, tuple[str, ...]], ...] = 
     ("float16", (1, 128, 4096, 4096), "", _FLAT_TILES),
     ("float16", (1, 4096, 16, 4096), "", _NARROW_TILES),
     ("float16", (1, 1096, 1096, 1096), "", _UNALIGNED_TILES),
-    ("float16", (1, 4104, 4104, 4104), "", (*_LARGE_TILES, "128x256x64 g8 w8 s3 threads", "128x128x64 g8 w8 s4 threads")),
+    ("float16", (1, 4104, 4104, 4104), "", _LARGE_UNALIGNED_TILES),
     ("float16", (256, 128, 128, 512), "", _BATCH_TILES[5:]),
     ("float16", (16, 1000, 520, 200), "", _ODD_BATCH_TILES),
     ("bfloat16", (1, 4096, 4096, 4096), "", _LARGE_TILES[:4]),

@@ -135,7 +135,7 @@ def aligned(shape, kind):
     return raw[start : start + size].view(element).reshape(shape)
 
 
-def to_gpu(module, program, target="sm_90a"):
+def to_gpu(module, program, target="sm_90a", disabled=()):
     """Lower a program to the last level before code for a GPU."""
     from tilewright.backends.nvidia.pipeline import nvidia_passes
     from tilewright.backends.nvidia.target import target_info
@@ -146,4 +146,4 @@ def to_gpu(module, program, target="sm_90a"):
     function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
     function.attributes["gpu.stages"] = IntegerAttr(program.config.num_stages, i32)
     off = () if program.part == "total" else program.config.left_out
-    run_pipeline(module, nvidia_passes(), target_info(target), disabled=off)
+    run_pipeline(module, nvidia_passes(), target_info(target), disabled=(*off, *disabled))

@@ -147,6 +147,29 @@ def test_batches_in_each_form(split_k, persistent):
     check(tw.matmul(a, b, config=config), a.double() @ b.double(), 2e-3, 192)
 
 
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("tile", [(128, 256, 8, 2), (64, 128, 4, 7), (192, 192, 12, 2)])
+@pytest.mark.parametrize(
+    "shape", [(1000, 1000, 1000), (384, 520, 264), (1096, 136, 4104), (64, 264, 72)]
+)
+def test_pairs_of_tiles(shape, tile, turned):
+    """Rows that begin inside of lines, by blocks that fetch what both need together."""
+    m, n, k = shape
+    a, b = random_tensor((m, k), "float16", turned[0]), random_tensor((k, n), "float16", turned[1])
+    config = tw.MatmulConfig(*tile[:2], 64, 8, *tile[2:], persistent=True, pairs=True)
+    first = tw.matmul(a, b, config=config)
+    check(first, a.double() @ b.double(), EPS["float16"], k)
+    assert all(torch.equal(first, tw.matmul(a, b, config=config)) for _ in range(20))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(("k", "n"), [(64, 1031), (4096, 4097), (128, 70001), (72, 2050)])
+def test_rows_of_odd_extents_times_a_vector(k, n, dtype):
+    x, y = random_tensor((1, k), dtype), random_tensor((k, n), dtype)
+    check(tw.matmul(x, y), x.double() @ y.double(), EPS[dtype], k)
+    check(tw.matmul(y.T, x.T), y.T.double() @ x.T.double(), EPS[dtype], k)
+
+
 def test_nothing_to_sum_and_nothing_to_compute():
     a, b = random_tensor((30, 0), "float16"), random_tensor((0, 20), "float16")
     assert (tw.matmul(a, b) == 0).all()

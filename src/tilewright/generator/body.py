@@ -56,6 +56,8 @@ class Body:
         self.epilogue = Epilogue(tracer, self.contraction, values.__getitem__)
         self.place: tuple[Any, Any] = (0, 0)
         """Row and column of the tile, counted in tiles."""
+        self.of_pair: Tile | None = None
+        """Which of two tiles, one below the other."""
         self.packed = None
         if self.config.panels is not None:
             from tilewright.generator.packing import PackedOperands
@@ -82,6 +84,19 @@ class Body:
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
             return
+        if not self.config.pairs:
+            self._all(pid)
+            return
+
+        def block(of_pair: Tile) -> list[Tile]:
+            self.of_pair = of_pair
+            self._all(pid)
+            return []
+
+        self.tracer.loop(0, 2, [], block, 1, "block")
+
+    def _all(self, pid: Tile) -> None:
+        """Every so many of all tiles; of each two, one below the other, the one that `of_pair` says."""
         m, n = self.tiles()
         total = m * n
         for i in range(self.contraction.batch_rank):
@@ -96,9 +111,12 @@ class Body:
     # ---- which tile ------------------------------------------------------------------------------
 
     def tiles(self) -> tuple[Any, Any]:
-        """Tiles down and across the result."""
+        """Tiles, or pairs of them, down and across the result."""
         block_m, block_n = self.program.tile
-        return self.cdiv(self.values["M"], block_m), self.cdiv(self.values["N"], block_n)
+        down = self.cdiv(self.values["M"], block_m)
+        if self.of_pair is not None:
+            down = self.cdiv(down, 2)
+        return down, self.cdiv(self.values["N"], block_n)
 
     def cdiv(self, x: Any, divisor: Any) -> Any:
         return -(-x // divisor) if isinstance(x, int) else self.s.cdiv(x, divisor)
@@ -122,6 +140,8 @@ class Body:
 
     def _at(self, batch: list[Any], row: Any, column: Any) -> None:
         """The tile at a row and a column."""
+        if self.of_pair is not None:
+            row = row * 2 + self.of_pair
         block_m, block_n = self.program.tile
         rows = row * block_m + self.s.lanes(0, block_m)
         columns = column * block_n + self.s.lanes(0, block_n)
@@ -145,6 +165,8 @@ class Body:
     def _grouped(self, tile: Any, m: Any, n: Any) -> tuple[Any, Any]:
         """Tile number to row and column: down a group of rows, then on by a column."""
         group = 1 if self.program.part == TOTAL else self.config.group_m
+        if self.of_pair is not None:
+            group = max(1, group // 2)
         if group == 1:
             return tile // n, tile % n
         in_group = group * n

@@ -105,8 +105,17 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
     across = "a" * (contraction.a.order == COLUMN) + "b" * (contraction.b.order == ROW)
     return model.Workload(
         max(1, m), max(1, n), max(1, k), max(1, batch), element, contraction.out.dtype.short_name, sums,
-        float(sum(read)), _packable(contraction), across,
+        float(sum(read)), _packable(contraction), across, _starts(contraction, m, n, k),
     )  # fmt: skip
+
+
+def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]:
+    """What rows of operands without gaps begin at multiples of, as far as boxes go (16 bytes, up to a line)."""
+    a, b = contraction.a, contraction.b
+    rows = (m if a.order == COLUMN else k, k if b.order == COLUMN else n)
+    sizes = (a.dtype.itemsize, b.dtype.itemsize)
+    starts = [math.gcd(row * size, model.LINE) for row, size in zip(rows, sizes, strict=True)]
+    return (starts[0], starts[1]) if min(starts) >= _ACCESS else (model.LINE, model.LINE)
 
 
 def _packable(contraction: Contraction) -> bool:
@@ -144,7 +153,7 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     """The model's tiling as a configuration. (Its stages count buffers, `num_stages` those ahead.)"""
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
-        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent,
+        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent, pairs=tiling.pairs,
     )  # fmt: skip
 
 

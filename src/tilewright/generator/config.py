@@ -50,6 +50,8 @@ class MatmulConfig:
         split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
             second program adds them in a fixed order, so results are reproducible.
         persistent: one program a multiprocessor, each of which computes many tiles.
+        pairs: two tiles, one below the other, are made by neighbouring blocks, which fetch what both need of B once
+            (sm_90a, with `persistent`). Elsewhere a program makes one after the other.
         boxes: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
             copy them.
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
@@ -75,6 +77,7 @@ class MatmulConfig:
     through_registers: bool = True
     form: str = "tiled"
     join_rows: int = 1
+    pairs: bool = False
     panels: Panels | None = None
 
     def __post_init__(self) -> None:
@@ -100,6 +103,8 @@ class MatmulConfig:
             raise LaunchError(
                 f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
+        if self.pairs and not self.persistent:
+            raise LaunchError("MatmulConfig: pairs are for persistent programs")
         if self.join_rows > 1 and self.form != "vector":
             raise LaunchError("MatmulConfig: join_rows is for form 'vector'")
         if self.panels is not None:
@@ -119,7 +124,9 @@ class MatmulConfig:
             )
 
     def with_(self, **changes: Any) -> MatmulConfig:
-        """A copy with some fields changed."""
+        """A copy with some fields changed (pairs go with persistent programs)."""
+        if changes.get("persistent") is False:
+            changes.setdefault("pairs", False)
         return replace(self, **changes)
 
     @property
@@ -144,6 +151,8 @@ class MatmulConfig:
             parts.append(f"j{self.join_rows}")
         if self.persistent:
             parts.append("persistent")
+        if self.pairs:
+            parts.append("pairs")
         if not self.boxes:
             parts.append("threads")
         if not self.through_registers:

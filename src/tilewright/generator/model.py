@@ -36,6 +36,9 @@ from tilewright.generator.tiles import (
 )
 from tilewright.layouts.shared import CHUNK, roomy_span
 
+#: bytes of a line of the caches
+LINE = 128
+
 #: bytes of an element of each type
 SIZES = {
     "fp64": 8, "i64": 8, "fp32": 4, "tf32": 4, "i32": 4, "fp16": 2, "bf16": 2, "i16": 2,
@@ -91,6 +94,8 @@ class Workload:
     """Whether operands may be packed once for all programs (CPU)."""
     across: str = ""
     """Operands that lie across k in memory: "", "a" (column-major), "b" (row-major) or "ab"."""
+    starts: tuple[int, int] = (LINE, LINE)
+    """Bytes, up to a line of the caches, that rows of A and of B in memory begin at multiples of."""
 
     @property
     def macs(self) -> int:
@@ -121,6 +126,8 @@ class Tiling:
     """Operands are packed once, before, for all programs (a CPU)."""
     persistent: bool = False
     """A program a multiprocessor, which computes many tiles; a warp of its own fetches their operands."""
+    pairs: bool = False
+    """Two multiprocessors make tiles one below the other and fetch what both need of B once."""
 
     def __str__(self) -> str:
         text = f"{self.block_m}x{self.block_n}x{self.block_k}"
@@ -128,6 +135,7 @@ class Tiling:
         if self.stages:
             text += f", {self.warps} warps, {self.stages} stages, groups of {self.group}"
         text += ", persistent" if self.persistent else ""
+        text += " pairs" if self.pairs else ""
         return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
 
 
@@ -231,7 +239,11 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
             f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: {e.waves} waves are filled to "
             f"{e.filled:.0%}"
         )
-    if t.persistent:
+    if t.pairs:
+        lines.append(
+            "two multiprocessors fetch what both need of B once: rows begin inside of lines"
+        )
+    elif t.persistent:
         lines.append(
             f"{best.waves} tiles a program: the next one's operands come during the epilogue"
         )
@@ -297,6 +309,9 @@ def _of_tile(
     fits = fits and block[0] * block[1] >= _LEAST_TILE_AHEAD
     if groups and fits and tiles > target.cores and not work.epilogue_bytes:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
+    few = ahead < _FEWEST_STAGES_AHEAD or sums > _MOST_SUMS_AHEAD or work.m <= block[0]
+    if groups and min(work.starts) < LINE and not few and not work.epilogue_bytes:
+        found.append(Tiling(*block, warps, ahead, group, persistent=True, pairs=True))
     return found
 
 
@@ -365,6 +380,8 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     t = tiling
     tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
     programs = work.batch * tiles_m * tiles_n * t.split_k
+    if t.pairs:
+        programs, cores = work.batch * -(-tiles_m // 2) * 2 * tiles_n, cores // 2 * 2
     waves = -(-programs // cores)
     parts = _step(work, t, target, rates)
     step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
@@ -386,7 +403,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     if t.split_k > 1:
         reduction = _reduction(work, t, target, rates)
     both = (busy**_MEMORY_NORM + memory**_MEMORY_NORM) ** (1 / _MEMORY_NORM)
-    total = rates.launch_ns + both + reduction
+    total = rates.launch_ns + both + reduction + (_PAIRS_NS if t.pairs else 0.0)
     bound = "memory" if memory > busy else max(parts, key=lambda name: parts[name])
     filled = programs / (waves * cores)
     notes = _notes(work, t) if _warp_groups(work, target) else ()
@@ -431,12 +448,18 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     brought = t.block_m + _brought(work, t.block_n, target)
     filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
-    far = brought * 32 / rates.l2_bytes_per_cycle
+    of_a, of_b = (_from_l2(start, rates) for start in work.starts)
+    far = 32 * (t.block_m / of_a + (brought - t.block_m) / of_b / (2 if t.pairs else 1))
     return {
         "tensor cores": multiply / rates.tensor_clock_ghz,
         "shared memory": shared / rates.clock_ghz,
         "L2": far / rates.clock_ghz,
     }
+
+
+def _from_l2(start: int, rates: GpuRates) -> float:
+    """Bytes a cycle from L2 of rows that begin at multiples of so many bytes."""
+    return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
 
 
 def _warp_grid(t: Tiling) -> tuple[int, int]:
@@ -453,6 +476,11 @@ def _resident(work: Workload, t: Tiling, shared: int, rates: GpuRates) -> int:
     return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), 32))
 
 
+#: bytes a cycle that a multiprocessor gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
+#: each row is then on two lines. Measured on an H200
+_INSIDE_LINES = {16: 32.0, 32: 41.0, 64: 50.0}
+#: what it costs that blocks are a cluster: they begin, and end, together
+_PAIRS_NS = 400.0
 #: bytes of the second level cache
 _L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
 

@@ -172,6 +172,8 @@ class Program:
             m, n = (m, n * self.config.join_rows) if m == 1 else (m * self.config.join_rows, n)
         programs = -(-m // block_m) * -(-n // block_n) * batch
         if self.config.persistent and self.part == WHOLE:
+            if self.config.pairs:
+                programs, cores = -(-m // (2 * block_m)) * -(-n // block_n) * batch, cores // 2
             programs = min(programs, max(1, cores))
         return (programs, self.config.split_k) if self.part == PARTIAL else (programs,)
 
@@ -200,7 +202,8 @@ class Program:
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
         kind(self, tracer, values, divisibility or {}).emit()
-        return tracer.module(name or self.name, divisibility or {}, self.written_apart)
+        spread = 2 if self.config.pairs and self.part == WHOLE else 1
+        return tracer.module(name or self.name, divisibility or {}, self.written_apart, spread)
 
 
 #: integers by their bytes

@@ -136,9 +136,17 @@ class Tracer(KernelBuilder):
             raise
 
     def module(
-        self, name: str, divisibility: Mapping[str, int], apart: Collection[str] = ()
+        self,
+        name: str,
+        divisibility: Mapping[str, int],
+        apart: Collection[str] = (),
+        spread: int = 1,
     ) -> ModuleOp:
-        """End the function; a module that holds it. `apart`: pointers whose memory no other leads to."""
+        """End the function; a module that holds it.
+
+        `apart`: pointers whose memory no other leads to. `spread`: the function is a loop of so many iterations,
+        which are independent of each other, as programs are.
+        """
         self.builder.op("func.return", [])
         types = [ir_type(kind) for _, kind in self._arguments]
         attributes = [
@@ -153,6 +161,8 @@ class Tracer(KernelBuilder):
             regions=[Region(self.block)],
             location=self.frames[0].attribute,  # type: ignore[attr-defined]
         )
+        if spread > 1:
+            function.attributes["tile.spread"] = IntegerAttr(spread, i32)
         return ModuleOp([function])
 
     @staticmethod

@@ -78,8 +78,10 @@ def _neighbours(config: MatmulConfig) -> Iterator[MatmulConfig]:
         if group != config.group_m:
             yield replace(config, group_m=group)
     if config.split_k == 1:
-        yield replace(config, persistent=not config.persistent)
-        if config.persistent:
+        yield replace(config, persistent=not config.persistent, pairs=False)
+        if config.pairs:
+            yield replace(config, pairs=False)
+        elif config.persistent:
             yield replace(config, persistent=False, num_stages=config.num_stages + 1)
     if config.block_m * config.block_n <= 64 * 64:
         yield replace(config, block_k=2 * config.block_k, num_stages=max(1, config.num_stages // 2))

@@ -72,7 +72,7 @@ class NvidiaBackend(LoweringBackend):
         threads = 32 * (gen.warps // gen.blocks + gen.roles)
         block = Block(threads, 0, gen.scratch_bytes)
         alone = not gen.multiplies and blocks_at_once(block, target) == 1
-        ptx = to_ptx(text, target, options, threads, gen.blocks, alone)
+        ptx = to_ptx(text, target, options, threads, max(gen.blocks, gen.cluster), alone)
         assembled = assembler.assemble(ptx)
         if options.maxnreg is None and not gen.multiplies:
             block = replace(block, registers=assembled.registers)
@@ -84,7 +84,7 @@ class NvidiaBackend(LoweringBackend):
             prints=gen.prints,
             threads=threads,
             shared_bytes=gen.scratch_bytes,
-            cluster=gen.blocks,
+            cluster=max(gen.blocks, gen.cluster),
             overlaps=bool(gen.overlap),
             tensor_maps=tuple(gen.maps.recipes),
             registers=assembled.registers,

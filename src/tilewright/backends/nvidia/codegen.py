@@ -46,6 +46,7 @@ from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.regions import AS_WRITTEN
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
+from tilewright.passes.gpu.analysis.spread import cluster_of, shares_boxes, spread_loop
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -83,8 +84,12 @@ class KernelCodegen:
         self.maps = TensorMaps(function)
         self.function = self._declare()
         self.blocks = blocks_of(function)
+        self.cluster, self.shares = cluster_of(function), shares_boxes(function)
+        self._spread = spread_loop(function) if self.cluster > 1 else None
         entry = self.function.append_basic_block("entry")
-        self.threads = Threads(entry, module, self.blocks, 32 * self.warps // self.blocks)
+        self.threads = Threads(
+            entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
+        )
         self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
         self.reads_asynchronously = any(
             isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp)
@@ -187,6 +192,9 @@ class KernelCodegen:
         self.current = op
         if not self.ordered and isinstance(op, ACCESSES):
             self.barrier()
+        if op is self._spread:
+            self._own_iteration(op)  # type: ignore[arg-type]
+            return
         handler = HANDLERS.get(type(op))
         if handler is not None:
             handler(self, op)
@@ -194,6 +202,24 @@ class KernelCodegen:
         if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
             raise PassError(f"the NVIDIA code generator does not know {op.name}")
         self._elementwise(op)
+
+    def _own_iteration(self, op: scf.ForOp) -> None:
+        """Of a loop that is spread over the blocks of a cluster: each does the iteration of its number."""
+        block = op.body.block
+        mine, kind = self.threads.special("cluster.ctarank"), llvm_type(block.args[0].type)
+        self.bind(block.args[0], [self.builder.zext(mine, kind) if kind != I32 else mine])
+        for arg, value in zip(block.args[1:], op.iter_args, strict=True):
+            self.bind_carried(arg, self.carried(value, arg))
+        for inner in block.ops:
+            if not isinstance(inner, scf.YieldOp):
+                self.op(inner)
+
+    def meet_cluster(self) -> None:
+        """All threads of the cluster that have not ended meet; shared memory before is seen after."""
+        for step in ("arrive", "wait"):  # of which they release and acquire
+            kind = ir.FunctionType(ir.VoidType(), [])
+            fn = self.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind)
+            self.builder.call(fn, [])
 
     def _elementwise(self, op: Operation) -> None:
         """Register by register; scalars operands are the same for all."""
@@ -238,10 +264,7 @@ class KernelCodegen:
     def barrier(self) -> None:
         """All threads of the program meet; shared and global memory before is seen after."""
         if self.blocks > 1:
-            for step in ("arrive", "wait"):  # of which they release and acquire
-                kind = ir.FunctionType(ir.VoidType(), [])
-                fn = self.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind)
-                self.builder.call(fn, [])
+            self.meet_cluster()
             return
         if self.role:
             kind = ir.FunctionType(ir.VoidType(), [I32, I32])
@@ -366,6 +389,8 @@ class KernelCodegen:
 def _return(gen: KernelCodegen, op: Operation) -> None:
     if gen.blocks > 1 and gen.scratch_bytes:
         gen.barrier()  # the first block's memory goes with it
+    if gen.shares:
+        gen.meet_cluster()  # others arrive at, and write to, a block's memory
     gen.builder.ret_void()
 
 

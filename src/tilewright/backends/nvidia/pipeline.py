@@ -21,6 +21,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.select_mma import SelectMma
+    from tilewright.passes.gpu.share_boxes import ShareBoxes
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
     from tilewright.passes.gpu.split_bounds import SplitBounds
     from tilewright.passes.gpu.split_dots import SplitDots
@@ -45,6 +46,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         SwizzleShared(),
         SpecializeWarps(),
         PipelineLoads(),
+        ShareBoxes(),
         StoreBoxes(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops

@@ -9,6 +9,8 @@ from tilewright.backends.base import Extent, TensorMap
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
+from tilewright.passes.gpu.analysis.spread import SHARED
+from tilewright.passes.gpu.share_boxes import halves
 
 BYTES = 128
 """Size of a tensor map (CUtensorMap)."""
@@ -40,7 +42,7 @@ class TensorMaps:
             element_bytes=shared.size,
             extents=tuple(map(self._extent, op.extents)),
             pitches=tuple(map(self._extent, op.pitches)),
-            box=(shared.width, shared.lines),
+            box=(shared.width, shared.lines // _parts(op)),
             span=max(0, shared.span),
         )
 
@@ -52,6 +54,13 @@ class TensorMaps:
                 for monomial, coefficient in polynomial.terms
             )
         )
+
+
+def _parts(op: Box) -> int:
+    """Into how many boxes the lines of a panel are divided."""
+    if not isinstance(op, gpu.TmaCopyOp) or SHARED not in op.attributes:
+        return 1
+    return 2 if halves(op) == "lines" else 1
 
 
 def _argument(value: SSAValue) -> int:

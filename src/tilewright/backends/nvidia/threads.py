@@ -15,12 +15,15 @@ I32 = ir.IntType(32)
 class Threads:
     """Thread index and coordinates of layouts, made once in the entry block of a kernel."""
 
-    def __init__(self, entry: Value, module: ir.Module, blocks: int = 1, threads: int = 0) -> None:
-        """`index` counts through the program: `blocks` of `threads` threads, if there are several."""
+    def __init__(
+        self, entry: Value, module: ir.Module, blocks: int = 1, threads: int = 0, cluster: int = 1
+    ) -> None:
+        """`index` counts through the program: `blocks` of `threads` threads, if there are several; or, with a
+        `cluster`, through a block of it, which does one of the program's iterations."""
         self._module = module
         self._start = ir.IRBuilder(entry)
         self._made: dict[object, Value] = {}
-        self._program = "clusterid" if blocks > 1 else "ctaid"
+        self._program = "clusterid" if blocks > 1 or cluster > 1 else "ctaid"
         self.index = self.special("tid.x")
         if blocks > 1:
             first = self._start.mul(self.special("cluster.ctarank"), ir.Constant(I32, threads))

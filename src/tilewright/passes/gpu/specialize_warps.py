@@ -43,6 +43,7 @@ from tilewright.passes.gpu.analysis.around import Carried
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.loop_products import find_one_product
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.spread import spread_loop
 from tilewright.passes.gpu.analysis.transports import BoxCopies, choose
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
@@ -86,8 +87,9 @@ def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
     program must only compute."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
-    loop = _first_loop(function.body.block)
-    around = None
+    outer = spread_loop(function)
+    first = function.body.block if outer is None else outer.body.block
+    loop, around = _first_loop(first), None
     if loop is not None and find_one_product(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
     if around is None and not asked.everywhere:
@@ -101,7 +103,7 @@ def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
     if sums <= most and _has_room(pattern.readers[0], warps):
         stages = stages_of(function)
         options = PipelineLoads(parts=asked.parts)
-        _Specializer(loop, pattern, function, stages, options, target).divide(around)
+        _Specializer(loop, pattern, function, stages, options, target).divide(around, first)
 
 
 def _has_room(product: Operation, warps: int) -> bool:
@@ -129,8 +131,15 @@ def _first_loop(block: Block) -> scf.ForOp | None:
 class _Specializer(Pipeliner):
     """Two loops in the place of one: of the warp that copies, and of the others."""
 
-    def divide(self, around: scf.ForOp | None) -> None:
-        """Rewrite the loop, which may be in a loop over tiles (`around`)."""
+    @staticmethod
+    def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
+        """Always: a second program beside this one (with two stages 128 × 192 tiles have room for it) is no
+        substitute for the stage that is read while another is filled; without it they took twice the time."""
+        return limit >= (stages + 1) * bytes_
+
+    def divide(self, around: scf.ForOp | None, first: Block) -> None:
+        """Rewrite the loop, which may be in a loop over tiles (`around`). `first`: what the program begins with,
+        or an iteration that another block may do."""
         step = constant_int(self.loop.step)
         if self.at_once or self.stages < 2 or step is None or step < 1:
             return
@@ -145,13 +154,17 @@ class _Specializer(Pipeliner):
             return
         self.transport, self.late, self.lag = transport, True, 1
         self.ops, self.carried = sliced
+        barriers: Any = transport.barriers.owner
+        if barriers.parent is not first:
+            barriers.detach()
+            insert_before(barriers, start_of(first))
         for copy in self.pattern.copies:
             widen(copy.buffer, self.stages)
         free = gpu.BarriersOp.create(
             result_types=[gpu.BarriersType(IntAttr(self.stages))],
             properties={"warps": IntegerAttr(warps_of(self.function), i32)},
         )
-        insert_before(free, transport.barriers.owner)  # type: ignore[arg-type]
+        insert_before(free, barriers)
         self.free, self.around = free.result, around
         place = around or self.loop
         self._produce(place)

@@ -134,7 +134,12 @@ def _grid(program: Program, machine: TargetInfo) -> tuple[str, ...]:
     if program.part == PARTIAL:
         return tiles, str(program.config.split_k)
     if program.config.persistent and program.part == WHOLE:
-        tiles = f"min({tiles}, {max(1, machine.cores)})"
+        cores = machine.cores
+        if program.config.pairs:
+            cores //= 2
+            pairs = [f"cdiv(M, {2 * block_m})", f"cdiv(N, {block_n})", *_batches(program)]
+            tiles = " * ".join(pairs)
+        tiles = f"min({tiles}, {max(1, cores)})"
     return (tiles,)
 
 

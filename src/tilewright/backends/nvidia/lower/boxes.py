@@ -18,7 +18,9 @@ from tilewright.layouts.fragments import parse_group
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
+from tilewright.passes.gpu.analysis.spread import SHARED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
+from tilewright.passes.gpu.share_boxes import halves
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -33,7 +35,9 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
     kind: Any = op.result.type
     base = gen.buffer_address(op.result)
     arrivals = op.warps.value.data if op.warps is not None else 1  # type: ignore[attr-defined]
-    others = [o for o in gen.source.body.block.ops if isinstance(o, gpu.BarriersOp)]
+    if op.warps is not None and gen.shares:
+        arrivals *= gen.cluster
+    others = [o for o in gen.source.walk() if isinstance(o, gpu.BarriersOp)]
     with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
         if op is others[0]:
             fetch_maps(gen)
@@ -42,7 +46,11 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
             gen.together(text, "r,~{memory}", VOID, [address])
         gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
-    if not isinstance(op.next_op, gpu.BarriersOp):
+    if isinstance(op.next_op, gpu.BarriersOp):
+        return
+    if gen.shares:
+        gen.meet_cluster()
+    else:
         gen.barrier()
     if op is gen.overlap.waits:
         wait_for_kernel_before(gen)
@@ -88,10 +96,27 @@ def lower_arrive(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
     b = gen.builder
     if any(isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()):
         gen.together("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
+    if gen.shares:
+        _arrive_everywhere(gen, op)
+        return
     first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
     address = _barrier(gen, op.barriers, op.slot)
     gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.active))])
+
+
+def _arrive_everywhere(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
+    """A lane for each block of the cluster, which all fill this block's stage. (Nothing has to be released to
+    them: what was read is over, and arrivals released to a cluster made products a third slower.)"""
+    b = gen.builder
+    some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.cluster))
+    text = (
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
+        "@$2 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+    )
+    to = b.and_(gen.threads.lane, ir.Constant(I32, gen.cluster - 1))
+    operands = [_barrier(gen, op.barriers, op.slot), to, b.and_(some, gen.scalar(op.active))]
+    gen.together(text, "r,r,b,~{memory}", VOID, operands)
 
 
 def _through_registers(op: gpu.WgmmaOp) -> bool:
@@ -114,11 +139,23 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
     barrier, tensor_map = _barrier(gen, op.barriers, op.slot), _tensor_map(gen, op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(1, 1 + len(others)), 1 + len(others)
+    panels, everywhere, to = shared.panels, "", ""
+    if SHARED in op.attributes:
+        everywhere, to = ".multicast::cluster", f", {(1 << gen.cluster) - 1}"
+        mine = gen.threads.special("cluster.ctarank")
+        if halves(op) == "panels":
+            panels //= 2
+            start = b.add(start, b.mul(mine, ir.Constant(I32, panels * shared.panel_bytes)))
+            x = b.add(x, b.mul(mine, ir.Constant(I32, panels * shared.width)))
+        else:
+            lines = shared.lines // 2
+            start = b.add(start, b.mul(mine, ir.Constant(I32, lines * shared.pitch)))
+            others[0] = b.add(others[0], b.mul(mine, ir.Constant(I32, lines)))
     text = (
-        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-        f"[$0], [{at}], [${rank + 2}];"
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{everywhere} "
+        f"[$0], [{at}], [${rank + 2}]{to};"
     )
-    for panel in range(shared.panels):
+    for panel in range(panels):
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [target, tensor_map, column, *others, barrier]

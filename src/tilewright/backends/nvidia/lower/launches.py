@@ -31,7 +31,9 @@ class Overlap:
         self.lets: Operation | None = None
         block = gen.source.body.block
         barriers = [op for op in block.ops if isinstance(op, gpu.BarriersOp)]
-        whole = gen.blocks == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
+        whole = (
+            gen.blocks == gen.cluster == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
+        )
         if not barriers or not whole:
             return
         for op in block.ops:

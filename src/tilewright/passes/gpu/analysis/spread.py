@@ -1,0 +1,75 @@
+"""Programs that are a loop of independent iterations, which the blocks of a cluster may do side by side."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.effects import is_pure
+
+SPREAD = "tile.spread"
+"""On a function: its outermost loop has so many iterations, which are independent of each other, as programs are."""
+CLUSTER = "gpu.cluster"
+"""On a function: so many blocks do an iteration of that loop each."""
+SHARED = "gpu.same"
+"""On a copy of a box: it is the same in all these blocks, which fetch it together."""
+
+
+def spread_loop(function: FuncOp) -> scf.ForOp | None:
+    """The loop whose iterations may be spread over blocks, if there is one."""
+    if not isinstance(function.attributes.get(SPREAD), IntegerAttr):
+        return None
+    for op in function.body.block.ops:
+        if isinstance(op, scf.ForOp):
+            return op
+        if not is_pure(op) and not isinstance(op, gpu.AllocOp | gpu.BarriersOp | tile.AssumeOp):
+            return None
+    return None
+
+
+def cluster_of(function: FuncOp) -> int:
+    """Blocks that do an iteration of the outermost loop each; 1: the loop is a loop."""
+    given = function.attributes.get(CLUSTER)
+    return given.value.data if isinstance(given, IntegerAttr) else 1
+
+
+def shares_boxes(function: FuncOp) -> bool:
+    """Whether blocks fetch boxes together."""
+    return any(isinstance(op, gpu.TmaCopyOp) and SHARED in op.attributes for op in function.walk())
+
+
+class Dependence:
+    """Which values depend on one of them, through operations and what loops carry."""
+
+    def __init__(self, root: SSAValue) -> None:
+        self._known: dict[SSAValue, bool] = {root: True}
+
+    def of(self, value: SSAValue) -> bool:
+        """Whether `value` may be another where the root is another. (While it is asked: not by itself.)"""
+        if value not in self._known:
+            self._known[value] = False
+            self._known[value] = any(self.of(v) for v in _made_of(value))
+        return self._known[value]
+
+
+def _made_of(value: SSAValue) -> list[SSAValue]:
+    if not isinstance(value, BlockArgument):
+        op = value.owner
+        if isinstance(op, scf.ForOp):
+            return [*op.operands, *end_of(op.body.block).operands]
+        inner = [v for region in op.regions for o in region.walk() for v in o.operands]  # type: ignore[union-attr]
+        return [*op.operands, *inner]  # type: ignore[union-attr]
+    block: Block = value.block
+    above = block.parent_op()
+    if isinstance(above, scf.ForOp):
+        if value.index == 0:
+            return [above.lb, above.ub, above.step]
+        bounds = [above.lb, above.ub, above.step]
+        return [*bounds, above.iter_args[value.index - 1], end_of(block).operands[value.index - 1]]
+    if above is None or isinstance(above, FuncOp):
+        return []
+    return [v for op in above.walk() for v in op.operands]

@@ -1,0 +1,118 @@
+"""`share-boxes`: neighbouring blocks do a program's independent iterations, and fetch what is the same for them once.
+
+A program that is a loop of two independent iterations (`tile.spread`) is done by two blocks, a cluster. Where a warp of
+its own copies boxes, both copy the same ones in the same order, and a box whose place does not depend on the iteration
+is the same in both: each block fetches half of it, for both. That halves what L2 is asked for, which is what a product
+waits for whose rows begin inside of lines of 128 bytes: each row of a box then is on two of them.
+
+    Before:
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+          %zero = arith.constant 0 : i64
+          %one = arith.constant 1 : i64
+          %two = arith.constant 2 : i64
+          %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+          scf.for %i = %zero to %two step %one : i64 {
+            %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
+            gpu.produce {
+              scf.for %k = %zero to %n step %one : i64 {
+                %elected = gpu.elect : i1
+                scf.if %elected {
+                  "gpu.tma_copy"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                }
+              }
+            }
+          }
+          func.return
+        }
+    After:
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32, gpu.cluster = 2 : i32} {
+          %zero = arith.constant 0 : i64
+          %one = arith.constant 1 : i64
+          %two = arith.constant 2 : i64
+          %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+          scf.for %i = %zero to %two step %one : i64 {
+            %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
+            gpu.produce {
+              scf.for %k = %zero to %n step %one : i64 {
+                %elected = gpu.elect : i1
+                scf.if %elected {
+                  "gpu.tma_copy"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> {gpu.same} : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                }
+              }
+            }
+          }
+          func.return
+        }
+
+Both wait for each other's stages: a stage is filled again when both have given it back. Relies on
+`specialize-warps`. Without it, or where the copies or how many there are depend on the iteration, the blocks fetch what
+they need each on their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.dialects.func import FuncOp
+
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.spread import CLUSTER, SHARED, Dependence, spread_loop
+
+#: iterations that are spread: blocks of a cluster
+_BLOCKS = 2
+#: rows after which the order of chunks in a swizzled panel starts again
+_ROWS = 8
+
+
+@dataclass(frozen=True)
+class ShareBoxes(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "share-boxes"
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        if getattr(target, "name", "") != "sm_90a":
+            return
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+                _spread(function)
+
+
+def _spread(function: FuncOp) -> None:
+    loop = spread_loop(function)
+    if loop is None or [constant_int(v) for v in (loop.lb, loop.ub, loop.step)] != [0, _BLOCKS, 1]:
+        return
+    function.attributes[CLUSTER] = IntegerAttr(_BLOCKS, i32)
+    varies = Dependence(loop.body.block.args[0])
+    for produce in list(loop.walk()):
+        if isinstance(produce, gpu.ProduceOp):
+            _share(produce, varies)
+
+
+def _share(produce: gpu.ProduceOp, varies: Dependence) -> None:
+    """Mark the boxes that are the same in all blocks, if all blocks copy the same number in the same order."""
+    inside = list(produce.walk())
+    bounds = [v for op in inside if isinstance(op, scf.ForOp) for v in op.operands[:3]]
+    if any(varies.of(v) for v in bounds) or any(isinstance(op, scf.WhileOp) for op in inside):
+        return
+    if any(isinstance(op, scf.IfOp) and varies.of(op.cond) for op in inside):
+        return
+    for op in inside:
+        if isinstance(op, gpu.TmaCopyOp) and halves(op) and not any(map(varies.of, op.operands)):
+            op.attributes[SHARED] = UnitAttr()
+
+
+def halves(op: gpu.TmaCopyOp) -> str:
+    """Along what the boxes of a copy are halved: "panels", "lines", or "" where neither can be."""
+    shared = gpu.shared_layout_of(op.buffer)
+    if shared.length // shared.width % _BLOCKS == 0:
+        return "panels"
+    return "lines" if shared.lines % (_BLOCKS * _ROWS) == 0 else ""

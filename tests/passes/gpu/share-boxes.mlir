@@ -1,0 +1,69 @@
+// RUN: share-boxes
+// Boxes that are at the same place in both iterations are fetched together, others are not.
+// CHECK-LABEL: @same
+// CHECK-SAME: gpu.cluster = 2 : i32
+func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  scf.for %i = %zero to %two step %one : i64 {
+    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
+    // CHECK: gpu.produce
+    gpu.produce {
+      %first = arith.addi %i, %n : i64
+      %last = scf.for %k = %zero to %n step %one iter_args(%at = %first) -> (i64) : i64 {
+        %elected = gpu.elect : i1
+        scf.if %elected {
+          // CHECK: "gpu.tma_copy"(%x
+          // CHECK-NOT: gpu.same
+          // CHECK: "gpu.tma_copy"(%x
+          // CHECK-SAME: gpu.same
+          "gpu.tma_copy"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+        }
+        %next = arith.addi %at, %one : i64
+        scf.yield %next : i64
+      }
+    }
+  }
+  func.return
+}
+// -----
+// How many copies there are depends on the iteration: each block fetches its own.
+// CHECK-LABEL: @numbers_differ
+// CHECK-SAME: gpu.cluster = 2 : i32
+func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+  // CHECK-NOT: gpu.same
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  scf.for %i = %zero to %two step %one : i64 {
+    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
+    gpu.produce {
+      %end = arith.addi %i, %n : i64
+      scf.for %k = %zero to %end step %one : i64 {
+        %elected = gpu.elect : i1
+        scf.if %elected {
+          "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+        }
+      }
+    }
+  }
+  func.return
+}
+// -----
+// Nobody says that the iterations are independent.
+// CHECK-LABEL: @a_loop
+// CHECK-NOT: gpu.cluster
+func.func @a_loop(%x: !tile.ptr<f16>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %f = arith.constant 0.0 : f16
+  scf.for %i = %zero to %two step %one : i64 {
+    tile.store %x, %f : !tile.ptr<f16>, f16
+  }
+  func.return
+}
