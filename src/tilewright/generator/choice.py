@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.generator import model, tuning
 from tilewright.generator.config import MatmulConfig, Panels
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
+from tilewright.generator.machines import LINE
 from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 
 #: bytes of the matrix that a program of the "vector" form reads at a time
@@ -114,8 +115,8 @@ def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]
     a, b = contraction.a, contraction.b
     rows = (m if a.order == COLUMN else k, k if b.order == COLUMN else n)
     sizes = (a.dtype.itemsize, b.dtype.itemsize)
-    starts = [math.gcd(row * size, model.LINE) for row, size in zip(rows, sizes, strict=True)]
-    return (starts[0], starts[1]) if min(starts) >= _ACCESS else (model.LINE, model.LINE)
+    starts = [math.gcd(row * size, LINE) for row, size in zip(rows, sizes, strict=True)]
+    return (starts[0], starts[1]) if min(starts) >= _ACCESS else (LINE, LINE)
 
 
 def _packable(contraction: Contraction) -> bool:

@@ -79,6 +79,20 @@ _TENSOR_SHARES = {
 }  # fmt: skip
 
 
+#: bytes of the second level cache
+L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
+#: bytes of a line of the caches
+LINE = 128
+#: bytes a cycle that a multiprocessor gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
+#: each row is then on two lines. Measured on an H200
+_INSIDE_LINES = {16: 32.0, 32: 41.0, 64: 50.0}
+
+
+def from_l2(start: int, rates: GpuRates) -> float:
+    """Bytes a cycle that a multiprocessor gets from L2 of boxes whose rows begin at multiples of so many bytes."""
+    return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
+
+
 def gpu_rates(target: Machine) -> GpuRates:
     """Rates of a GPU target. Raises UnsupportedTarget for one that is not known."""
     if target.name not in _GPUS:

@@ -25,7 +25,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.generator.machines import GpuRates, Machine, gpu_rates, tensor_macs
+from tilewright.generator.machines import (
+    L2_BYTES,
+    LINE,
+    GpuRates,
+    Machine,
+    from_l2,
+    gpu_rates,
+    tensor_macs,
+)
 from tilewright.generator.shared_traffic import read_by_groups, through_registers
 from tilewright.generator.tiles import (
     HALF_TILES,
@@ -35,9 +43,6 @@ from tilewright.generator.tiles import (
     WIDE_TILES,
 )
 from tilewright.layouts.shared import CHUNK, roomy_span
-
-#: bytes of a line of the caches
-LINE = 128
 
 #: bytes of an element of each type
 SIZES = {
@@ -422,7 +427,7 @@ def _reduction(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> f
     """Nanoseconds to write the sums of all parts and to add them up in a second launch."""
     partial = 4.0 * work.batch * work.m * work.n * t.split_k
     near = 0.3 * target.cores * rates.l2_bytes_per_cycle * rates.clock_ghz
-    fits = partial <= _L2_SHARE * _L2_BYTES.get(target.name, 32 << 20)
+    fits = partial <= _L2_SHARE * L2_BYTES.get(target.name, 32 << 20)
     return 2 * partial / (near if fits else rates.dram_bytes_per_ns) + rates.second_launch_ns
 
 
@@ -448,18 +453,13 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     brought = t.block_m + _brought(work, t.block_n, target)
     filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
-    of_a, of_b = (_from_l2(start, rates) for start in work.starts)
+    of_a, of_b = (from_l2(start, rates) for start in work.starts)
     far = 32 * (t.block_m / of_a + (brought - t.block_m) / of_b / (2 if t.pairs else 1))
     return {
         "tensor cores": multiply / rates.tensor_clock_ghz,
         "shared memory": shared / rates.clock_ghz,
         "L2": far / rates.clock_ghz,
     }
-
-
-def _from_l2(start: int, rates: GpuRates) -> float:
-    """Bytes a cycle from L2 of rows that begin at multiples of so many bytes."""
-    return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
 
 
 def _warp_grid(t: Tiling) -> tuple[int, int]:
@@ -476,13 +476,8 @@ def _resident(work: Workload, t: Tiling, shared: int, rates: GpuRates) -> int:
     return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), 32))
 
 
-#: bytes a cycle that a multiprocessor gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
-#: each row is then on two lines. Measured on an H200
-_INSIDE_LINES = {16: 32.0, 32: 41.0, 64: 50.0}
 #: what it costs that blocks are a cluster: they begin, and end, together
 _PAIRS_NS = 400.0
-#: bytes of the second level cache
-_L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
 
 
 def _memory_bytes(
@@ -496,7 +491,7 @@ def _memory_bytes(
 ) -> float:
     """What goes through memory: operands once if L2 holds them, else what each wave reads."""
     once = work.operand_bytes + work.result_bytes
-    if work.operand_bytes <= _L2_SHARE * _L2_BYTES.get(target.name, 32 << 20):
+    if work.operand_bytes <= _L2_SHARE * L2_BYTES.get(target.name, 32 << 20):
         return once
     rows = min(t.group, tiles_m)
     columns = min(-(-cores // rows), tiles_n)

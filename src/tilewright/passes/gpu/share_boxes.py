@@ -113,6 +113,6 @@ def _share(produce: gpu.ProduceOp, varies: Dependence) -> None:
 def halves(op: gpu.TmaCopyOp) -> str:
     """Along what the boxes of a copy are halved: "panels", "lines", or "" where neither can be."""
     shared = gpu.shared_layout_of(op.buffer)
-    if shared.length // shared.width % _BLOCKS == 0:
+    if shared.panels % _BLOCKS == 0:
         return "panels"
     return "lines" if shared.lines % (_BLOCKS * _ROWS) == 0 else ""
