@@ -42,13 +42,9 @@ from tilewright.generator.tiles import (
     WARP_TILES,
     WIDE_TILES,
 )
+from tilewright.generator.workload import SIZES, Tiling, Workload
 from tilewright.layouts.shared import CHUNK, roomy_span
 
-#: bytes of an element of each type
-SIZES = {
-    "fp64": 8, "i64": 8, "fp32": 4, "tf32": 4, "i32": 4, "fp16": 2, "bf16": 2, "i16": 2,
-    "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "u8": 1, "i1": 1,
-}  # fmt: skip
 #: how sharply the slowest part of a step decides
 _NORM = 10
 #: how well products and memory traffic overlap (infinity: perfectly)
@@ -76,72 +72,6 @@ _PART_LINE = 128
 _MOST_SUMS_AHEAD, _BESIDE_SUMS = 128, 32
 #: elements of tiles of which nothing smaller was measured so; several programs of such share a multiprocessor
 _LEAST_TILE_AHEAD = 128 * 128
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A product `out[b, m, n] = Σ_k a[b, m, k] · b[b, k, n]`, as far as its cost goes.
-
-    `element` is the type that is multiplied ("fp16", "tf32", "i8" …), `out` the stored type,
-    `accumulator` "fp32", "fp16", "i32" or "fp64". `epilogue_bytes`: read per element of the result for
-    the epilogue (a residual, an old C).
-    """
-
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    element: str = "fp16"
-    out: str = "fp16"
-    accumulator: str = "fp32"
-    epilogue_bytes: float = 0.0
-    packable: bool = False
-    """Whether operands may be packed once for all programs (CPU)."""
-    across: str = ""
-    """Operands that lie across k in memory: "", "a" (column-major), "b" (row-major) or "ab"."""
-    starts: tuple[int, int] = (LINE, LINE)
-    """Bytes, up to a line of the caches, that rows of A and of B in memory begin at multiples of."""
-
-    @property
-    def macs(self) -> int:
-        return self.batch * self.m * self.n * self.k
-
-    @property
-    def operand_bytes(self) -> int:
-        return self.batch * (self.m + self.n) * self.k * SIZES[self.element]
-
-    @property
-    def result_bytes(self) -> float:
-        return self.batch * self.m * self.n * (SIZES[self.out] + self.epilogue_bytes)
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How a product is cut. `warps` of a program; 0 stages: no pipeline (a CPU)."""
-
-    block_m: int
-    block_n: int
-    block_k: int
-    warps: int = 4
-    stages: int = 0
-    group: int = 1
-    """Rows of tiles that programs go through before they move on by a column."""
-    split_k: int = 1
-    packed: bool = False
-    """Operands are packed once, before, for all programs (a CPU)."""
-    persistent: bool = False
-    """A program a multiprocessor, which computes many tiles; a warp of its own fetches their operands."""
-    pairs: bool = False
-    """Two multiprocessors make tiles one below the other and fetch what both need of B once."""
-
-    def __str__(self) -> str:
-        text = f"{self.block_m}x{self.block_n}x{self.block_k}"
-        text += ", packed once" if self.packed else ""
-        if self.stages:
-            text += f", {self.warps} warps, {self.stages} stages, groups of {self.group}"
-        text += ", persistent" if self.persistent else ""
-        text += " pairs" if self.pairs else ""
-        return text + (f", K in {self.split_k} parts" if self.split_k > 1 else "")
 
 
 @dataclass(frozen=True)
