@@ -43,7 +43,7 @@ class MatmulConfig:
     Attributes:
         block_m, block_n, block_k: extents of the tile of C that a program computes, and of the
             slices of A and B that it multiplies at a time. Any positive integers for the interpreter
-            and the CPU; GPUs take powers of two and what their layouts can repeat (96, 192).
+            and the CPU; GPUs take powers of two and what their layouts can repeat (192 rows, columns by 16).
         group_m: rows of tiles that neighbouring programs share, so that they find B in the L2 cache
             (1: tiles in row order).
         num_warps, num_stages: launch options (GPU).
