@@ -69,6 +69,15 @@ def test_half_accumulators_take_larger_tiles():
     assert (tiling.block_m, tiling.block_n) == (256, 256)
 
 
+@pytest.mark.parametrize("element", ["tf32", "fp8e4nv", "i8"])
+@pytest.mark.parametrize("across", ["", "a", "b", "ab"])
+def test_operands_that_warps_turn_are_not_for_one_program_a_multiprocessor(element, across):
+    """4096 on an H200: fp8 with a row-major B 691 TFLOP/s persistent, 1183 not; tf32, both turned, 167 and 281."""
+    out, sums = ("i32", "i32") if element == "i8" else ("fp32", "fp32")
+    work = Workload(4096, 4096, 4096, element=element, out=out, accumulator=sums, across=across)
+    assert choose(work, HOPPER).tiling.persistent == (not across)
+
+
 def test_long_sums_of_few_tiles_are_split():
     choice = choose(Workload(256, 256, 16384), HOPPER)
     assert choice.tiling.split_k > 1
