@@ -1,5 +1,5 @@
 // + tensor cores, mma.sync
-// Build(blocks=(128, 128, 32), warps=8, stages=1, group=1, form='listing1', off=('promote-shared', 'swizzle-shared', 'promote-accumulator', 'pipeline-loads', 'insert-barriers', 'vectorize-copies', 'select-mma{wgmma=false}', 'store-boxes'))
+// Build(blocks=(128, 128, 32), warps=8, stages=1, group=1, form='listing1', off=('promote-shared', 'swizzle-shared', 'promote-accumulator', 'pipeline-loads', 'insert-barriers', 'vectorize-copies', 'select-mma{wgmma=false}', 'specialize-warps', 'store-boxes', 'specialize-warps'), persistent=False)
 builtin.module {
   func.func @matmul_fp16_128x128x32_g1_w8_s1_listing1(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32, tile.name = "a"}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32, tile.name = "b"}, %out: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "out"}, %M: i32 {tile.name = "M"}, %N: i32 {tile.divisibility = 16 : i32, tile.name = "N"}, %K: i32 {tile.divisibility = 16 : i32, tile.name = "K"}, %a_m: i32 {tile.divisibility = 16 : i32, tile.name = "a_m"}, %b_k: i32 {tile.divisibility = 16 : i32, tile.name = "b_k"}, %out_m: i32 {tile.divisibility = 16 : i32, tile.name = "out_m"}) attributes {gpu.warps = 8 : i32, gpu.stages = 1 : i32, gpu.unroll} {
     %0 = tile.program_id 0 : i32 : i32

@@ -1,5 +1,5 @@
 // + barriers only where needed
-// Build(blocks=(128, 128, 32), warps=8, stages=2, group=1, form='tiled', off=('vectorize-copies', 'swizzle-shared{mode="pad"}', 'select-mma{wgmma=false}', 'pipeline-loads{boxes=false}', 'store-boxes'))
+// Build(blocks=(128, 128, 32), warps=8, stages=2, group=1, form='tiled', off=('vectorize-copies', 'swizzle-shared{mode="pad"}', 'select-mma{wgmma=false}', 'pipeline-loads{boxes=false}', 'specialize-warps', 'store-boxes', 'specialize-warps'), persistent=False)
 builtin.module {
   func.func @matmul_fp16_128x128x32_g1_w8_s2(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32, tile.name = "a"}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32, tile.name = "b"}, %out: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "out"}, %M: i32 {tile.name = "M"}, %N: i32 {tile.divisibility = 16 : i32, tile.name = "N"}, %K: i32 {tile.divisibility = 16 : i32, tile.name = "K"}, %a_m: i32 {tile.divisibility = 16 : i32, tile.name = "a_m"}, %b_k: i32 {tile.divisibility = 16 : i32, tile.name = "b_k"}, %out_m: i32 {tile.divisibility = 16 : i32, tile.name = "out_m"}) attributes {gpu.warps = 8 : i32, gpu.stages = 2 : i32, gpu.ordered, gpu.unroll} {
     %0 = gpu.alloc : !gpu.shared<tensor<32x128xf16>, "32x128x2 dim1 lines+8", #builtin.int<2>>
