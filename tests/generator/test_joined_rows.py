@@ -62,6 +62,10 @@ def test_what_is_chosen():
     assert choose(half, 1, 50257, 4095, gpu, packed=True).join_rows == 1
     assert choose(half, 1, 50264, 4096, gpu, packed=True).join_rows == 1
     assert choose(half, 1, 1000, 4096, gpu, packed=True).join_rows == 1  # shorter than a tile
+    # columns are counted in 32 bits, and a workspace holds what all batches sum up
+    assert choose(half, 1, (1 << 28) + 1, 8, gpu, packed=True).join_rows == 1
+    assert choose(half, 1, 1025, 8, gpu, 1 << 20, packed=True).join_rows == 1
+    assert choose(half, 1, 1025, 8, gpu, 1 << 10, packed=True).join_rows == 8
     single = Contraction(*[Operand(dtypes.float32)] * 3)
     assert choose(single, 1, 50257, 4096, gpu, packed=True).join_rows == 4
     column = Contraction(Operand(dtypes.float16, COLUMN), *[Operand(dtypes.float16)] * 2)
@@ -77,5 +81,9 @@ def test_what_cannot_be():
         tw.matmul(a[:, :60], b[:60], config=config(64, 4, 8))
     with pytest.raises(LaunchError, match="without gaps"):
         tw.matmul(a, b[:, :200], config=config(64, 4, 8))
+    with pytest.raises(LaunchError, match="not for 8 x 1 of a result of 1 x 300"):
+        tw.matmul(a, b, config=config(8, 4, 2, column=True))
+    with pytest.raises(LaunchError, match="not for 1 x 8 of a result of 300 x 1"):
+        tw.matmul(b.T, a.T, config=config(8, 4, 2))
     with pytest.raises(LaunchError, match="form 'vector'"):
         tw.MatmulConfig(join_rows=2)

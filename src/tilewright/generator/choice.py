@@ -24,6 +24,8 @@ _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
 #: bytes of the widest access of a thread
 _ACCESS = 16
+#: sums of joined rows: columns are counted in 32 bits, and a workspace holds the sums of all batches
+_MOST_SUMS = 1 << 30
 
 #: on a CPU: bytes of a row that a program of the "vector" form reads at a time, of how many rows; and where K lies
 #: along rows, how many vectors hold the sums
@@ -52,7 +54,7 @@ def choose(
             other without gaps.
     """
     if m == 1 or n == 1:
-        return _vector(contraction, m, n, k, target, packed)
+        return _vector(contraction, m, n, k, target, batch if packed else 0)
     work = workload(contraction, m, n, k, batch)
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None:
@@ -65,7 +67,7 @@ def choose(
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
     """How the choice for a product came about, for people."""
     if m == 1 or n == 1:
-        config = _vector(contraction, m, n, k, target, True)
+        config = _vector(contraction, m, n, k, target, batch)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
     chosen = _chosen(work, target)
@@ -171,9 +173,10 @@ def can_be_built(tiling: model.Tiling, target: Any) -> bool:
 
 
 def _vector(
-    contraction: Contraction, m: int, n: int, k: int, target: Any, packed: bool
+    contraction: Contraction, m: int, n: int, k: int, target: Any, packed: int
 ) -> MatmulConfig:
-    """A matrix times a vector: long runs along whichever axis is contiguous, enough programs."""
+    """A matrix times a vector: long runs along whichever axis is contiguous, enough programs. `packed`: matrices
+    whose rows have no gaps (0: they have)."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
     if target.name == "cpu":
@@ -185,7 +188,7 @@ def _vector(
         across = min(_power(extent), max(1, _VECTOR_BYTES // (deep * size)))
     else:
         joined = _joined(extent * size, k) if packed and m != n else 1
-        if extent < joined * 256 // size:
+        if extent < joined * 256 // size or packed * extent * joined > _MOST_SUMS:
             joined = 1
         across = min(_power(extent), joined * 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))

@@ -13,7 +13,14 @@ from tilewright.generator.choice import choose
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction, Extra, Operand, Step
 from tilewright.runtime.epilogues import Part
-from tilewright.runtime.matmul_shapes import Problem, View, axes_of, broadcast_batches, view_of
+from tilewright.runtime.matmul_shapes import (
+    INT32,
+    Problem,
+    View,
+    axes_of,
+    broadcast_batches,
+    view_of,
+)
 from tilewright.runtime.specialize import element_type
 
 
@@ -104,16 +111,27 @@ def _without_gaps(problem: Problem) -> bool:
 def _check_joined(problem: Problem, config: MatmulConfig) -> None:
     """That rows can be joined as the configuration says."""
     extent, joined = max(problem.m, problem.n), config.join_rows
-    across = max(config.block_m, config.block_n)
+    across, single = config.block_n, config.block_m
+    if problem.m > 1:
+        across, single = single, across
     if min(problem.m, problem.n) > 1 or not _without_gaps(problem):
         raise LaunchError(
             f"matmul: join_rows={joined} is for a vector and a matrix across whose rows K lies, without gaps "
             "between the rows"
         )
+    if single != 1:
+        raise LaunchError(
+            f"matmul: join_rows={joined} is for tiles of a row of the result, or of a column: not for "
+            f"{config.block_m} x {config.block_n} of a result of {problem.m} x {problem.n}"
+        )
     if problem.k % joined or extent < across:
         raise LaunchError(
             f"matmul: join_rows={joined} with tiles of {across} is for multiples of {joined} rows of {across} "
             f"elements and more, not for {problem.k} of {extent}"
+        )
+    if (extent + across) * joined > INT32:
+        raise LaunchError(
+            f"matmul: join_rows={joined} rows of {extent} elements are too long as one"
         )
 
 

@@ -11,7 +11,7 @@ from tilewright.errors import LaunchError
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW
 from tilewright.runtime.specialize import element_type
 
-_INT32 = 1 << 31
+INT32 = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Problem:
             x.view.reach + 4096 * max(map(abs, x.strides), default=1)
             for x in self.matrices.values()
         ]
-        return max(*sizes, *tiles, 0) >= _INT32
+        return max(*sizes, *tiles, 0) >= INT32
 
     def add(self, name: str, view: View, axes: tuple[int, int]) -> None:
         """Put in a matrix whose last two extents are `axes` or 1; leading ones broadcast."""

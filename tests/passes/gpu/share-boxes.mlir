@@ -67,3 +67,29 @@ func.func @a_loop(%x: !tile.ptr<f16>, %n: i64) {
   }
   func.return
 }
+// -----
+// A box whose place depends on the iteration only by what the loop carries.
+// CHECK-LABEL: @carried
+// CHECK-NOT: gpu.same
+func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  scf.for %i = %zero to %two step %one : i64 {
+    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
+    gpu.produce {
+      %last = scf.for %k = %zero to %n step %one iter_args(%at = %zero) -> (i64) : i64 {
+        %twice = arith.addi %at, %at : i64
+        %elected = gpu.elect : i1
+        scf.if %elected {
+          "gpu.tma_copy"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_copy"(%x, %n, %n, %n, %twice, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+        }
+        %next = arith.addi %twice, %i : i64
+        scf.yield %next : i64
+      }
+    }
+  }
+  func.return
+}

@@ -46,14 +46,22 @@ class Dependence:
     """Which values depend on one of them, through operations and what loops carry."""
 
     def __init__(self, root: SSAValue) -> None:
-        self._known: dict[SSAValue, bool] = {root: True}
+        self._root = root
+        self._free: set[SSAValue] = set()
+        """Values that are known not to depend on it."""
 
     def of(self, value: SSAValue) -> bool:
-        """Whether `value` may be another where the root is another. (While it is asked: not by itself.)"""
-        if value not in self._known:
-            self._known[value] = False
-            self._known[value] = any(self.of(v) for v in _made_of(value))
-        return self._known[value]
+        """Whether `value` may be another where the root is another."""
+        seen, pending = {value}, [value]
+        while pending:
+            current = pending.pop()
+            if current is self._root:
+                return True
+            new = set(_made_of(current)) - seen - self._free
+            seen |= new
+            pending += new
+        self._free |= seen
+        return False
 
 
 def _made_of(value: SSAValue) -> list[SSAValue]:
