@@ -7,7 +7,9 @@
 `--open` measures, instead of squares, what the model cannot be sure of: for each product of `OPEN` the
 model's choice and the configurations that stand there, beside cuBLAS.
 
-Times go to `tuning.{json,md}` in `benchmarks/results` or DIR, after every product. `--write` puts the fastest
+Times go to `tuning_<device>.{json,md}` in `benchmarks/results` or DIR, those of `--open` to
+`tuning_open_<device>.{json,md}`, after every product; the device is as in `tuned/<device>.json`, and products that an
+earlier run's JSON file there has stay. `--write` puts the fastest
 configurations into `src/tilewright/generator/tuned/<device>.json`, with the device and the versions they were found
 with, after every product, too (and a copy into DIR). bf16 takes what was found for fp16, and the other way round.
 Kernels are compiled before, by worker processes. After `--seconds` no product is begun; sizes come in an order that
@@ -53,18 +55,6 @@ from tilewright.generator.choice import (  # noqa: E402
 from tilewright.runtime.specialize import element_type  # noqa: E402
 
 SIZES = (1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
-
-
-def _of(text: str) -> MatmulConfig:
-    """A configuration from `MatmulConfig.text`: `128x256x64 g8 w8 s3 persistent`."""
-    blocks, *rest = text.split()
-    names = {"g": "group_m", "w": "num_warps", "s": "num_stages", "k": "split_k"}
-    given: dict[str, Any] = {names[w[0]]: int(w[1:]) for w in rest if w[1:].isdigit()}
-    words = {
-        "persistent": ("persistent", True), "pairs": ("pairs", True), "threads": ("boxes", False), "turned": ("through_registers", False),
-    }  # fmt: skip
-    given |= dict(words[w] for w in rest if w in words)
-    return MatmulConfig(*(int(b) for b in blocks.split("x")), **given)
 
 
 #: rows that start anywhere in a line of 128 bytes: a row of a box touches two lines, and a box takes two requests for
@@ -218,7 +208,7 @@ def open_searches(target: Any) -> list[Search]:
     for dtype, shape, epilogue, texts in OPEN:
         batch, m, n, k = shape
         chosen = choose(_contraction(dtype, ""), m, n, k, target, batch, tuned=False)
-        configs = tuple(dict.fromkeys([chosen, *map(_of, texts)]))
+        configs = tuple(dict.fromkeys([chosen, *map(MatmulConfig.from_text, texts)]))
         found.append(Search(dtype, shape, epilogue, "", configs))
     return found
 
@@ -305,12 +295,13 @@ def _activated(x: Any, epilogue: str) -> Any:
 class Results:
     """The files of a run, written after every product over what earlier runs found for others."""
 
-    def __init__(self, folder: Path, facts: dict[str, str], write: bool) -> None:
+    def __init__(self, folder: Path, facts: dict[str, str], write: bool, kind: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.facts, self.write = folder, facts, write
-        self.table = re.sub(r"[^a-z0-9]+", "-", facts["device"].lower()) + ".json"
+        device = re.sub(r"[^a-z0-9]+", "-", facts["device"].lower())
+        self.table, self.name = f"{device}.json", f"{kind}_{device}"
         self.rows: dict[str, dict[str, Any]] = {}
-        for path in (RESULTS / "tuning.json", folder / "tuning.json"):
+        for path in (RESULTS / f"{self.name}.json", folder / f"{self.name}.json"):
             if path.is_file():
                 data = json.loads(path.read_text(encoding="utf-8"))
                 self.rows |= {row["work"]: row for row in data["rows"]}
@@ -324,10 +315,10 @@ class Results:
             "cuBLAS": peer, "ms": times, "provenance": self.facts,
         }  # fmt: skip
         data = {"rows": list(self.rows.values())}
-        path = self.folder / "tuning.json"
+        path = self.folder / f"{self.name}.json"
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         page = "\n".join(_page(list(self.rows.values()))) + "\n"
-        (self.folder / "tuning.md").write_text(page, encoding="utf-8")
+        (self.folder / f"{self.name}.md").write_text(page, encoding="utf-8")
         self._tell(search, found, peer, times)
         if math.isfinite(found.milliseconds(found.model)):
             self.fresh.append(found.ratio)
@@ -382,8 +373,9 @@ def run(given: argparse.Namespace, searches: list[Search], target: Any, budget: 
     """Compile, measure, write; whether all results were right."""
     if not given.rehearse:
         gpu_cases.compile_all(gpu_cases.collected(cases_of(searches), target))
+    kind = "tuning_open" if given.open else "tuning"
     facts = {"device": "a rehearsal"} if given.rehearse else gpu_kernels.machine()
-    results, wrong = Results(given.to, facts, given.write), list[str]()
+    results, wrong = Results(given.to, facts, given.write, kind), list[str]()
     for search in searches:
         if not budget.allows(search.label):
             continue

@@ -31,3 +31,18 @@ def test_why(tmp_path, capsys):
     assert main(["generate", str(tmp_path / "product.mlir"), "--why", "--target", "sm_90a"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("64 x 32 x 48 fp32 -> fp32 on sm_90a: ") and "waves" in out
+
+
+def test_configurations(tmp_path, capsys):
+    (tmp_path / "product.mlir").write_text(TEXT)
+    command = ["generate", str(tmp_path / "product.mlir"), "--target", "sm_90a", "--config"]
+    told = "block_m=64,block_n=32, block_k = 16,persistent=true,pairs=yes,through_registers=false,boxes=0"
+    assert main([*command, told]) == 0
+    assert "persistent pairs threads turned for sm_90a" in capsys.readouterr().err
+    for wrong, says in {
+        "persistent=perhaps": "neither persistent=true nor persistent=false",
+        "pairs": "neither pairs=true", "block_m=x": "no NAME=NUMBER", "panels=3": "no field panels",
+        "speed=9": "no field speed", "pairs=true,persistent=false": "pairs are for persistent programs",
+    }.items():  # fmt: skip
+        assert main([*command, wrong]) != 0
+        assert says in capsys.readouterr().err

@@ -42,12 +42,14 @@ def random_config(rng, target):
     form = str(rng.choice(["tiled"] * 7 + ["listing1"]))
     hopper = target == "sm_90a"
     warps = int(rng.choice([1, 2, 4, 4, 8, 8, 12] if hopper else [1, 2, 4, 8]))
+    persistent = bool(rng.random() < 0.3)
     return tw.MatmulConfig(
         192 if warps == 12 else int(rng.choice([16, 32, 64, 128])),
         int(rng.choice([16, 32, 64, 96, 128] if hopper else [16, 32, 64, 128])),
         int(rng.choice([16, 32, 64])), int(rng.choice([1, 4])), warps, int(rng.choice([1, 2, 3, 4])),
-        int(rng.choice([1, 1, 2, 3])) if form == "tiled" else 1, bool(rng.random() < 0.3),
-        bool(rng.random() < 0.8), form,
+        split_k=int(rng.choice([1, 1, 2, 3])) if form == "tiled" else 1,
+        persistent=persistent, pairs=persistent and bool(rng.random() < 0.4),
+        boxes=bool(rng.random() < 0.8), through_registers=bool(rng.random() < 0.7), form=form,
     )  # fmt: skip
 
 

@@ -58,18 +58,19 @@ def test_searching(tmp_path):
     rehearsed(
         tmp_path, "tune_matmul.py", "--sizes", "1536", "--dtypes", "float16", "--sums", "float16"
     )
-    rows = json.loads((tmp_path / "tuning.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "tuning_a-rehearsal.json").read_text())["rows"]
     assert "float16 1536x1536x1536 sums float16" in {row["work"] for row in rows}
     assert all(len(row["ms"]) > 4 for row in rows)
-    assert "The model's choice reaches" in (tmp_path / "tuning.md").read_text()
+    assert "The model's choice reaches" in (tmp_path / "tuning_a-rehearsal.md").read_text()
 
 
 def test_configurations_in_words(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import tune_matmul
+    from tilewright.generator import MatmulConfig
 
     for *_, texts in tune_matmul.OPEN:
-        assert all(tune_matmul._of(text).text == text for text in texts)
+        assert all(MatmulConfig.from_text(text).text == text for text in texts)
 
 
 def test_beginnings_cover_the_whole(cases):

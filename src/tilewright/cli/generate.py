@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tilewright.generator.config import MatmulConfig
 from tilewright.runtime.described import Described, from_mlir, signature_of
 from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Prepared
+
+_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -118,27 +120,47 @@ def prepared(described: Described, machine: Any, given: Given) -> Prepared:
     if given.config is None:
         return chosen
     # packing that was chosen belongs to the tiles that were
-    wanted = _assignments(given.config, strings=("form",))
-    changed = chosen.config.with_(panels=None).with_(**wanted)
+    changed = chosen.config.with_(panels=None).with_(**_options(given.config))
     return replace(chosen, config=changed)
 
 
-def _assignments(text: str, strings: Sequence[str] = ()) -> dict[str, Any]:
-    """`a=1,b=2` as a mapping."""
-    found: dict[str, Any] = {}
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Names and values of `a=1,b=2`."""
     for part in filter(None, (p.strip() for p in text.split(","))):
-        name, equals, value = part.partition("=")
-        if name in strings:
-            found[name] = value
-        elif name in ("persistent", "boxes"):
-            found[name] = value.lower() in ("1", "true", "yes")
-        elif not equals or not value.isdigit():
-            raise LaunchError(f"'{part}' is no NAME=NUMBER")
-        else:
-            found[name] = int(value)
-    unknown = set(found) - set(MatmulConfig.__dataclass_fields__) if strings else set[str]()
-    if unknown:
-        raise LaunchError(f"MatmulConfig has no field {', '.join(sorted(unknown))}")
+        name, _, value = (word.strip() for word in part.partition("="))
+        yield name, value
+
+
+def _assignments(text: str) -> dict[str, int]:
+    """`a=1,b=2` as a mapping."""
+    return {name: _number(name, value) for name, value in _pairs(text)}
+
+
+def _number(name: str, value: str) -> int:
+    if not value.isdecimal():
+        raise LaunchError(f"'{name}={value}' is no NAME=NUMBER")
+    return int(value)
+
+
+def _options(text: str) -> dict[str, Any]:
+    """`block_m=128,persistent=true,form=listing1` as fields of `MatmulConfig`."""
+    kinds = {f.name: type(f.default) for f in fields(MatmulConfig) if f.name != "panels"}
+    found: dict[str, Any] = {}
+    for name, value in _pairs(text):
+        kind = kinds.get(name)
+        if kind is None:
+            raise LaunchError(
+                f"MatmulConfig has no field {name} to be given here", help=", ".join(kinds)
+            )
+        if kind is bool and value.lower() not in _TRUTH:
+            raise LaunchError(f"'{name}={value}' is neither {name}=true nor {name}=false")
+        found[name] = (
+            _TRUTH[value.lower()]
+            if kind is bool
+            else value
+            if kind is str
+            else _number(name, value)
+        )
     return found
 
 

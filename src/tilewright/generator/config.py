@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tilewright.dtypes import ALL_SCALARS
 from tilewright.errors import LaunchError
 
 FORMS = ("tiled", "listing1", "vector")
+#: words of `MatmulConfig.text`
+_NUMBERS = {"g": "group_m", "w": "num_warps", "s": "num_stages", "k": "split_k", "j": "join_rows"}
+_FLAGS = {
+    "persistent": {"persistent": True}, "pairs": {"pairs": True},
+    "threads": {"boxes": False}, "turned": {"through_registers": False},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class MatmulConfig:
     Attributes:
         block_m, block_n, block_k: extents of the tile of C that a program computes, and of the
             slices of A and B that it multiplies at a time. Any positive integers for the interpreter
-            and the CPU; GPUs take powers of two and what their layouts can repeat (192 rows, columns by 16).
+            and the CPU; GPUs take powers of two, and on sm_90a three times such, and from 64 on columns by 16.
         group_m: rows of tiles that neighbouring programs share, so that they find B in the L2 cache
             (1: tiles in row order).
         num_warps, num_stages: launch options (GPU).
@@ -54,6 +62,8 @@ class MatmulConfig:
             (sm_90a, with `persistent`). Elsewhere a program makes one after the other.
         boxes: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
             copy them.
+        through_registers: tf32 operands that lie across k reach tensor cores through registers (pass
+            `turn-in-registers`, sm_90a); False: they are turned in shared memory.
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
             "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
@@ -142,7 +152,12 @@ class MatmulConfig:
 
     @property
     def text(self) -> str:
-        """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names."""
+        """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names.
+
+        block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. What is not as by default follows:
+        k split_k, j join_rows, `persistent`, `pairs`, `threads` (without boxes), `turned` (not through
+        registers), the form, and `Panels.text`. `from_text` reads it.
+        """
         parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
         parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
         if self.split_k > 1:
@@ -162,6 +177,34 @@ class MatmulConfig:
         if self.panels is not None:
             parts.append(self.panels.text)
         return " ".join(parts)
+
+    @staticmethod
+    def from_text(text: str) -> MatmulConfig:
+        """The configuration that `text` tells of. Raises LaunchError for words that it does not have."""
+        tile, *words = text.split() or [""]
+        sizes = tile.split("x")
+        given: dict[str, Any] = {}
+        if len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
+            raise LaunchError(
+                f"MatmulConfig: {text!r} does not begin with a tile such as 128x256x64"
+            )
+        for i, word in enumerate(words):
+            if word in _FLAGS:
+                given |= _FLAGS[word]
+            elif word in FORMS:
+                given["form"] = word
+            elif word[0] in _NUMBERS and word[1:].isdecimal():
+                given[_NUMBERS[word[0]]] = int(word[1:])
+            elif i >= len(words) - 2 and (found := re.fullmatch(r"p(\d+)(?:x(\d+))?", word)):
+                element = "".join(words[i + 1 :])
+                if element and element not in {t.short_name for t in ALL_SCALARS}:
+                    raise LaunchError(f"MatmulConfig: there is no dtype {element!r} in {text!r}")
+                given["panels"] = Panels(int(found[1]), int(found[2] or 1), element)
+                break
+            else:
+                raise LaunchError(f"MatmulConfig: there is no word {word!r} in {text!r}")
+        block_m, block_n, block_k = map(int, sizes)
+        return MatmulConfig(block_m, block_n, block_k, **given)
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> MatmulConfig:
