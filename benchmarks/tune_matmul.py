@@ -155,6 +155,8 @@ OPEN: tuple[tuple[str, tuple[int, int, int, int], str, tuple[str, ...]], ...] = 
     ("float16", (1, 4096, 16, 4096), "", _NARROW_TILES),
     ("float16", (1, 1096, 1096, 1096), "", _UNALIGNED_TILES),
     ("float16", (1, 4104, 4104, 4104), "", _LARGE_UNALIGNED_TILES),
+    *(("float16", (1, n, n, n), "", _LARGE_UNALIGNED_TILES) for n in (2008, 3016, 4088, 5000)),
+    ("tf32", (1, 4104, 4104, 4104), "", _TF32_TILES[:4]),
     ("float16", (256, 128, 128, 512), "", _BATCH_TILES[5:]),
     ("float16", (16, 1000, 520, 200), "", _ODD_BATCH_TILES),
     ("bfloat16", (1, 4096, 4096, 4096), "", _LARGE_TILES[:4]),

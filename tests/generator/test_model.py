@@ -1,6 +1,7 @@
 """The analytical model's choices, against what was measured and what must hold for any."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,8 @@ def test_operands_that_warps_turn_are_not_for_one_program_a_multiprocessor(eleme
     out, sums = ("i32", "i32") if element == "i8" else ("fp32", "fp32")
     work = Workload(4096, 4096, 4096, element=element, out=out, accumulator=sums, across=across)
     assert choose(work, HOPPER).tiling.persistent == (not across)
+    inside_lines = replace(work, starts=(16, 16))
+    assert any(t.pairs for t in gpu_tilings(inside_lines, HOPPER)) == (not across)
 
 
 def test_long_sums_of_few_tiles_are_split():

@@ -2,9 +2,10 @@
 
 The assembler does not know of this when it spends registers: with 66 instead of 64 a multiprocessor has
 room for one block of 512 threads and not for two, and nothing runs while that one waits for memory or at
-a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that they
-leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So the figures of what it made are looked at, and where a few registers
-stand in the way it is asked again, with a limit that it keeps to or not.
+a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that
+they leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So the figures
+of what it made are looked at, and where a few registers stand in the way it is asked again, with a limit
+that it keeps to or not.
 
 Sources: CUDA C++ programming guide, "Compute capabilities"; registers are given out in units of 256
 to each warp, and warps to four partitions one by one.

@@ -112,7 +112,7 @@ class _Marked:
 
     @property
     def chunks(self) -> frozenset[int]:
-        """None where the loop is not what it was."""
+        """Those that it loads; empty where the loop is not what it was."""
         if not self.step:
             return frozenset((self.first,))
         loop = self.op.parent_op()
