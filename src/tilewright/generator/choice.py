@@ -27,6 +27,9 @@ _ACCESS = 16
 #: sums of joined rows: columns are counted in 32 bits, and a workspace holds the sums of all batches
 _MOST_SUMS = 1 << 30
 
+#: a tile that shows which kernel a CPU has for a type
+_USUAL = model.Tiling(64, 64, 64, packed=True)
+
 #: on a CPU: bytes of a row that a program of the "vector" form reads at a time, of how many rows; and where K lies
 #: along rows, how many vectors hold the sums
 _RUN_BYTES, _RUN_ROWS, _RUN_VECTORS = 1024, 8, 4
@@ -59,7 +62,7 @@ def choose(
     known = tuning.found(work, orders(contraction), target) if tuned else None
     if known is not None:
         return known
-    tiling = _chosen(work, target).tiling
+    tiling = _chosen(work, contraction, target).tiling
     config = configuration(tiling)
     return config.with_(panels=panels(contraction, tiling, target)) if tiling.packed else config
 
@@ -70,7 +73,7 @@ def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch
         config = _vector(contraction, m, n, k, target, batch)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"
     work = workload(contraction, m, n, k, batch)
-    chosen = _chosen(work, target)
+    chosen = _chosen(work, contraction, target)
     known = tuning.found(work, orders(contraction), target)
     if known is not None:
         return f"{chosen.explain()}\n  measured to be fastest, and taken: {known.text}"
@@ -89,9 +92,8 @@ def orders(contraction: Contraction) -> str:
     return f"{contraction.a.order} {contraction.b.order}"
 
 
-def _chosen(work: model.Workload, target: Any) -> model.Choice:
-    if target.name == "cpu" and target.has("amx-tile"):
-        # matrix units copy what they multiply into an order of their own
+def _chosen(work: model.Workload, contraction: Contraction, target: Any) -> model.Choice:
+    if target.name == "cpu" and work.packable and panels(contraction, _USUAL, target) is None:
         work = replace(work, packable=False)
     return model.choose(work, target, lambda t: can_be_built(t, target))
 
@@ -130,13 +132,13 @@ def _packable(contraction: Contraction) -> bool:
 
 
 def panels(contraction: Contraction, tiling: model.Tiling, target: Any) -> Panels | None:
-    """How a CPU's micro-kernel wants operands packed; None where it packs them itself (matrix units)."""
+    """How a CPU's micro-kernel wants operands packed; None where it makes more of them than an order."""
     names = [_IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.sums)]
     if None in names:
         return None
     element, sums = (str(name) for name in names)
     plan = plan_dot(tiling.block_m, tiling.block_n, tiling.block_k, element, element, sums, target)
-    if plan.uses_amx or plan.acc_type != sums or tiling.block_k % GROUP[plan.kind]:
+    if plan.kind == "amx_fp16" or plan.acc_type != sums or tiling.block_k % GROUP[plan.kind]:
         return None
     if tiling.block_n % plan.micro.columns:
         return None

@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tilewright.backends.cpu.dot_probe import (
 )
 from tilewright.backends.cpu.lower.amx import same_configuration, tile_configuration
 from tilewright.backends.cpu.target import request_amx
-from tilewright.passes.cpu.dot_plan import plan_dot
+from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, plan_dot
 
 AMX = TARGETS["amx"]
 AVX512 = TARGETS["avx512"]
@@ -126,6 +127,32 @@ def test_int8_is_exact(unit, shape):
     acc = rng.integers(-1000, 1000, (m, n), np.int32)
     result = compiled(m, n, k, ("i8", "i8", "i32"))(a, b, acc)
     np.testing.assert_array_equal(result, acc + a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("element", ["bf16", "i8"])
+def test_operands_are_read_where_they_stand(unit, shape, element):
+    """Panels with interleaved rows, as they are packed once for all programs, without a copy."""
+    m, n, k = shape
+    plan = plan_dot(m, n, k, element, element, "f32" if element == "bf16" else "i32", AMX)
+    assert plan.uses_amx
+    columns, group = plan.micro.columns, GROUP[plan.kind]
+    plan = replace(
+        plan,
+        a_layout=BufferLayout("row", m, k, k, in_place=True),
+        b_layout=BufferLayout("panel", k, n, columns, group=group, in_place=True),
+        fetch_a=(1, m * k * (2 if element == "bf16" else 1)),
+    )
+    dot, rng = CompiledDot(plan, AVX512, TileUnit.rewrite), np.random.default_rng(5)
+    if element == "i8":
+        a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((m, k), (k, n)))
+        acc = rng.integers(-1000, 1000, (m, n), np.int32)
+        np.testing.assert_array_equal(dot(a, b, acc), acc + a.astype(np.int32) @ b)
+        return
+    a, b = (to_bf16(rng.standard_normal(s)) for s in ((m, k), (k, n)))
+    acc = rng.standard_normal((m, n)).astype(np.float32)
+    exact = acc + from_bf16(a).astype(np.float64) @ from_bf16(b).astype(np.float64)
+    np.testing.assert_allclose(dot(a, b, acc, fetch=True), exact, atol=1e-5 * k**0.5)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

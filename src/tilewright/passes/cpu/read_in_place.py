@@ -17,7 +17,8 @@ After:
 
 Relies on `lower-dot`, whose plan says which orders the kernel takes: rows of A one after the other, panels of B
 of a register tile's width, with as many rows interleaved as an instruction takes. Legal where nothing is masked,
-the load is the dot's alone, and nothing writes memory between them. Matrix units copy their operands.
+the load is the dot's alone, and nothing writes memory between them. fp16 on matrix units is cut in halves, which
+is a copy.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ReadInPlace(Pass):
 
 def _read(dot: cpu.DotOp, target: Any) -> None:
     plan = DotPlan.parse(dot.plan.data)
-    if plan.uses_amx or len(tile.shape_of(dot.result)) != 2:
+    if plan.kind == "amx_fp16" or len(tile.shape_of(dot.result)) != 2:
         return
     rows = BufferLayout("row", plan.m, plan.k, plan.k, in_place=True)
     layouts: dict[int, BufferLayout] = {}
@@ -82,6 +83,8 @@ def _register_tiles(plan: DotPlan, target: Any) -> list[MicroTile]:
     """The plan's register tile, and others for panels of another width; panels hold whole ones only."""
     if plan.k % GROUP[plan.kind]:
         return []
+    if plan.uses_amx:
+        return [plan.micro]
     fused = is_fused(plan.kind, plan.acc_type, target)
     registers = target.vector_registers
     others = [

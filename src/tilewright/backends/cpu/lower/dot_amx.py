@@ -103,15 +103,20 @@ class _AmxKernel:
         self.panels = plan.n // tile.columns
         self.steps = plan.k // tile.unroll
         self.copy = at(b, right, _behind(plan.b_layout, self.element))
+        self.in_place = plan.b_layout.in_place
+        """Whether b stands in memory as panels whose rows are interleaved already."""
         self.strip = plan.k * tile.lanes * self.element
         """Bytes of the interleaved copy of one column of hardware tiles."""
+        # from one column of hardware tiles to the next, and from one row of a tile to the next
+        self.right_tile = 4 * tile.lanes if self.in_place else self.strip
+        self.right_row = 4 * tile.columns if self.in_place else 4 * tile.lanes
         self.fetcher = Fetcher(
             b, self.panels * -(-self.row_tiles // 2),
             [(next_a, next_lda, plan.fetch_a), (next_b, next_ldb, plan.fetch_b)], a,
         )  # fmt: skip
-        self.sources = _Sources([a], [self.copy])
-        self.whole = plan.kind == "amx_fp16"
-        """Whether the copy holds all panels; otherwise each is made just before its use."""
+        self.sources = _Sources([a], [right if self.in_place else self.copy])
+        self.whole = plan.kind == "amx_fp16" or self.in_place
+        """Whether all panels are there; otherwise each is made just before its use."""
 
     # ---- copies ----------------------------------------------------------------------------------
 
@@ -234,7 +239,7 @@ class _AmxKernel:
         def step(s: Value) -> None:
             self.fetcher.emit(number, s, self.steps)
             x = b.add(skip_a, b.mul(s, i64(tile.unroll * self.element)))
-            y = b.add(skip_b, b.mul(s, i64(tile.unroll * tile.lanes * self.element)))
+            y = b.add(skip_b, b.mul(s, i64(tile.unroll // self.group * self.right_row)))
             self._products(x, y, rows, a_row)
 
         repeat(b, self.steps, step)
@@ -257,7 +262,8 @@ class _AmxKernel:
                 for v in range(tile.vectors):
                     if right != loaded_right and r == 0:
                         place = at(b, self.sources.right[right], y)
-                        self._load(RIGHT[v], at(b, place, v * self.strip), 4 * tile.lanes)
+                        shift = v * self.right_tile
+                        self._load(RIGHT[v], at(b, place, shift), self.right_row)
                     sums = _register(ACCUMULATORS[2 * r + v])
                     b.call(multiply, [sums, _register(LEFT[r]), _register(RIGHT[v])])
             loaded_left, loaded_right = left, right

@@ -64,13 +64,16 @@ class Fetcher:
         """Fetch the part of register tile number `tile` that falls on `trip` of `trips`."""
         b = self._b
         prefetch = declare(b.module, "llvm.prefetch.p0", VOID, POINTER, I32, I32, I32)
+        hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
         for stream in self._streams:
             portion = -(-stream.share // trips)
             first = b.add(b.mul(tile, i64(stream.share)), b.mul(trip, i64(portion)))
             for n in range(portion):
                 index = b.add(first, i64(n))
+                if stream.lines == stream.per_row:  # in one piece
+                    b.call(prefetch, [at(b, stream.base, b.mul(index, i64(_LINE))), *hint])
+                    continue
                 row = b.udiv(index, i64(stream.per_row))
                 column = b.mul(b.urem(index, i64(stream.per_row)), i64(_LINE))
                 address = at(b, stream.base, b.add(b.mul(row, stream.stride), column))
-                hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
                 b.call(prefetch, [address, *hint])

@@ -1,7 +1,7 @@
 """Where the next step of a loop will read a dot's operands, so that the dot can prefetch it.
 
-A dot in a loop reads tiles that were just packed; while it computes, the rows of the next iteration's
-tiles can travel from memory. Their address is this iteration's with the loop counter one further and
+A dot in a loop reads tiles that were just packed, or that stand in memory as they are wanted; while it
+computes, the rows of the next iteration's tiles can travel from memory. Their address is this iteration's with the loop counter one further and
 carried scalars replaced by the values the body yields for them.
 """
 
@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
 from tilewright.passes.analysis.edit import end_of, position_of
-from tilewright.passes.cpu.analysis.buffers import tile_of
+from tilewright.passes.cpu.analysis.buffers import layout_bytes, layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import LOADS, WRITES
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import DotPlan
@@ -35,15 +35,17 @@ def next_operands(op: cpu.DotBuffersOp, emit: Emitter) -> tuple[Ahead, Ahead] | 
     loop = block.parent_op() if block is not None else None
     if not isinstance(loop, scf.ForOp) or len(tile.shape_of(tile_of(op.acc))) != 2:
         return None
-    loads = [_load_of(buffer, op) for buffer in (op.lhs, op.rhs)]
-    if None in loads:
-        return None
     shift = _Shift(loop, emit)
     plan = DotPlan.parse(op.plan.data)
     found: list[Ahead] = []
     rows: list[tuple[int, int]] = []
-    for load in loads:
-        place = _place(load, shift)  # type: ignore[arg-type]
+    for buffer in (op.lhs, op.rhs):
+        source = buffer.owner
+        if isinstance(source, cpu.BufferAtOp):
+            place = _in_one_piece(source, shift)
+        else:
+            load = _load_of(buffer, op)
+            place = None if load is None else _place(load, shift)
         if place is None:
             return None
         ahead, extent = place
@@ -89,6 +91,16 @@ def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]
         pointer = emit.address(pointer, emit.times(row, step))
     ahead = pointer, emit.value(emit.times(stride, size))
     return ahead, (shape[1 - contiguous], shape[contiguous] * size)
+
+
+def _in_one_piece(buffer: cpu.BufferAtOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]] | None:
+    """The same for an operand that is read where it stands: one row of all its bytes."""
+    pointer = shift.value(buffer.pointer)
+    if pointer is None:
+        return None
+    kind = buffer.result.type
+    size = layout_bytes(kind.tile, layout_of(kind))
+    return (pointer, shift.emit.value(0)), (1, size)
 
 
 class _Shift:
