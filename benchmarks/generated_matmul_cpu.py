@@ -4,8 +4,8 @@
     python benchmarks/generated_matmul_cpu.py --threads 1 --only squares
     python benchmarks/generated_matmul_cpu.py --mkl .../lib/libmkl_rt.so.3
 
-Writes `benchmarks/results/generated_matmul_cpu.{json,md}`; rows of other kinds and of other numbers of
-threads stay as they are there, if the machine is the same. The protocol is in `protocol.py`. Every
+Writes `benchmarks/results/generated_matmul_cpu_<processor>.{json,md}` (`--to DIR` elsewhere); rows of other kinds
+and of other numbers of threads stay as they are there, if features and versions are the same. The protocol is in `protocol.py`. Every
 result is compared with float64 before it is timed. MKL is the library of the package `mkl`, through
 `cblas_sgemm` and `cblas_dgemm`, on the threads that it makes itself; without it those columns are empty.
 """
@@ -240,9 +240,8 @@ def facts(bench: Bench) -> dict[str, Any]:
     return found | {"torch uses": "; ".join(libraries), "MKL": mkl_version(bench.mkl)}
 
 
-def with_others(rows: list[Row], machine: dict[str, Any]) -> list[Row]:
-    """`rows` and those of an earlier run on such a machine that they do not replace."""
-    path = protocol.RESULTS / f"{NAME}.json"
+def with_others(rows: list[Row], machine: dict[str, Any], path: Path) -> list[Row]:
+    """`rows` and those of an earlier run on such a machine, in a file, that they do not replace."""
     if not path.is_file():
         return rows
     old = json.loads(path.read_text())
@@ -295,6 +294,9 @@ def main() -> None:
         action="store_true",
         help="time of the thread, not of the clock (busy machines)",
     )
+    parser.add_argument(
+        "--to", type=Path, default=protocol.RESULTS, metavar="DIR", help="for the results"
+    )
     parser.add_argument("--dry", action="store_true", help="print, write nothing")
     options = parser.parse_args()
     threads = protocol.set_threads(options.threads)
@@ -313,8 +315,9 @@ def main() -> None:
     rows = [row for name in options.only for row in SECTIONS[name](bench, options.quick)]
     if options.dry:
         return
-    rows = with_others(rows, machine)
-    protocol.write(NAME, {"machine": machine, "rows": rows}, report(rows, machine))
+    name = f"{NAME}_{protocol.cpu_slug()}"
+    rows = with_others(rows, machine, options.to / f"{name}.json")
+    protocol.write(name, {"machine": machine, "rows": rows}, report(rows, machine), options.to)
 
 
 if __name__ == "__main__":

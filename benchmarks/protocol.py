@@ -15,6 +15,7 @@ import json
 import math
 import os
 import platform
+import re
 import statistics
 import sys
 import time
@@ -208,6 +209,12 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+def cpu_slug() -> str:
+    """The processor's name as part of a file's name: `intel-xeon-platinum-8480c`."""
+    words = re.sub(r"\(\w+\)|@.*|\bCPU\b|\bProcessor\b|\d+-Core", " ", cpu_model(), flags=re.I)
+    return "-".join(re.findall(r"[a-z0-9]+", words.lower()))
+
+
 def machine_facts() -> dict[str, Any]:
     """What the numbers depend on: CPU, features, threads, OMP settings, versions."""
     import llvmlite
@@ -271,11 +278,11 @@ def details(row: Row) -> str:
     return "\n".join([*lines, ""])
 
 
-def write(name: str, data: Any, markdown: str) -> None:
-    """`benchmarks/results/<name>.json` and `.md`."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    (RESULTS / f"{name}.md").write_text(markdown.rstrip() + "\n", encoding="utf-8")
+def write(name: str, data: Any, markdown: str, folder: Path = RESULTS) -> None:
+    """`<name>.json` and `.md`, in `benchmarks/results` or another folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text(markdown.rstrip() + "\n", encoding="utf-8")
 
 
 def row_data(row: Row) -> dict[str, Any]:
