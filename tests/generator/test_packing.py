@@ -205,7 +205,12 @@ def test_what_a_step_keeps_fits_the_second_level_cache():
 
 def test_matrix_units_read_panels_but_for_halves_which_they_cut_in_two():
     amx = replace(AVX512, features=(*AVX512.features, "amx-tile", "amx-bf16", "amx-int8"))
-    known = {t.bfloat16: Panels(32, 2), t.float32: Panels(64), t.int8: Panels(32, 4), t.float16: None}
+    known = {
+        t.bfloat16: Panels(32, 2),
+        t.float32: Panels(64),
+        t.int8: Panels(32, 4),
+        t.float16: None,
+    }
     for kind, panels in known.items():
         out = Operand(t.int32 if kind == t.int8 else kind)
         single = Contraction(Operand(kind), Operand(kind), out)
