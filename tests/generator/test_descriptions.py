@@ -106,7 +106,7 @@ def three_factors(A, B, C, M, N, K):
 def two_statements(A, B, C, M, N, K):
     for i in range(M):
         for j in range(N):
-            C[i, j] = 0
+            C[i, j] = 1
             for k in range(K):
                 C[i, j] += A[i, k] * B[k, j]
 
@@ -134,7 +134,7 @@ NO_PRODUCTS = {
     triangle: "the end of a loop is neither a constant nor an argument",
     shifted: "a subscript is not the index of a loop by itself",
     three_factors: "a factor is not an element of an array",
-    two_statements: "`0` has no place in a sum of products",
+    two_statements: "`1` has no place in a sum of products",
     one_sided: "the sum over 'k' is of one operand only",
     elsewhere: "the sum does not start from the element that is stored",
     no_loop: "is no loop and no sum",

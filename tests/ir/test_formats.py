@@ -9,10 +9,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp, i32
 from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
+from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, PyRDLOpDefinitionError
 
-from tilewright.ir.formats import LazyFormat, read_formats_when_used
+from tilewright.ir.formats import LazyFormat, formats_read_when_used
 
 PROGRAM = """
 import sys
@@ -30,19 +31,19 @@ print(reader in sys.modules, f"{reader}_parser" in sys.modules)
 
 
 def test_a_format_is_read_once_when_it_is_used():
-    read_formats_when_used()
+    with formats_read_when_used():
 
-    @irdl_op_definition
-    class PairOp(IRDLOperation):
-        name = "formats.pair"
-        left = operand_def(i32)
-        result = result_def(i32)
-        assembly_format = "$left attr-dict `:` type($result)"
+        @irdl_op_definition
+        class PairOp(IRDLOperation):
+            name = "tile.test_pair"
+            left = operand_def(i32)
+            result = result_def(i32)
+            assembly_format = "$left attr-dict `:` type($result)"
 
-    text = "%0 = formats.pair %0 {a = 1 : i32} : i32\n"
+    text = "%0 = tile.test_pair %0 {a = 1 : i32} : i32\n"
     context = Context()
     context.load_dialect(Builtin)
-    context.load_dialect(Dialect("formats", [PairOp]))
+    context.load_dialect(Dialect("tile", [PairOp]))
     module = Parser(context, text).parse_module()
     assert isinstance(module, ModuleOp)
     assert text.strip() in str(module)
@@ -50,16 +51,34 @@ def test_a_format_is_read_once_when_it_is_used():
 
 
 def test_an_error_in_a_format_is_told_when_it_is_used():
-    read_formats_when_used()
+    with formats_read_when_used():
 
-    @irdl_op_definition
-    class WrongOp(IRDLOperation):
-        name = "formats.wrong"
-        left = operand_def(i32)
-        assembly_format = "$right"
+        @irdl_op_definition
+        class WrongOp(IRDLOperation):
+            name = "tile.test_wrong"
+            left = operand_def(i32)
+            assembly_format = "$right"
 
     with pytest.raises(ParseError):
         WrongOp.create(operands=[]).print(None)
+
+
+def test_operations_of_others_are_left_alone():
+    """Neither those of other dialects, nor any that are defined when nothing is compiled."""
+    reader = FormatProgram.__dict__["from_str"]
+
+    def define(operation):
+        @irdl_op_definition
+        class WrongOp(IRDLOperation):
+            name = operation
+            left = operand_def(i32)
+            assembly_format = "$right"
+
+    with formats_read_when_used(), formats_read_when_used(), pytest.raises(PyRDLOpDefinitionError):
+        define("others.wrong")
+    assert FormatProgram.__dict__["from_str"] is reader
+    with pytest.raises(PyRDLOpDefinitionError):
+        define("tile.test_wrong_outside")
 
 
 def test_reading_waits():

@@ -52,6 +52,12 @@ class Body:
         for name, factor in program.contraction.units:
             if name in values:
                 self.values[name] = self._wide(name, values[name]) * factor
+        if (
+            program.contraction.long
+        ):  # what is counted up to a multiple of the tile may exceed 32 bits
+            for name in self.values.keys() & {"M", "N", "K"}:
+                if not isinstance(self.values[name], int):
+                    self.values[name] = self.s.convert(self.values[name], dtypes.int64)
         self.contraction, self.config = program.contraction, program.config
         self.epilogue = Epilogue(tracer, self.contraction, values.__getitem__)
         self.place: tuple[Any, Any] = (0, 0)
@@ -143,8 +149,8 @@ class Body:
         if self.of_pair is not None:
             row = row * 2 + self.of_pair
         block_m, block_n = self.program.tile
-        rows = row * block_m + self.s.lanes(0, block_m)
-        columns = column * block_n + self.s.lanes(0, block_n)
+        rows = self.first(row, block_m) + self.s.lanes(0, block_m)
+        columns = self.first(column, block_n) + self.s.lanes(0, block_n)
         self.place = row, column
         self._tile(batch, rows, columns)
 
@@ -212,8 +218,14 @@ class Body:
         first = self.s.program_id(1) * share
         return first, self._min(first + share, steps)
 
+    def first(self, number: Tile, size: int) -> Tile:
+        """The first index of a tile of `size`, or of a step, by its number."""
+        if self.contraction.long:
+            number = self.s.convert(number, dtypes.int64)
+        return number * size
+
     def _depth(self, k: Tile) -> Tile:
-        return k * self.config.block_k + self.s.lanes(0, self.config.block_k)
+        return self.first(k, self.config.block_k) + self.s.lanes(0, self.config.block_k)
 
     def _operands(self, batch: list[Any], rows: Tile, columns: Tile, k: Tile) -> tuple[Tile, Tile]:
         """Slices of A and B for step k."""

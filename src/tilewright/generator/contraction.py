@@ -112,7 +112,7 @@ class Contraction:
         accumulator: the type of the sums (None: fp32 for floats, fp64 for fp64, int32 for integers).
         precision: of single-precision products, as `tl.dot`'s `input_precision`.
         scaled: whether there is an α. `addend`: C, with its β, or None.
-        batch_rank: batch axes. `wide`: offsets may exceed 32 bits.
+        batch_rank: batch axes. `wide`: offsets may exceed 32 bits; `long`: so may indices along one axis.
         units: (integer argument, factor): the argument is given divided by the factor. It tells
             programs what sizes and strides are multiples of beyond what specialisation sees (16).
     """
@@ -127,6 +127,7 @@ class Contraction:
     epilogue: tuple[Step, ...] = ()
     batch_rank: int = 0
     wide: bool = False
+    long: bool = False
     units: tuple[tuple[str, int], ...] = ()
     name: str = field(default="matmul", compare=False)
     """Of the program, for people."""

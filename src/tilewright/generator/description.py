@@ -36,6 +36,41 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """The end of a loop: an affine expression (xDSL's) whose dimensions are `arguments`, by index, or, as
+    (index, axis), extents of arrays."""
+
+    expression: Any
+    arguments: tuple[int | tuple[int, int], ...] = ()
+
+    def value(self, arguments: Sequence[Any]) -> int:
+        """Of a call with these arguments."""
+        numbers = [
+            arguments[i[0]].shape[i[1]] if isinstance(i, tuple) else arguments[i]
+            for i in self.arguments
+        ]
+        return self.expression.eval([int(n) for n in numbers], [])
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The values that a loop's index takes."""
+
+    start: Bound
+    stop: Bound
+    step: int = 1
+
+    def values(self, arguments: Sequence[Any]) -> range:
+        """In a call with these arguments."""
+        return range(self.start.value(arguments), self.stop.value(arguments), self.step)
+
+    @property
+    def constant(self) -> bool:
+        """Whether all calls have the same."""
+        return not (self.start.arguments or self.stop.arguments)
+
+
+@dataclass(frozen=True)
 class DescribedStep:
     """An epilogue step: as `contraction.Step`, its tensors by argument."""
 
@@ -48,8 +83,8 @@ class DescribedStep:
 
 @dataclass(frozen=True)
 class Description:
-    """See the module docstring. `addend` is what sums are added to; `sizes` maps roles to a constant, or to
-    the index of the integer argument (as a tuple of one) that bounds the loop.
+    """See the module docstring. `addend` is what sums are added to; `sizes` maps roles to a constant extent, or
+    to a loop, where it is not known or not from 0 on.
     """
 
     name: str
@@ -60,7 +95,7 @@ class Description:
     out: Access
     addend: Access | None = None
     steps: tuple[DescribedStep, ...] = ()
-    sizes: Mapping[str, int | tuple[int]] = field(default_factory=dict)
+    sizes: Mapping[str, int | Loop] = field(default_factory=dict)
     result: Argument | None = None
 
     @property

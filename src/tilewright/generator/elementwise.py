@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from tilewright.errors import CompilationError
 from tilewright.generator.element_types import language_type
@@ -155,7 +155,7 @@ def simple_steps(block: Block, current: int) -> list[Simple] | None:
             return steps if _plain(op.operands[0]) is value else None
         if op.name in ("arith.constant", "arith.extf", "arith.truncf"):
             continue
-        step = _named(op, value)
+        step = _named(op, value, block.args[current].type)
         if step is None:
             return None
         steps.append(step)
@@ -176,11 +176,12 @@ def _last_rounding(value: SSAValue) -> bool:
     return isinstance(op, arith.TruncFOp) and users == ["linalg.yield"]
 
 
-def _named(op: Operation, value: SSAValue) -> Simple | None:
+def _named(op: Operation, value: SSAValue, sums: Attribute) -> Simple | None:
     if op.name not in ("arith.addf", "arith.mulf", "arith.maximumf"):
         return None
-    if str(op.results[0].type) not in ("f32", "f64"):
-        return None  # rounded at every step: kept as it is written
+    kind = op.results[0].type
+    if kind != f32 and not (kind == f64 and sums == f64):
+        return None  # rounded at every step, or more exact than sums are: kept as it is written
     sides = [_plain(v) for v in op.operands]
     if value not in sides or sides[0] is sides[1]:
         return None

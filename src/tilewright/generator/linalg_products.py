@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import NoneAttr
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -27,11 +26,20 @@ from tilewright.generator.description import (
     Argument,
     DescribedStep,
     Description,
+    Loop,
     roles_of,
 )
-from tilewright.generator.element_types import CONVERSIONS, language_type
+from tilewright.generator.element_types import language_type
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
 from tilewright.generator.named_products import NamedProduct
+from tilewright.generator.sums import (
+    PRODUCTS,
+    SUMS,
+    check_conversions,
+    check_sums,
+    plain,
+    without_signs,
+)
 from tilewright.ir.location import location_of
 
 
@@ -47,8 +55,9 @@ def _wrong(op: Operation, text: str, help: str = "") -> CompilationError:
 class _Reader:
     def __init__(self, function: FuncOp) -> None:
         self.function = function
-        self.zero: set[SSAValue] = set()
-        """Arrays known to hold zeros."""
+        self.zero: dict[SSAValue, Operation] = {}
+        """Arrays known to hold zeros, and what filled them."""
+        self.unsigned = False
         self.product: Any = None
         self.current: SSAValue | None = None
         """The value, or memref, that holds the result so far."""
@@ -85,7 +94,7 @@ class _Reader:
             raise _wrong(op, "the result is filled with something else than 0")
         if op.outputs[0] is self.current:
             raise _wrong(op, "the result is overwritten")
-        self.zero.update((op.outputs[0], *op.results))
+        self.zero |= dict.fromkeys((op.outputs[0], *op.results), op)
 
     def _product(self, op: NamedProduct) -> None:
         if op.indexing_maps is not None:
@@ -104,8 +113,7 @@ class _Reader:
         if len(op.inputs) != 2 or len(op.outputs) != 1:
             raise _wrong(op, "a product takes two operands and one result")
         a, b, c = (self._map(m.data, op) for m in op.indexing_maps)
-        if not _sums_products(op.body.block):
-            raise _wrong(op, "the body of a sum must yield out + a * b, conversions apart")
+        self.unsigned = _sums_products(op)
         names = {d: f"d{d}" for d in (*a, *b, *c)}
         for d, kind in enumerate(op.iterator_types):
             if (kind.data == "parallel") != (d in c):
@@ -119,6 +127,11 @@ class _Reader:
         self.product, self.roles = op, tuple(roles[x] for x in c)
         self.operand_roles = [tuple(roles[x] for x in axes) for axes in (a, b)]
         self._check_extents(op)
+        elements = [v.type.get_element_type() for v in (*op.inputs, *op.outputs)]
+        check_sums(elements[:2], elements[2], op, location_of(op), _wrong)
+        for value in op.inputs:
+            if value in self.zero:
+                raise _wrong(self.zero[value], "an operand of the product is filled")
         start = op.outputs[0]
         if start not in self.zero:
             if not isinstance(start, BlockArgument):
@@ -154,6 +167,12 @@ class _Reader:
                 op, "result and operand of an epilogue must be indexed alike, axis by axis"
             )
         by_dimension = {d: self.roles[i] for i, d in enumerate(maps[position])}
+        if not op.results and op.outputs[0] is not self.current:
+            raise _wrong(
+                op,
+                "the product stays in one array, what follows it goes to another: one function has one result",
+                "write what follows into the product's array",
+            )
         self._steps(op, values, maps, position, by_dimension)
         self.current = op.results[0] if op.results else op.outputs[0]
 
@@ -176,6 +195,12 @@ class _Reader:
 
         def access(i: int) -> Access:
             value = values[i]
+            if value is self.current:
+                raise _wrong(
+                    op, "the product's result stands twice among the operands", "use one of them"
+                )
+            if value in self.zero:
+                raise _wrong(self.zero[value], "an operand of the epilogue is filled")
             if not isinstance(value, BlockArgument):
                 raise _wrong(op, "an operand of an epilogue is no argument of the function")
             return Access(value.index, tuple(by_dimension[d] for d in maps[i]))
@@ -201,33 +226,39 @@ class _Reader:
     # ---- the whole -------------------------------------------------------------------------------
 
     def _description(self, product: Any, current: SSAValue) -> Description:
-        arguments = tuple(_argument(arg) for arg in self.function.body.block.args)
+        place = location_of(product) or location_of(self.function)
+        if place is None:
+            raise _wrong(product, "it has no place")
+        arguments = [_argument(arg, place) for arg in self.function.body.block.args]
         a, b = (
             Access(self._index(value, product), roles)
             for value, roles in zip(product.inputs, self.operand_roles, strict=True)
         )
+        if self.unsigned:
+            without_signs(arguments, (a, b))
+        for value, op in self.zero.items():
+            argument = isinstance(value, BlockArgument) and not isinstance(value.type, TensorType)
+            if argument and value not in (product.outputs[0], current):
+                raise _wrong(op, "what is filled is not the product's result")
         result = None
         if self.returned is None:
             out = Access(self._index(current, product), self.roles)
         else:
             kind: Any = self.returned.type
             shape = tuple(None if n < 0 else n for n in kind.get_shape())
-            result = Argument("result", True, language_type(kind.get_element_type()), shape)
+            result = Argument("result", True, language_type(kind.get_element_type(), place), shape)
             out = Access(RESULT, self.roles)
         addend = None
         if self.addend is not None:
             addend = Access(self._index(self.addend, product), self.roles)
         sizes = self._sizes(product)
-        place = location_of(product) or location_of(self.function)
-        if place is None:
-            raise _wrong(product, "it has no place")
         return Description(
-            self.function.sym_name.data, place, arguments, a, b, out, addend, tuple(self.steps),
+            self.function.sym_name.data, place, tuple(arguments), a, b, out, addend, tuple(self.steps),
             sizes, result,
         )  # fmt: skip
 
-    def _sizes(self, product: Any) -> dict[str, int | tuple[int]]:
-        found: dict[str, int | tuple[int]] = {}
+    def _sizes(self, product: Any) -> dict[str, int | Loop]:
+        found: dict[str, int | Loop] = {}
         values = (*product.inputs, *product.outputs)
         for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
             shape = value.type.get_shape()  # type: ignore[attr-defined]
@@ -240,32 +271,30 @@ class _Reader:
         return value.index
 
 
-def _sums_products(block: Any) -> bool:
-    """Whether a body yields its third argument plus the product of the others."""
-
-    def plain(value: SSAValue) -> SSAValue:
-        while isinstance(value.owner, CONVERSIONS):
-            value = value.owner.operands[0]
-        return value
-
-    end = plain(block.last_op.operands[0]).owner
-    if not isinstance(end, arith.AddfOp | arith.AddiOp):
-        return False
+def _sums_products(op: GenericOp) -> bool:
+    """Check that a body yields its third argument plus the product of the others; whether they are unsigned."""
+    block: Any = op.body.block
+    stored = block.last_op.operands[0]
     a, b, out = block.args
-    for product, old in (end.operands, end.operands[::-1]):
-        op = plain(product).owner
-        if plain(old) is out and isinstance(op, arith.MulfOp | arith.MuliOp):
-            return {plain(v) for v in op.operands} == {a, b}
-    return False
+    total = plain(stored).owner
+    if isinstance(total, SUMS):
+        for side, old in (total.operands, total.operands[::-1]):
+            product = plain(side).owner
+            factors = product.operands if isinstance(product, PRODUCTS) else ()
+            if plain(old) is out and {plain(v) for v in factors} == {a, b}:
+                return check_conversions(stored, total, out, product, _wrong)
+    raise _wrong(op, "the body of a sum must yield out + a * b, conversions apart")
 
 
-def _argument(argument: BlockArgument) -> Argument:
+def _argument(argument: BlockArgument, place: Any) -> Argument:
     name = argument.name_hint or f"argument{argument.index}"
     kind: Any = argument.type
     if not hasattr(kind, "get_shape"):
         return Argument(name, False)
     layout = getattr(kind, "layout", None)
     if layout is not None and not isinstance(layout, NoneAttr):
-        raise CompilationError(f"argument {name} has layout {layout}; arrays must be packed")
+        raise CompilationError(
+            f"argument {name} has layout {layout}; arrays must be packed", location=place
+        )
     shape = tuple(None if n < 0 else n for n in kind.get_shape())
-    return Argument(name, True, language_type(kind.get_element_type()), shape)
+    return Argument(name, True, language_type(kind.get_element_type(), place), shape)

@@ -51,7 +51,7 @@ class Packing(Body):
     def _rows(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
         """A tile of A, row after row."""
         block_m, block_k = self.config.block_m, self.config.block_k
-        rows = tile * block_m + self.s.lanes(0, block_m)
+        rows = self.first(tile, block_m) + self.s.lanes(0, block_m)
         pointer, mask = self._access("a", batch, rows, self._depth(step), "M", "K")
         packed = self.s.convert(self.s.load(pointer, mask, 0), self.program.packed)
         down, across = self._plane(self.s.lanes(0, block_m), self.s.lanes(0, block_k))
@@ -66,7 +66,7 @@ class Packing(Body):
         down, across = self._plane(self.s.lanes(0, groups), self.s.lanes(0, columns))
 
         def panel(p: Tile) -> list[Tile]:
-            first = tile * block_n + p * columns
+            first = self.first(tile, block_n) + p * columns
             word = self._word(batch, first + self.s.lanes(0, columns), step)
             start = place + p * (groups * columns)
             self.s.store(start + down * columns + across, word)
@@ -105,7 +105,7 @@ class Packing(Body):
         rows, count = self._given().rows, self.config.block_k // self._given().rows
         pointer = self.base("b", self.contraction.b.batch, batch)
         words = self.s.convert(pointer, dtypes.pointer_type(self.program.stored))
-        down, across = self._plane(step * count + self.s.lanes(0, count), columns)
+        down, across = self._plane(self.first(step, count) + self.s.lanes(0, count), columns)
         offset = self.offset(across, self.values["b_n"] // rows) + down
         mask = (down < self.values["K"] // rows) & (across < self.values["N"])
         return self.s.load(words + offset, mask, 0)
@@ -113,7 +113,7 @@ class Packing(Body):
     def _every(self, batch: list[Any], columns: Tile, step: Tile, row: int, rows: int) -> Tile:
         """Every `rows`-th row of a step's part of B from `row` on, zeros beyond the matrix."""
         count = self.config.block_k // rows
-        first = step * self.config.block_k + row
+        first = self.first(step, self.config.block_k) + row
         lanes = self.s.lanes(0, count)
         pointer, _ = self._access("b", batch, first + lanes * rows, columns, "K", "N")
         left = self.cdiv(self.values["K"] - first, rows)

@@ -11,15 +11,16 @@ import inspect
 import textwrap
 from typing import Any
 
-from xdsl.dialects import affine, arith, func
+from xdsl.dialects import affine, arith, func, memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    FloatAttr,
     IndexType,
     MemRefType,
     f32,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
 from tilewright.ir.location import location_attribute
@@ -27,6 +28,7 @@ from tilewright.ir.location import location_attribute
 _SHAPE = (
     "write for i in range(M): for j in range(N): for k in range(K): C[i, j] += A[i, k] * B[k, j]"
 )
+_BOUND = "`{}` is neither a constant nor an integer parameter, nor affine in them"
 
 
 def affine_function(function: Any) -> func.FuncOp:
@@ -54,6 +56,9 @@ class _Nest:
         self.arguments: dict[str, SSAValue] = {}
         self.indices: dict[str, SSAValue] = {}
         self.ranks: dict[str, int] = {}
+        self.named: dict[str, tuple[AffineExpr, list[SSAValue]]] = {}
+        """Numbers that have been given names before the loops."""
+        self.dims: dict[tuple[str, int], SSAValue] = {}
 
     def place(self, node: Any) -> SourceLocation:
         return SourceLocation(
@@ -68,11 +73,13 @@ class _Nest:
         return UnsupportedSyntax(text, help=_SHAPE, location=self.place(node))
 
     def build(self) -> func.FuncOp:
+        parameters = {a.arg for a in self.tree.args.args}
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            name = getattr(node.value, "id", None) if isinstance(node, ast.Subscript) else None
+            if isinstance(node, ast.Subscript) and name in parameters:
                 rank = len(_subscripts(node))
-                if self.ranks.setdefault(node.value.id, rank) != rank:
-                    raise self.wrong(node, f"'{node.value.id}' has subscripts of different lengths")
+                if self.ranks.setdefault(name, rank) != rank:
+                    raise self.wrong(node, f"'{name}' has subscripts of different lengths")
         args = self.tree.args
         if args.vararg or args.kwarg or args.kwonlyargs or args.defaults:
             raise self.wrong(self.tree, "parameters must be plain names")
@@ -84,6 +91,7 @@ class _Nest:
         for a, value in zip(args.args, block.args, strict=True):
             value.name_hint = a.arg
             self.arguments[a.arg] = value
+        self.top = block
         self.statements(_without_docstring(self.tree.body), block)
         block.add_op(func.ReturnOp())
         function = func.FuncOp(self.name, (types, []), Region(block))
@@ -103,12 +111,72 @@ class _Nest:
                 self.loop(node, block)
             elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                 self.store(node, node.target, node.value, block)
+            elif isinstance(node, ast.Assign) and not self.indices and self.names(node):
+                continue
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 self.store(node, node.targets[0], node.value, block)
             else:
                 raise self.wrong(
                     node, f"`{ast.unparse(node).splitlines()[0]}` is no loop and no sum"
                 )
+
+    def names(self, node: ast.Assign) -> bool:
+        """`M = A.shape[0]`, `M, K = A.shape`: names for numbers, if the statement is that."""
+        (target, *others), value = node.targets, node.value
+        if isinstance(target, ast.Name) and not others:
+            self.give_name(target.id, value)
+            return True
+        if not isinstance(target, ast.Tuple) or others:
+            return False
+        names = [x.id for x in target.elts if isinstance(x, ast.Name)]
+        if len(names) != len(target.elts):
+            return False
+        if isinstance(value, ast.Tuple) and len(value.elts) == len(names):
+            for name, each in zip(names, value.elts, strict=True):
+                self.give_name(name, each)
+            return True
+        array = self.array_of_shape(value)
+        if array is None or self.ranks[array] != len(names):
+            return False
+        for axis, name in enumerate(names):
+            each = ast.Subscript(value, ast.Constant(axis), ast.Load())
+            self.give_name(name, ast.copy_location(each, value))
+        return True
+
+    def give_name(self, name: str, value: ast.expr) -> None:
+        operands: list[SSAValue] = []
+        self.named[name] = self.affine(value, operands, _BOUND), operands
+
+    def array_of_shape(self, node: ast.expr) -> str | None:
+        """The array parameter whose `.shape` this is."""
+        shape = isinstance(node, ast.Attribute) and node.attr == "shape"
+        name = node.value.id if shape and isinstance(node.value, ast.Name) else None  # type: ignore[union-attr]
+        return name if name in self.ranks and name in self.arguments else None
+
+    def extent(self, node: ast.expr) -> SSAValue | None:
+        """`A.shape[0]` or `len(A)` as a value."""
+        found: tuple[str, int] | None = None
+        if isinstance(node, ast.Subscript):
+            array, axis = self.array_of_shape(node.value), self.constant(node.slice)
+            if (
+                array is not None
+                and axis is not None
+                and -self.ranks[array] <= axis < self.ranks[array]
+            ):
+                found = array, axis % self.ranks[array]
+        elif isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            named = isinstance(node.func, ast.Name) and node.func.id == "len"
+            array = node.args[0].id if isinstance(node.args[0], ast.Name) else None
+            if named and array in self.ranks and array in self.arguments:
+                found = array, 0
+        if found is None:
+            return None
+        if found not in self.dims:
+            axis_op = arith.ConstantOp.from_int_and_width(found[1], IndexType())
+            op = memref.DimOp(self.arguments[found[0]], axis_op.result)
+            self.top.add_ops([axis_op, op])
+            self.dims[found] = op.result
+        return self.dims[found]
 
     def loop(self, node: ast.For, block: Block) -> None:
         call = node.iter
@@ -118,6 +186,8 @@ class _Nest:
         if not isinstance(node.target, ast.Name):
             raise self.wrong(node.target, "a loop has one index name")
         args = call.args  # type: ignore[union-attr]
+        if not 1 <= len(args) <= 3:
+            raise self.wrong(call, "a loop must be over range(...) with one to three numbers")
         lower, upper = (None, args[0]) if len(args) == 1 else args[:2]
         step = self.constant(args[2]) if len(args) == 3 else 1
         if step is None or step < 1:
@@ -136,22 +206,18 @@ class _Nest:
 
     def constant(self, node: ast.expr) -> int | None:
         value: Any = getattr(node, "value", None)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            number = self.constant(node.operand)
+            return None if number is None else -number
         if isinstance(node, ast.Name) and node.id not in (*self.arguments, *self.indices):
             value = self.globals.get(node.id)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def bound(self, node: ast.expr) -> tuple[AffineMapAttr, list[SSAValue]]:
         """A loop's end as a map: a constant, or one parameter or outer index."""
-        number = self.constant(node)
-        if number is not None:
-            return _constant_map(number), []
-        if isinstance(node, ast.Name):
-            value = self.indices.get(node.id, self.arguments.get(node.id))
-            if value is not None and isinstance(value.type, IndexType):
-                return AffineMapAttr(AffineMap(1, 0, (AffineExpr.dimension(0),))), [value]
-        raise self.wrong(
-            node, f"`{ast.unparse(node)}` is neither a constant nor an integer parameter"
-        )
+        operands: list[SSAValue] = []
+        expression = self.affine(node, operands, _BOUND)
+        return AffineMapAttr(AffineMap(len(operands), 0, (expression,))), operands
 
     def store(self, node: ast.stmt, target: ast.expr, value: ast.expr, block: Block) -> None:
         """`C[…] += value`, or `C[…] = value`."""
@@ -177,6 +243,8 @@ class _Nest:
             kind = arith.AddfOp if isinstance(node.op, ast.Add) else arith.MulfOp
             left, right = self.expression(node.left, block), self.expression(node.right, block)
             return self.add(kind(left, right), block, node).results[0]
+        if isinstance(node, ast.Constant) and node.value == 0 and node.value is not False:
+            return self.add(arith.ConstantOp(FloatAttr(0.0, f32)), block, node).results[0]
         raise self.wrong(node, f"`{ast.unparse(node)}` has no place in a sum of products")
 
     def element(self, node: ast.Subscript) -> tuple[SSAValue, list[SSAValue], AffineMapAttr]:
@@ -185,32 +253,48 @@ class _Nest:
         if memref is None:
             raise self.wrong(node, f"`{ast.unparse(node.value)}` is no parameter")
         operands: list[SSAValue] = []
-        expressions = [self.subscript(item, operands) for item in _subscripts(node)]
+        text = "the subscript `{}` is not affine in loop indices"
+        expressions = [self.affine(item, operands, text) for item in _subscripts(node)]
         return memref, operands, AffineMapAttr(AffineMap(len(operands), 0, tuple(expressions)))
 
-    def subscript(self, node: ast.expr, operands: list[SSAValue]) -> AffineExpr:
-        """An affine expression of loop indices and parameters, which join `operands`."""
+    def affine(self, node: ast.expr, operands: list[SSAValue], text: str) -> AffineExpr:
+        """An affine expression of loop indices and parameters, which join `operands`; `text` tells of others."""
+        if isinstance(node, ast.Name) and node.id in self.named and node.id not in self.indices:
+            expression, own = self.named[node.id]
+            return expression.replace_dims_and_symbols([_dimension(x, operands) for x in own], [])
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self.affine(node.operand, operands, text) * -1
         number = self.constant(node)
         if number is not None:
             return AffineExpr.constant(number)
         if isinstance(node, ast.Name):
             value = self.indices.get(node.id, self.arguments.get(node.id))
             if value is not None and isinstance(value.type, IndexType):
-                operands.append(value)
-                return AffineExpr.dimension(len(operands) - 1)
+                return _dimension(value, operands)
+        if (extent := self.extent(node)) is not None:
+            return _dimension(extent, operands)
         if isinstance(node, ast.BinOp):
-            left, right = (self.subscript(x, operands) for x in (node.left, node.right))
+            left, right = (self.affine(x, operands, text) for x in (node.left, node.right))
+            by, of = (isinstance(x, AffineConstantExpr) for x in (right, left))
             if isinstance(node.op, ast.Add):
                 return left + right
             if isinstance(node.op, ast.Sub):
                 return left + right * -1
-            if isinstance(node.op, ast.Mult) and self.constant(node.right) is not None:
-                return left * right
-        raise self.wrong(node, f"the subscript `{ast.unparse(node)}` is not affine in loop indices")
+            if isinstance(node.op, ast.Mult) and (by or of):
+                return left * right if by else right * left
+            if isinstance(node.op, ast.FloorDiv) and by and right.value > 0:  # type: ignore[attr-defined]
+                return left // right
+        raise self.wrong(node, text.format(ast.unparse(node)))
 
 
 def _constant_map(number: int) -> AffineMapAttr:
     return AffineMapAttr(AffineMap(0, 0, (AffineExpr.constant(number),)))
+
+
+def _dimension(value: SSAValue, operands: list[SSAValue]) -> AffineExpr:
+    """`value` as a dimension of a map with these operands, which it joins."""
+    operands.append(value)
+    return AffineExpr.dimension(len(operands) - 1)
 
 
 def _subscripts(node: ast.Subscript) -> list[ast.expr]:

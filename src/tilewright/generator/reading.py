@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import linecache
 import re
 from importlib import import_module
 from typing import Any
@@ -57,6 +58,8 @@ def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
     """The module that `text` holds. Raises CompilationError with line and column for bad text."""
     from tilewright.generator.named_products import linalg_dialect
 
+    if name.startswith("<"):  # errors show lines of texts that are in no file, too
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     context = new_context()
     for dialect, attribute in _DIALECTS.items():
         module = f"xdsl.dialects.{dialect}"
@@ -67,10 +70,14 @@ def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
         parser = _Parser(context, text, name)
         module_op = parser.parse_module()
     except ParseError as error:
-        starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        line = bisect.bisect_right(starts, error.span.start)
-        column = error.span.start - starts[line - 1]
         message = str(error.msg).strip() or "this is not MLIR"
+        start = error.span.start
+        if (unknown := re.search(r"values used but not defined: \[(%\w+)", message)) is not None:
+            used = re.search(re.escape(unknown[1]) + r"\b", text)
+            start = start if used is None else used.start()
+        starts = [0, *(m.end() for m in re.finditer("\n", text))]
+        line = bisect.bisect_right(starts, start)
+        column = start - starts[line - 1]
         raise CompilationError(message, location=SourceLocation(name, line, column)) from None
     except VerifyException as error:
         raise CompilationError(f"the IR does not verify: {_first_line(error)}") from None

@@ -21,7 +21,7 @@ _OWN = (
     ("cpu", "tilewright.dialects.cpu", "Cpu"),
     ("gpu", "tilewright.dialects.gpu", "Gpu"),
 )
-_CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB"}
+_CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB", "memref": "MemRef"}
 
 
 _loading = threading.RLock()

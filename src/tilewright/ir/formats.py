@@ -6,7 +6,10 @@ classes and neither parses nor prints anything: that was 7 % of the time to the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
+from collections.abc import Generator
 from typing import Any
 
 from xdsl.irdl.declarative_assembly_format import FormatProgram
@@ -35,12 +38,53 @@ class LazyFormat:
         self.program.print(printer, op)
 
 
-@functools.cache
-def read_formats_when_used() -> None:
-    """Let operations that are defined from now on have a `LazyFormat`. Does nothing the second time."""
-    read: Any = FormatProgram.from_str
+#: dialects whose operations compilations make; formats of any others are read as xDSL does
+_DIALECTS = frozenset(
+    [
+        "builtin",
+        "func",
+        "arith",
+        "math",
+        "scf",
+        "vector",
+        "memref",
+        "ub",
+        "affine",
+        "linalg",
+        "tensor",
+        "tile",
+        "cpu",
+        "gpu",
+    ]
+)
+_lock = threading.Lock()
+_inside = 0
 
-    def from_str(text: str, definition: Any) -> Any:
-        return LazyFormat(text, definition, read)
 
-    FormatProgram.from_str = staticmethod(from_str)  # type: ignore[method-assign]
+@contextlib.contextmanager
+def formats_read_when_used() -> Generator[None]:
+    """Inside, operations of a compilation's dialects that are defined (imported) have a `LazyFormat`.
+
+    xDSL has no switch for that: its reader is replaced, for as long as some thread is inside.
+    """
+    global _inside
+    with _lock:
+        _inside += 1
+        if _inside == 1:
+            FormatProgram.from_str = staticmethod(_from_str)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                FormatProgram.from_str = _own  # type: ignore[method-assign]
+
+
+_own: Any = FormatProgram.__dict__["from_str"]
+
+
+def _from_str(text: str, definition: Any) -> Any:
+    if definition.name.partition(".")[0] in _DIALECTS:
+        return LazyFormat(text, definition, _own.__func__)
+    return _own.__func__(text, definition)

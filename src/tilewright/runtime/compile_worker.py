@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.errors import InternalError, TilewrightError
-from tilewright.ir.formats import read_formats_when_used
+from tilewright.ir.formats import formats_read_when_used
 from tilewright.runtime.back_end import compile_here
 from tilewright.runtime.workers import receive, send
 
@@ -35,7 +35,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests = sys.stdin.buffer
-    read_formats_when_used()
+    with formats_read_when_used():
+        _serve(requests, answers)
+
+
+def _serve(requests: Any, answers: Any) -> None:
     for name in _NEEDED:
         importlib.import_module(name)
     gc.freeze()

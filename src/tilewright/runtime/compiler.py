@@ -77,13 +77,14 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
-    from tilewright.ir.formats import read_formats_when_used
+    from tilewright.ir.formats import formats_read_when_used
 
     start_workers()
-    read_formats_when_used()
-    module = build_ir(kernel, signature, options)
+    with formats_read_when_used():
+        module = build_ir(kernel, signature, options)
     try:
-        return compile_module(module, options, machine)
+        with formats_read_when_used():
+            return compile_module(module, options, machine)
     except TilewrightError as error:
         if error.location is None:
             error.location = SourceLocation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.description import RESULT, Access, Description
+from tilewright.generator.description import RESULT, Access, Description, Loop
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
@@ -42,7 +43,7 @@ class Described:
         """
         d = self.description
         self._check(arguments)
-        sizes = {role: _size(size, arguments) for role, size in d.sizes.items()}
+        sizes = {role: _indices(size, arguments) for role, size in d.sizes.items()}
         batch = d.batch
 
         def matrix(access: Access, axes: tuple[str, ...]) -> Any:
@@ -89,20 +90,20 @@ class Described:
             sizes: extents by role ("m", "n", "k", "b0" …) that the description leaves open.
         """
         d = self.description
-        given = {role: n for role, n in d.sizes.items() if isinstance(n, int)}
-        given |= dict(sizes or {})
-        given |= {r: 1 for r in ("m", "n") if r not in (*d.a.roles, *d.b.roles)}
-        missing = [r for r in (*d.batch, "m", "n", "k") if r not in given]
-        if missing:
-            raise LaunchError(
-                f"{d.name}: sizes {', '.join(missing)} are not known before it is called",
-                help="give them: --size " + ",".join(f"{r}=1024" for r in missing),
-            )
+        fixed, given = self._extents(sizes or {})
 
         def array(access: Access, axes: tuple[str, ...]) -> _Packed:
             argument = d.argument(access)
             kind = argument.dtype or (types or {}).get(argument.name) or dtypes.float32
-            packed = _Packed.of(tuple(given[role] for role in access.roles), kind)
+            known = argument.shape or (None,) * len(access.roles)
+            indices = [fixed.get(role, range(given[role])) for role in access.roles]
+            extents = tuple(x.stop if n is None else n for n, x in zip(known, indices, strict=True))
+            for extent, values in zip(extents, indices, strict=True):
+                if values and values[-1] >= extent:
+                    raise LaunchError(
+                        f"{d.name}: a loop goes to {values[-1] + 1}, '{argument.name}' has extent {extent}"
+                    )
+            packed = _Packed.of(extents, kind).cut(indices)
             return packed.arranged(access.roles, (*d.batch, *axes))
 
         out = array(d.out, ("m", "n"))
@@ -122,6 +123,23 @@ class Described:
             False, False, None, None, addend, options.get("precision"), config,
         )  # fmt: skip
         return prepare(call, target)
+
+    def _extents(self, sizes: Mapping[str, int]) -> tuple[dict[str, range], dict[str, int]]:
+        """Indices that are the same in every call, and the extents of all axes, with those in `sizes`."""
+        d = self.description
+        fixed = {r: _indices(n, ()) for r, n in d.sizes.items() if isinstance(n, int) or n.constant}
+        given = {role: len(indices) for role, indices in fixed.items()}
+        for role, size in sizes.items():
+            if given.setdefault(role, size) != size:
+                raise LaunchError(f"{d.name}: size {role} is {given[role]}, not {size}")
+        given |= {r: 1 for r in ("m", "n") if r not in (*d.a.roles, *d.b.roles)}
+        missing = [r for r in (*d.batch, "m", "n", "k") if r not in given]
+        if missing:
+            raise LaunchError(
+                f"{d.name}: sizes {', '.join(missing)} are not known before it is called",
+                help="give them: --size " + ",".join(f"{r}=1024" for r in missing),
+            )
+        return fixed, given
 
     # ---- arguments -------------------------------------------------------------------------------
 
@@ -148,7 +166,7 @@ class Described:
                 wanted = "x".join("?" if n is None else str(n) for n in declared.shape)
                 raise LaunchError(f"{d.name}: '{declared.name}' has shape {shape}, not {wanted}")
 
-    def _cut(self, access: Access, array: Any, sizes: Mapping[str, int]) -> Any:
+    def _cut(self, access: Access, array: Any, sizes: Mapping[str, range]) -> Any:
         """The part of an array that the loops reach."""
         if len(array.shape) != len(access.roles):
             raise LaunchError(
@@ -157,22 +175,24 @@ class Described:
             )
         slices, cut = [], False
         for role, extent in zip(access.roles, array.shape, strict=True):
-            size = sizes.get(role, extent)
-            if size > extent:
+            indices = sizes.get(role, range(extent))
+            if indices and (indices[0] < 0 or indices[-1] >= extent):
                 name = self.description.argument(access).name
-                raise LaunchError(
-                    f"{self.name}: a loop goes to {size}, '{name}' has extent {extent}"
+                where = (
+                    f"begins at {indices[0]}" if indices[0] < 0 else f"goes to {indices[-1] + 1}"
                 )
-            cut = cut or size < extent
-            slices.append(slice(0, size))
+                raise LaunchError(f"{self.name}: a loop {where}, '{name}' has extent {extent}")
+            cut = cut or indices != range(extent)
+            slices.append(slice(indices.start, indices.stop, indices.step) if indices else slice(0))
         return array[tuple(slices)] if cut else array
 
     def __repr__(self) -> str:
         return f"<Described {self.name} at {self.description.place}>"
 
 
-def _size(size: int | tuple[int], arguments: Sequence[Any]) -> int:
-    return size if isinstance(size, int) else int(arguments[size[0]])
+def _indices(size: int | Loop, arguments: Sequence[Any]) -> range:
+    """The values of an index in a call with these arguments."""
+    return range(size) if isinstance(size, int) else size.values(arguments)
 
 
 def _arranged(array: Any, roles: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
@@ -202,6 +222,11 @@ class _Packed:
     def stride(self) -> tuple[int, ...]:
         return self._strides
 
+    def cut(self, indices: Sequence[range]) -> _Packed:
+        """The part that indices reach."""
+        strides = tuple(s * x.step for s, x in zip(self._strides, indices, strict=True))
+        return _Packed(tuple(map(len, indices)), strides, self.dtype)
+
     def arranged(self, roles: tuple[str, ...], wanted: tuple[str, ...]) -> _Packed:
         at = {role: i for i, role in enumerate(roles)}
         shape = tuple(self.shape[at[r]] if r in at else 1 for r in wanted)
@@ -221,7 +246,8 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     if path is not None and not path.is_file():
         raise LaunchError(f"there is no file {path}")
     text = str(source) if path is None else path.read_text(encoding="utf-8")
-    found = descriptions(text, "<mlir>" if path is None else str(path))
+    name = f"<mlir {hashlib.sha256(text.encode()).hexdigest()[:8]}>" if path is None else str(path)
+    found = descriptions(text, name)
     name = function or next(iter(found))
     if function is None and len(found) > 1:
         raise LaunchError(f"there are several functions: {', '.join(found)}", help="name one")

@@ -65,7 +65,7 @@ def _text(program: Program) -> str:
     matrices = [(name, o.dtype, o.batch) for name, o in contraction.matrices]
     facts = (
         matrices, contraction.sums, contraction.precision, contraction.scaled,
-        contraction.batch_rank, contraction.wide, contraction.units, steps, program.config, program.part,
+        contraction.batch_rank, contraction.wide, contraction.long, contraction.units, steps, program.config, program.part,
         program.apart, program.spread,
     )  # fmt: skip
     return repr(facts)

@@ -253,4 +253,5 @@ def _contraction(call: Call, problem: Problem) -> Contraction:
         tuple(steps),
         len(problem.batch),
         problem.wide,
+        problem.long,
     )

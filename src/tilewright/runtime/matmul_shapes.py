@@ -12,6 +12,8 @@ from tilewright.generator.contraction import COLUMN, GENERAL, ROW
 from tilewright.runtime.specialize import element_type
 
 INT32 = 1 << 31
+#: extent that no tile exceeds
+_LONGEST_TILE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,11 @@ class Problem:
             for x in self.matrices.values()
         ]
         return max(*sizes, *tiles, 0) >= INT32
+
+    @property
+    def long(self) -> bool:
+        """Whether an index within a tile, the last ones of which lie beyond the matrix, may not fit 32 bits."""
+        return max(self.m, self.n, self.k) + _LONGEST_TILE > INT32
 
     def add(self, name: str, view: View, axes: tuple[int, int]) -> None:
         """Put in a matrix whose last two extents are `axes` or 1; leading ones broadcast."""
