@@ -351,3 +351,10 @@ def strides_of_a_descriptor(x_ptr):
 @jit
 def type_of_python(x_ptr):
     tl.store(x_ptr + tl.arange(0, 16), tl.zeros((16,), tl.float))
+
+
+@jit
+def shapes_of_a_conditional_expression(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    for i in range(5):
+        x = x.reshape(4, 4) if i == 3 else x

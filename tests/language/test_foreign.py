@@ -25,6 +25,11 @@ def power(x, y, _semantic=None):
 
 
 @core.extern
+def too_few(x, _semantic=None):
+    return core.extern_elementwise("libdevice", "", [x], {(FP32,): ("__nv_powf", FP32)}, True)
+
+
+@core.extern
 def foreign(x, _semantic=None):
     return core.extern_elementwise("mine", "mine.bc", [x], {(FP32,): ("f", FP32)}, True)
 
@@ -71,6 +76,7 @@ def test_functions_of_libdevice_on_a_gpu():
     [
         (foreign, np.float32, "'f' of mine is not known"),
         (asin, np.int32, r"no function for \(i32\)"),
+        (too_few, np.float32, "'__nv_powf' takes 2 arguments, got 1"),
     ],
 )
 def test_functions_that_are_not_there(function, dtype, message):
@@ -82,6 +88,11 @@ def test_functions_that_are_not_there(function, dtype, message):
 def compiled(kind="fp32", text="neg.f32 $0, $1;", letters="=f,f", pack=1, target="sm_80"):
     constants = {"N": 128, "TEXT": text, "LETTERS": letters, "PACK": pack}
     return ptx.compile({"x_ptr": f"*{kind}:16"}, constants, target=target)
+
+
+def test_dollar_signs_and_braces_in_ptx():
+    text = "{ .reg .f32 $$a; neg.f32 $$a, ${1}; mov.f32 $0, $$a; }"
+    assert "{ .reg .f32 $a; neg.f32 $a, %" in compiled(text=text).asm["ptx"]
 
 
 def test_ptx_goes_into_the_code_once_for_each_group():
@@ -106,6 +117,14 @@ def test_ptx_goes_into_the_code_once_for_each_group():
         ({"letters": "=f,x"}, "'x' is not one of PTX"),
         ({"pack": 3}, "pack=3 is no power of two"),
         ({"kind": "i8", "letters": "=r,r,r", "pack": 4}, "2 registers of arguments"),
+        # LLVM ends the process for these
+        ({"text": "neg.f32 $0, $2;"}, r"'\$2' in the text is no operand"),
+        ({"text": "neg.f32 $0, ${2};"}, r"'\$\{2\}' in the text is no operand"),
+        ({"text": "neg.f32 $0, ${1:z};"}, r"'\$\{1:z\}' in the text is no operand"),
+        ({"text": "neg.f32 $0, $x;"}, r"'\$x' in the text is no operand"),
+        ({"text": "neg.f32 $0, ${1"}, r"'\$\{1' in the text is no operand"),
+        ({"text": "neg.f32 $0, $"}, r"'\$' in the text is no operand"),
+        ({"text": "neg.f32 $0, $("}, r"'\$\(' in the text is no operand"),
     ],
 )
 def test_wrong_constraints(given, message):

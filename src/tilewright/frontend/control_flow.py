@@ -17,6 +17,8 @@ from tilewright.frontend.values import Joined, filler, join_types, rebuild, same
 from tilewright.ir.types import ir_type
 
 _MISSING = Undefined("")
+_VALUE = "$value"
+"""What names begin with that stand for the value of an expression."""
 _PLACES = ("where the condition holds", "where it does not")
 
 
@@ -128,7 +130,11 @@ class ControlFlow(BuilderState):
                 )
         if same_value(a, b):
             return a
-        what = "the return value" if name == RESULT else f"'{name}'"
+        what = f"'{name}'"
+        if name.startswith(_VALUE):
+            what = "the value"
+        elif name == RESULT:
+            what = "the return value"
         return join_types(
             self,
             what,
@@ -195,7 +201,7 @@ class ControlFlow(BuilderState):
         self, condition: SSAValue, then: Callable[[], Any], otherwise: Callable[[], Any]
     ) -> Any:
         """The value of whichever of two expressions `condition` selects; the other does not run."""
-        name = f"$value{id(self.frame.node)}"
+        name = f"{_VALUE}{id(self.frame.node)}"
 
         def into(make: Callable[[], Any]) -> Callable[[], None]:
             def branch() -> None:

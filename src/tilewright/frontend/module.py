@@ -28,6 +28,7 @@ from tilewright.frontend import BuiltKernel
 from tilewright.frontend.calls import KernelBuilder
 from tilewright.frontend.frame import Frame
 from tilewright.frontend.ir_builder import IRBuilder
+from tilewright.frontend.symbols import symbol_of
 from tilewright.ir.location import location_attribute
 from tilewright.ir.types import ir_type
 from tilewright.language.kernel_function import KernelFunction
@@ -140,7 +141,7 @@ def build_module(
     types = [ir_type(kind) for _, kind in arguments]
     function = func.FuncOp.create(
         properties={
-            "sym_name": StringAttr(name or fn.fn.__name__),
+            "sym_name": StringAttr(name or symbol_of(fn.fn.__name__)),
             "function_type": FunctionType.from_lists(types, []),
             "arg_attrs": ArrayAttr(
                 [_argument_attributes(n, divisibility.get(n)) for n, _ in arguments]

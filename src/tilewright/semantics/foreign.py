@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,7 +52,7 @@ class Foreign(Scaled):
                 raise KernelTypeError(f"{what}: {describe(kind)} is no dtype")
         values = [self.to_tensor(v) for v in unwrap_constexpr(args)]
         values = self.broadcast_all(values, what) if values else []
-        _check_constraints(letters, results, [v.dtype for v in values], size)
+        _check_operands(text, _check_constraints(letters, results, [v.dtype for v in values], size))
         shape = values[0].shape if values else ()
         types = tuple(kind.with_shape(shape) for kind in results)
         handles = self.builder.op(
@@ -87,6 +89,9 @@ class Foreign(Scaled):
                 f"{what}: '{symbol}' of {unwrap_constexpr(lib_name) or 'a library'} is not known",
                 help="functions of libdevice (__nv_*) are, as far as tl.extra.libdevice has them",
             )
+        wanted = len(inspect.signature(function).parameters)
+        if len(values) != wanted:
+            raise KernelTypeError(f"{what}: '{symbol}' takes {wanted} arguments, got {len(values)}")
         return self.convert(function(*values), unwrap_constexpr(result))
 
     def _libdevice_function(self, symbol: Any) -> Any:
@@ -109,8 +114,8 @@ def _same_types(key: Any, given: Sequence[t.dtype]) -> bool:
 
 def _check_constraints(
     text: str, results: Sequence[t.dtype], arguments: Sequence[t.dtype], pack: int
-) -> None:
-    """Raise KernelTypeError unless the constraints name the registers that the values take."""
+) -> int:
+    """How many registers the constraints name. Raises KernelTypeError unless the values take these."""
     what = "tl.inline_asm_elementwise"
     parts = [part.strip() for part in text.split(",") if part.strip()]
     parts = [part for part in parts if not part.startswith("~{")]
@@ -139,6 +144,20 @@ def _check_constraints(
                     f"{what}: '{letter}' is a register of {room} bits, and {each} x {kind} takes "
                     f"{bits}"
                 )
+    return len(outputs) + len(inputs)
+
+
+def _check_operands(text: str, count: int) -> None:
+    """Raise KernelTypeError for a `$` that LLVM would end the process for."""
+    for written, plain, braced in re.findall(r"\$(\$|(\d+)|\{(\d+)\}|\{[^}]*\}?|.?)", text, re.DOTALL):
+        number = plain or braced
+        if written != "$" and (not number or int(number) >= count):
+            raise KernelTypeError(
+                f"tl.inline_asm_elementwise: '${written}' in the text is no operand",
+                help=f"$0 to ${count - 1} are those of the constraints, and $$ is a dollar sign"
+                if count
+                else "there is none: the constraints are empty ($$ is a dollar sign)",
+            )
 
 
 __all__ = ["Foreign", "registers"]
