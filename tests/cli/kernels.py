@@ -61,3 +61,13 @@ def product_kernel(a, b, c, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
         y = tl.load(b + (i + ks)[:, None] * N + columns[None, :])
         total = tl.dot(x, y, total)
     tl.store(c + rows[:, None] * N + columns[None, :], total)
+
+
+@triton.autotune(
+    [triton.Config({"BLOCK": 2048}, num_warps=8, num_stages=2), triton.Config({"BLOCK": 512})], ["n"]
+)
+@triton.jit
+def increment_tuned(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + 1, mask=mask)

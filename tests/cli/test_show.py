@@ -168,6 +168,37 @@ def test_dumps_of_late_stages_give_the_same_code(command, tmp_path, stage):
     assert command("show", path, "--asm", "llvm")[1] == whole
 
 
+def test_options_of_a_launch_on_a_gpu(command):
+    gpu = ("show", ADD, "-s", "BLOCK=4096", "--target", "sm_90a")
+    assert "\nfor sm_90a: num_warps=4, num_stages=3, num_ctas=1\n" in command(*gpu)[1]
+    given = (*gpu, "-o", "num_warps=16,maxnreg=64", "--option", "num_stages=2")
+    assert "\nfor sm_90a: num_warps=16, num_stages=2, num_ctas=1, maxnreg=64\n" in command(*given)[1]
+    ptx = command(*given, "--asm", "ptx")[1]
+    assert ".maxntid 512" in ptx and ".maxnreg 64" in ptx
+    for wrong in ("num_warps=3", "num_warps=x", "warps=8", "8"):
+        status, _, err = command(*gpu, "-o", wrong)
+        assert status == 1 and err.startswith("error: ") and "Traceback" not in err
+
+
+def test_an_autotuned_kernel_is_shown_with_its_first_configuration(command):
+    place, signature = f"{FILE}:increment_tuned", ("-s", "x_ptr=*fp32:16,n=i32")
+    out = command("show", place, *signature, "--target", "sm_90a")[1]
+    assert "BLOCK = 2048" in out and "\nfor sm_90a: num_warps=8, num_stages=2, num_ctas=1\n" in out
+    out = command("show", place, *signature, "--target", "sm_90a", "-o", "num_warps=4")[1]
+    assert "\nfor sm_90a: num_warps=4, num_stages=2, num_ctas=1\n" in out
+
+
+@pytest.mark.parametrize("stage", ["front-end", "assign-layouts", "vectorize-copies"])
+def test_dumps_for_a_gpu_go_on_for_it(command, tmp_path, stage):
+    gpu = ("show", ADD, "-s", "BLOCK=4096", "--target", "sm_80", "-o", "num_warps=8")
+    assert command(*gpu, "--dump", tmp_path)[0] == 0
+    whole = command(*gpu, "--asm", "ptx")[1]
+    path = next(tmp_path.glob(f"*-{stage}.mlir"))
+    assert command("show", path, "--asm", "ptx")[1] == whole
+    status, _, err = command("show", path, "--target", "sm_90a")
+    assert status == 1 and "has its target and options in it" in err
+
+
 def test_ptx(command):
     status, out, err = command("show", ADD, "-s", "BLOCK=128", "--asm", "ptx", "--target", "sm_90a")
     assert status == 0 and ".target sm_90a" in out and "error" not in err

@@ -65,6 +65,28 @@ def test_every_target(target):
             assert {"ptx", "cubin", "sass", "llvm"} <= set(kernel.asm)
 
 
+def test_texts_that_a_missing_tool_would_make_are_not_there(monkeypatch):
+    kernel = compiled("sm_90a")
+    assert {"ttir", "tile", "ptx"} <= {name for name in ("ttir", "tile", "ptx") if name in kernel.asm}
+    assert "nonsense" not in kernel.asm and kernel.asm.get("nonsense") is None
+    monkeypatch.setattr(assemble.tools, "find", lambda tool: None)
+    fresh = scale.compile(
+        {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "factor": "fp32"}, {"BLOCK": 512},
+        target="sm_90a",
+    )  # fmt: skip
+    for found in (kernel, fresh):
+        assert "sass" not in found.asm and found.asm.get("sass") is None
+        with pytest.raises((PassError, KeyError), match=r"nvdisasm|ptxas"):
+            found.asm["sass"]
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm90", "gfx942", "", None, 90])
+def test_targets_that_there_are_not(target):
+    with pytest.raises(UnsupportedTarget) as caught:
+        scale.compile(x_ptr="*fp32", out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64, target=target)
+    assert "sm_80, sm_86, sm_89, sm_90a" in str(caught.value)
+
+
 @tw.jit
 def square(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
@@ -169,7 +191,7 @@ def test_code_of_a_gpu_does_not_run_on_the_cpu():
     import numpy as np
 
     x = np.ones(8, np.float32)
-    with pytest.raises(UnsupportedTarget):
+    with pytest.raises(LaunchError, match="compiled for sm_90a, and 'x_ptr' is in host memory"):
         compiled("sm_90a")[(1,)](x, x, 8, 1.0)
 
 

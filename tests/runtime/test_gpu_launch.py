@@ -81,7 +81,8 @@ def fake(monkeypatch):
     from tilewright.runtime.drivers import cuda
 
     fake = FakeCuda()
-    monkeypatch.setattr(cuda, "_driver", cuda.CudaDriver(fake))
+    fake.driver = cuda.CudaDriver(fake)
+    monkeypatch.setattr(cuda, "_driver", fake.driver)
     streams = {0: 0x50, 1: 0x51}
     torch = types.ModuleType("torch")
     torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=streams.__getitem__)
@@ -203,6 +204,53 @@ def test_arrays_with_the_cuda_interface(fake):
         add[(1,)](*arrays[:2], Interface(0x2000200, "<c8"), 1000, BLOCK=256)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": None}, "has no data"),
+        ({"typestr": None}, "has no typestr"),
+        ({"mask": object()}, "is a masked array"),
+    ],
+)
+def test_interfaces_that_say_too_little(fake, change, message):
+    x = Tensor(0x1000000)
+    array = Interface(0x1000100)
+    for name, value in change.items():
+        if value is None:
+            del array.__cuda_array_interface__[name]
+        else:
+            array.__cuda_array_interface__[name] = value
+    with pytest.raises(LaunchError, match=message):
+        add[(1,)](x, array, x, 8, BLOCK=256)
+
+
+def test_tensors_on_a_gpu_without_memory(fake):
+    class Sparse(Tensor):
+        def data_ptr(self):
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    Sparse.__module__ = "torch"
+    x = Tensor(0x1000000)
+    with pytest.raises(LaunchError, match=r"no memory of its own.*storage"):
+        add[(1,)](x, Sparse(0), x, 8, BLOCK=256)
+
+
+def test_compiled_kernels_are_for_one_kind_of_device(fake):
+    signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32"}
+    here = add.compile(signature, {"BLOCK": 256})
+    there = add.compile(signature, {"BLOCK": 256}, target="sm_90a")
+    x, host = Tensor(0x1000000), np.zeros(64, np.float32)
+    with pytest.raises(LaunchError, match="compiled for cpu, and 'x_ptr' is on GPU 0"):
+        here[(1,)](x, x, x, 64)
+    with pytest.raises(LaunchError, match="compiled for cpu, and 'y_ptr' is on GPU 0|host memory"):
+        here[(1,)](host, x, host, 64)
+    with pytest.raises(LaunchError, match="compiled for sm_90a, and 'x_ptr' is in host memory"):
+        there[(1,)](host, host, host, 64)
+    here[(1,)](host, host, host, 64)
+    there[(1,)](x, x, x, 64)
+    assert len(fake.launches) == 1
+
+
 def test_cupy_arrays(fake, monkeypatch):
     class Array:
         def __init__(self, address, device=1):
@@ -259,6 +307,34 @@ def test_failed_launches(fake):
     with pytest.raises(KernelFault, match=r"ILLEGAL_ADDRESS.*launched last: add") as caught:
         add[(1,)](x, x, x, 1000, BLOCK=256)
     assert "context is lost" in str(caught.value)
+
+
+def test_what_other_libraries_report_is_told_at_the_end(fake, capsys):
+    """torch says that a kernel failed, but not which; so the process's last words do."""
+    fake.driver.last_words()
+    x = Tensor(0x1000000)
+    add[(1,)](x, x, x, 1000, BLOCK=256)
+    fake.driver.last_words()
+    assert not capsys.readouterr().err
+    fake.fail["cuStreamQuery"] = 700
+    fake.driver.last_words()
+    assert "ILLEGAL_ADDRESS: what happened (launched last: add)" in capsys.readouterr().err
+    fake.driver.last_words()
+    assert not capsys.readouterr().err, "once is enough"
+
+
+def test_any_call_may_report_a_kernel_that_failed(fake):
+    from tilewright.runtime.gpu_timing import GpuTimer
+
+    x = Tensor(0x1000000)
+    add[(1,)](x, x, x, 1000, BLOCK=256)
+    timer = GpuTimer(fake.driver)
+    for name in ("cuMemsetD32Async", "cuEventCreate", "cuMemFree_v2"):
+        fake.fail[name] = 700
+    for call in (timer.flush, timer.mark):
+        with pytest.raises(KernelFault, match="launched last: add"):
+            call()
+    timer.close()
 
 
 def test_assertions(fake):

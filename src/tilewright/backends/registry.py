@@ -63,6 +63,16 @@ def names() -> list[str]:
     return sorted({*_PACKAGES, *_registered})
 
 
+def _examples() -> list[str]:
+    """Names of targets, or of families whose targets have none."""
+    found: list[str] = []
+    for family in names():
+        package = _PACKAGES.get(family)
+        module = importlib.import_module(f"{package}.target") if package is not None else None
+        found += getattr(module, "TARGETS", (family,))
+    return found
+
+
 def _family(name: str) -> str:
     return "nvidia" if name.startswith("sm_") or name == "cuda" else name.partition(":")[0]
 
@@ -73,6 +83,10 @@ def machine(name: str) -> TargetInfo:
 
     Raises UnsupportedTarget if there is none.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UnsupportedTarget(
+            f"{name!r} is no target", help=f"targets are {', '.join(_examples())}"
+        )
     backend, family = get(name), _family(name)
     if name == family or name == "cuda" or not hasattr(backend, "named"):
         return backend.target()
@@ -89,6 +103,6 @@ def get(name: str) -> Any:
         return _registered[family]
     if family not in _PACKAGES:
         raise UnsupportedTarget(
-            f"there is no back end for {name!r}", help=f"there is one for {', '.join(names())}"
+            f"there is no back end for {name!r}", help=f"targets are {', '.join(_examples())}"
         )
     return LazyBackend(family, _PACKAGES[family])

@@ -48,6 +48,10 @@ DisableOption = Annotated[
         '"pipeline-loads{boxes=false}".',
     ),
 ]
+OptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="Of the launch, for a GPU: num_warps=8,num_stages=4 …"),
+]
 
 
 def _print_version(asked: bool) -> None:
@@ -90,6 +94,7 @@ def show(
     target: Annotated[
         str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
     ] = None,
+    options: OptionsOption = None,
     layouts: Annotated[
         Path | None,
         typer.Option(help="Draw which thread holds what into this picture (-: only the table)."),
@@ -105,6 +110,7 @@ def show(
         stop_after=after,
         disabled=_names(disable),
         start=start,
+        options=tuple(options or ()),
         target=target
         or ("sm_90a" if layouts is not None and not place.endswith(".mlir") else None),
     )
@@ -180,9 +186,7 @@ def export(
     target: Annotated[
         str, typer.Option(help="cpu (this one), cpu:x86-64-v3, cpu:aarch64 …, or sm_90a …")
     ] = "cpu",
-    options: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="num_warps=8, num_stages=4 …")
-    ] = None,
+    options: OptionsOption = None,
     disable: DisableOption = None,
 ) -> None:
     """Compile a kernel ahead of time: a C header, and an object file (CPU) or a C launcher (GPU)."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -14,7 +12,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
-from tilewright.errors import LaunchError
+from tilewright.cli.options import parsed_options
 
 
 def export(
@@ -37,21 +35,7 @@ def export(
     )
     if types.guesses:
         typer.echo(f"types guessed, --signature says others: {types.guesses}", err=True)
-    chosen = replace(Options(**_options(options)), disable=tuple(disabled))
+    chosen = replace(Options(**parsed_options(options)), disable=tuple(disabled))
     compiled = compile_kernel(found.kernel, types.types, chosen, machine)
     made = compiled.export(folder, name, None if grid is None else signatures.commas(grid))
     typer.echo(f"{made.prototype};\n{made.header}\n{made.code}")
-
-
-def _options(texts: Sequence[str]) -> dict[str, Any]:
-    known = {field.name for field in fields(Options)} - {"disable"}
-    found: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or key.strip() not in known:
-            raise LaunchError(f"'{text}' is no option", help=f"options: {', '.join(sorted(known))}")
-        try:
-            found[key.strip()] = ast.literal_eval(value.strip())
-        except (SyntaxError, ValueError):
-            raise LaunchError(f"'{value}' is no value for {key}") from None
-    return found

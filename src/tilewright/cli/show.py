@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
@@ -12,6 +12,7 @@ import typer
 from tilewright.backends import registry
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
+from tilewright.cli.options import SHOWN, launch_options, parsed_options
 from tilewright.cli.stages import Trace, trace, trace_dump
 from tilewright.errors import LaunchError, PassError
 
@@ -46,20 +47,23 @@ def show(
     disabled: Sequence[str] = (),
     start: str | None = None,
     target: str | None = None,
+    options: Sequence[str] = (),
 ) -> None:
     """Run the pipeline over `place` (a kernel or a dump) and show it as `view` says.
 
-    `target` names a machine other than this one's CPU ("sm_90a").
+    `target` names a machine other than this one's CPU ("sm_90a"); `options` are those of a launch
+    ("num_warps=8"), by default those of an autotuner's first configuration.
 
     When a pass fails, the stages up to it are shown before its error is raised.
     """
-    check_code(view, target)
+    if not place.endswith(".mlir"):  # a dump says for itself what it is for
+        check_code(view, target)
     _check_names([*view.passes, *([stop_after] if stop_after else [])])
     if place.endswith(".mlir"):
         if signature:
             raise LaunchError("a dump has its types in it: leave out --signature")
-        if target:
-            raise LaunchError("a dump goes on for this machine's CPU: leave out --target")
+        if target or options:
+            raise LaunchError("a dump has its target and options in it: leave out --target, --option")
         result = trace_dump(Path(place), after=start, stop_after=stop_after, disabled=disabled)
     else:
         if start:
@@ -69,7 +73,12 @@ def show(
         given = signatures.split(signature)
         types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
         result = trace(
-            found.kernel, types, stop_after=stop_after, disabled=disabled, target=machine
+            found.kernel,
+            types,
+            stop_after=stop_after,
+            disabled=disabled,
+            target=machine,
+            options=launch_options(found, parsed_options(options)),
         )
     present(result, view)
 
@@ -114,13 +123,17 @@ def text_of(result: Trace, view: View) -> str:
             lines.append(f"types guessed, --signature says others: {result.signature.guesses}")
     else:
         lines.append(f"kernel {result.kernel}")
+    if result.target.name != "cpu":
+        chosen = asdict(result.options)
+        shown = [f"{name}={chosen[name]}" for name in SHOWN if chosen[name] is not None]
+        lines.append(f"for {result.target.name}: {', '.join(shown)}")
     if result.dropped:
         lines.append(f"left out: {', '.join(result.dropped)}")
     if result.instead:
         lines.append(f"instead: {', '.join(result.instead)}")
     only = _chosen(result, view.passes)
-    shown = render(result.stages, diff=view.diff, only=only, times=view.times)
-    return "\n".join(lines) + "\n" + shown
+    stages = render(result.stages, diff=view.diff, only=only, times=view.times)
+    return "\n".join(lines) + "\n" + stages
 
 
 def _coloured(text: str) -> str:

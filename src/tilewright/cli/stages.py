@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,8 @@ class Trace:
             "cost": self.cost,
             "arguments": [list(astuple(a)) for a in self.arguments],
         }
+        if self.target.name != "cpu":
+            head |= {"target": self.target.name, "options": asdict(self.options)}
         return f"{_HEADER}{json.dumps(head)}\n{self.stages[index].text.rstrip()}\n"
 
 
@@ -224,7 +226,7 @@ def trace_dump(
     Args:
         after: the pass after which the IR stands (`cse:2` for a second run; "input" to run all);
             default: what the file's first line says, else "input".
-        stop_after, disabled, target, options: as in `trace`.
+        stop_after, disabled, target, options: as in `trace`; default: what the file's first line says.
 
     Raises PassError when the text is no IR or the pass does not exist.
     """
@@ -238,8 +240,9 @@ def trace_dump(
     after = str(after or header.get("stage") or "input")
     module = parse_ir(text, str(path))
     verify_ir(module, str(path))
-    machine: TargetInfo = target or registry.get("cpu").target()
-    result = Trace(_kernel_name(module, path), [], module, machine, options or Options())
+    machine: TargetInfo = target or registry.machine(header.get("target", "cpu"))
+    given = options or replace(Options(), **header.get("options", {}))
+    result = Trace(_kernel_name(module, path), [], module, machine, given)
     if "arguments" in header:
         result.arguments = tuple(Argument(*item) for item in header["arguments"])
         result.cost = float(header.get("cost", 0.0))

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.errors import (
@@ -18,6 +18,13 @@ from tilewright.errors import (
     UnsupportedTarget,
 )
 from tilewright.runtime.tracebacks import user_facing
+
+if TYPE_CHECKING:
+    from tilewright.runtime.devices import Place
+
+
+#: Triton's names of stages
+_OTHER_NAMES = {"llir": "llvm", "ttir": "tile", "ttgir": "gpu"}
 
 
 class _Stages(Mapping[str, Any]):
@@ -32,7 +39,7 @@ class _Stages(Mapping[str, Any]):
             return artifact.object_code
         if stage == "cubin" and self._kernel.cubin is not None:
             return self._kernel.cubin
-        stage = {"llir": "llvm", "ttir": "tile", "ttgir": "gpu"}.get(stage, stage)
+        stage = _OTHER_NAMES.get(stage, stage)
         if stage in self._levels and stage not in artifact.asm and self._kernel.texts:
             artifact.asm.update(self._kernel.texts())
         if stage in artifact.asm:
@@ -57,6 +64,13 @@ class _Stages(Mapping[str, Any]):
     def _levels(self) -> tuple[str, ...]:
         """Stages that are IR."""
         return ("tile", "cpu" if self._kernel.target.name == "cpu" else "gpu")
+
+    def __contains__(self, stage: object) -> bool:
+        return _OTHER_NAMES.get(str(stage), stage) in list(self)
+
+    def get(self, stage: str, default: Any = None) -> Any:
+        """What there is, without an error for what only a tool that is not installed could make."""
+        return self[stage] if stage in self else default
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys(self._kernel.artifact.asm)
@@ -295,7 +309,6 @@ class CompiledKernel:
 
         On a GPU numbers may stand for pointers: then the current device and its stream are used.
         """
-        from tilewright.runtime.devices import Place, place_of
         from tilewright.runtime.specialize import array_address, is_array
 
         values = self._runtime_values(values)
@@ -308,17 +321,39 @@ class CompiledKernel:
                 kind, number = plain_number(argument, value)
                 kinds.append(kind)
                 plain.append(number)
-        if self.target.name == "cpu":
+        place = self._place(values)
+        if place is None:
             result = self.launcher(kinds)(tuple(grid), *plain)
         else:
-            from tilewright.runtime.drivers.cuda import driver
-
-            named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
-            place = place_of(named) or Place(driver().current_device(), stream_library())
             call = self.launcher(kinds, place.device)
             result = call(tuple(grid), place.stream(), *plain)
         if result is not None:
             self.raise_result(result, grid)
+
+    def _place(self, values: Sequence[Any]) -> Place | None:
+        """The GPU to launch on, None for the CPU. Raises LaunchError for arrays that are elsewhere."""
+        from tilewright.runtime.devices import Place, could_be_gpu, place_of, reachable
+        from tilewright.runtime.specialize import is_array
+
+        on_cpu = self.target.name == "cpu"
+        if on_cpu and not could_be_gpu(map(type, values)):
+            return None
+        named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
+        place = place_of(named)
+        if on_cpu and place is None:
+            return None
+        here = [n for n, v in named if is_array(v) and (on_cpu or not reachable(v))]
+        if here and (on_cpu or place is None):
+            where = f"on GPU {place.device}" if place is not None else "in host memory"
+            raise LaunchError(
+                f"{self.name} was compiled for {self.target.name}, and '{here[0]}' is {where}",
+                help="kernel[grid](...) compiles for wherever the arrays are",
+            )
+        if place is None:
+            from tilewright.runtime.drivers.cuda import driver
+
+            return Place(driver().current_device(), stream_library())
+        return place
 
     def _runtime_values(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Values of the run-time arguments, given those or all parameters' (Triton takes these)."""

@@ -47,7 +47,7 @@ def compile_kernel(
     `signature` has an entry for every parameter. Raises CompilationError and its kin.
     """
     settings = config.current()
-    machine = registry.machine(target) if isinstance(target, str) else target
+    machine = target if isinstance(target, TargetInfo) else registry.machine(target)
     backend = registry.get(machine.name)
 
     def texts() -> dict[str, str]:

@@ -51,9 +51,26 @@ def device_of(value: Any) -> int | None:
     if module == "cupy":
         return getattr(getattr(value, "data", None), "device_id", None)
     if hasattr(value, "__cuda_array_interface__"):
-        return _device_of_address(value.__cuda_array_interface__["data"][0])
+        return _device_of_address(_interface(value)["data"][0])
     kind, index = _dlpack_device(value)
     return index if kind in (_DL_CUDA, _DL_CUDA_MANAGED) else None
+
+
+def _interface(value: Any) -> dict[str, Any]:
+    """What an array's `__cuda_array_interface__` says. Raises LaunchError where it says too little."""
+    facts = value.__cuda_array_interface__
+    missing = [name for name in ("data", "typestr") if name not in facts]
+    if missing:
+        raise LaunchError(
+            f"the {type(value).__name__}'s __cuda_array_interface__ has no {' and no '.join(missing)}",
+            help="numba's documentation says what it must hold",
+        )
+    if facts.get("mask") is not None:
+        raise LaunchError(
+            f"the {type(value).__name__} is a masked array, and kernels read all elements",
+            help="pass its data, and the mask as an array of its own",
+        )
+    return facts
 
 
 def _device_of_address(address: int) -> int:
@@ -163,7 +180,7 @@ def gpu_address(value: Any) -> tuple[int, Any]:
     if hasattr(value, "data_ptr"):
         return value.data_ptr(), value.dtype
     if hasattr(value, "__cuda_array_interface__"):
-        facts = value.__cuda_array_interface__
+        facts = _interface(value)
         return facts["data"][0], getattr(value, "dtype", None) or _dtype(facts["typestr"])
     return _dlpack_address(value)
 

@@ -8,13 +8,14 @@ nothing on the GPU by the clock.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
 from ctypes import byref, c_float
 from typing import Any
 
-from tilewright.errors import UnsupportedTarget
+from tilewright.errors import KernelFault, UnsupportedTarget
 from tilewright.runtime.drivers.cuda_api import CudaError
 
 #: written before every run; more than any L2 (as large as Triton's, so that figures compare)
@@ -86,11 +87,8 @@ class GpuTimer:
     def elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two events, after both have happened."""
         out = c_float()
-        try:
-            self.api.cuEventSynchronize(end)
-            self.api.cuEventElapsedTime(byref(out), start, end)
-        except CudaError as error:
-            raise self.native.fault(error.code, error.text) from None
+        self.api.cuEventSynchronize(end)
+        self.api.cuEventElapsedTime(byref(out), start, end)
         return out.value
 
     def synchronize(self) -> None:
@@ -103,11 +101,13 @@ class GpuTimer:
         self._events.clear()
 
     def close(self) -> None:
-        self.drop_events()
-        if self._buffer:
-            with self.native.in_context(self.device):
-                self.api.cuMemFree_v2(self._buffer)
-            self._buffer = 0
+        """Give everything back; where a kernel has failed there is nothing left to give."""
+        with contextlib.suppress(KernelFault):
+            self.drop_events()
+            if self._buffer:
+                with self.native.in_context(self.device):
+                    self.api.cuMemFree_v2(self._buffer)
+        self._buffer = 0
 
 
 class GpuMeasurement:

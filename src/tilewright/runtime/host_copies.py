@@ -86,12 +86,8 @@ def _shape(value: Any, item: int) -> tuple[tuple[int, ...], tuple[int, ...] | No
 def _copy(place: Place, to: int, source: int, size: int) -> None:
     """Between host and device, behind what the stream holds; done on return."""
     from tilewright.runtime.drivers.cuda import driver
-    from tilewright.runtime.drivers.cuda_api import CudaError
 
     native, stream = driver(), place.stream()
-    try:
-        with native.in_context(native.device(place.device)):
-            native.api.cuMemcpyAsync(to, source, size, stream)
-            native.api.cuStreamSynchronize(stream)
-    except CudaError as error:
-        raise native.fault(error.code, error.text) from None
+    with native.in_context(native.device(place.device)):
+        native.api.cuMemcpyAsync(to, source, size, stream)
+        native.api.cuStreamSynchronize(stream)

@@ -32,6 +32,7 @@ from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
+from tilewright.runtime.untraced import untraced, untraced_code
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -133,7 +134,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         tree = ast.parse(source)
         on_one_line(tree, self.kernel.definition_line)
         exec(compile(tree, self.kernel.file, "exec"), scope)
-        return scope[self.name], scope.get("_tw_key")
+        return untraced_code(scope[self.name]), scope.get("_tw_key")
 
     def _head(self) -> tuple[str, dict[str, Any]]:
         """Parameter list up to the launch's own keywords, and the defaults it names."""
@@ -167,6 +168,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
 
     # ---- the slow way --------------------------------------------------------------------------------
 
+    @untraced
     def slow(
         self,
         tried: _Case | None,

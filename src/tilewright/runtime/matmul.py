@@ -25,6 +25,7 @@ from tilewright.runtime.matmul_shapes import Problem
 from tilewright.runtime.overlap import ResultApart, overlaps_itself
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.untraced import untraced
 from tilewright.runtime.workspace import workspace
 
 _plans: dict[Any, _Plan] = {}
@@ -232,6 +233,7 @@ _NO_PANELS = (_NoPanels(), _NoPanels())
 # ---- making a plan ---------------------------------------------------------------------------------
 
 
+@untraced
 def _plan(call: Call) -> _Plan:
     found = prepare(call, _target(call))
     config, full = found.config, found.shape

@@ -201,18 +201,14 @@ def array_address(value: Any) -> tuple[int, dtype]:
 
     Raises LaunchError for arrays elsewhere and for dtypes that kernels do not have.
     """
-    if device_of(value) is not None:
+    on_gpu = device_of(value) is not None
+    if not on_gpu:
+        _check_device(value)
+    if hasattr(value, "data_ptr"):
+        return _tensor_address(value)
+    if on_gpu:
         address, kind = gpu_address(value)
         return address, element_type(kind)
-    _check_device(value)
-    if hasattr(value, "data_ptr"):
-        try:
-            return value.data_ptr(), element_type(value.dtype)
-        except RuntimeError as error:  # torch, of sparse tensors and of those that are only traced
-            raise LaunchError(
-                f"the {type(value).__name__} has no memory of its own: {error}",
-                help="pass a dense tensor: x.to_dense()",
-            ) from None
     if hasattr(value, "__array_interface__"):
         if hasattr(value, "ctypes") and hasattr(value, "dtype"):
             return value.ctypes.data, element_type(value.dtype)
@@ -220,6 +216,21 @@ def array_address(value: Any) -> tuple[int, dtype]:
     if hasattr(value, "__dlpack__"):
         return _view(value)
     raise LaunchError(f"a {type(value).__name__} is no array")
+
+
+def _tensor_address(value: Any) -> tuple[int, dtype]:
+    """Of a torch tensor, or what behaves like one."""
+    reason = ""
+    try:
+        address = value.data_ptr()
+        if address or not getattr(value, "fake_mode", None):
+            return address, element_type(value.dtype)
+    except RuntimeError as error:  # torch, of sparse tensors and of those that are only traced
+        reason = f": {error}"
+    raise LaunchError(
+        f"the {type(value).__name__} has no memory of its own{reason}",
+        help="pass a dense tensor (x.to_dense()); what torch only traces needs a custom operator",
+    )
 
 
 def _view(value: Any) -> tuple[int, dtype]:

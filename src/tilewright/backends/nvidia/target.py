@@ -22,6 +22,8 @@ _CHIPS = {
     "sm_89": (99 << 10, 128, "ptx84"),
     "sm_90a": (227 << 10, 132, "ptx86"),
 }
+TARGETS = tuple(_CHIPS)
+"""Names of targets."""
 _MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76  # of CUdevice_attribute
 
 

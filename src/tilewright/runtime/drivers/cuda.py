@@ -6,6 +6,7 @@ a device, when it is first needed there; launching is native code (`cuda_ir`).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -98,7 +99,11 @@ class CudaDriver:
     """The native side of the NVIDIA back end; one a process (`driver()`)."""
 
     def __init__(self, library: Any) -> None:
-        self.api = CudaApi(library)
+        self.api = CudaApi(library, self.fault)
+        self._native: Any = None
+        self._state: Any = None
+        self._told = False
+        """Whether an error has named the kernels where one failed."""
         try:
             self.api.cuInit(0)
             self.version = self.api.integer("cuDriverGetVersion")
@@ -110,8 +115,6 @@ class CudaDriver:
         self._devices: dict[int, Device] = {}
         self._records: dict[int, tuple[Any, str]] = {}
         self._faults: list[int] = []
-        self._native: Any = None
-        self._state: Any = None
         self._start_launcher()
 
     def _start_launcher(self) -> None:
@@ -234,7 +237,7 @@ class CudaDriver:
         except CudaError as error:
             # a cubin of an assembler newer than the driver: the driver makes its own
             other_form = len(ptx) > 1 and artifact.object_code != ptx
-            if not other_form or error.code in (api.OUT_OF_MEMORY, *api.ASYNCHRONOUS):
+            if not other_form or error.code == api.OUT_OF_MEMORY:
                 raise
             return self._load_image(ptx)
 
@@ -258,8 +261,6 @@ class CudaDriver:
         return module, info.value.decode(errors="replace")
 
     def _load_error(self, error: CudaError, artifact: Artifact, device: Device) -> Exception:
-        if error.code in api.ASYNCHRONOUS:
-            return self.fault(error.code, error.text)
         if error.code == api.OUT_OF_MEMORY:
             return MemoryError(f"{artifact.entry}: GPU {device.index} has no memory left for code")
         help_text = ""
@@ -375,6 +376,7 @@ class CudaDriver:
 
     def fault(self, code: int, text: str) -> KernelFault:
         """The error of a kernel that failed while it ran."""
+        self._told = True
         names = list(dict.fromkeys(self.recent_kernels()))
         suspects = f" (launched last: {', '.join(names)})" if names else ""
         return KernelFault(
@@ -420,11 +422,20 @@ class CudaDriver:
     def synchronize(self, index: int | None = None) -> None:
         """Wait for a device (the current one). Raises KernelFault if a kernel failed there."""
         device = self.device(self.current_device() if index is None else index)
-        try:
-            with self.in_context(device):
-                self.api.cuCtxSynchronize()
-        except CudaError as error:
-            raise self.fault(error.code, error.text) from None
+        with self.in_context(device):
+            self.api.cuCtxSynchronize()
+
+    def last_words(self) -> None:
+        """At the end of the process: name the kernels if one failed and only others have told so."""
+        if self._told or os.getpid() != self._pid or not self.recent_kernels():
+            return
+        for device in self._devices.values():
+            with contextlib.suppress(CudaError), self.in_context(device):
+                code = self.api.function("cuStreamQuery")(None)
+                if code in api.ASYNCHRONOUS:
+                    error = self.fault(code, self.api.describe(code)[1])
+                    print(f"tilewright: {error}", file=sys.stderr)
+                    return
 
 
 _driver: CudaDriver | None = None
@@ -438,4 +449,5 @@ def driver() -> CudaDriver:
         with _driver_lock:
             if _driver is None:
                 _driver = CudaDriver(api.load_library())
+                atexit.register(_driver.last_words)
     return _driver

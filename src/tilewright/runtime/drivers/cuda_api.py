@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
@@ -33,6 +34,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
     "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
+    "cuStreamQuery": (c_void_p,),
     "cuStreamIsCapturing": (c_void_p, _OUT_INT),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuThreadExchangeStreamCaptureMode": (_OUT_INT,),
@@ -68,10 +70,15 @@ class CudaError(Exception):
 
 
 class CudaApi:
-    """The functions of a libcuda, by name; `api.cuInit(0)` raises CudaError unless it succeeds."""
+    """The functions of a libcuda, by name; `api.cuInit(0)` raises CudaError unless it succeeds.
 
-    def __init__(self, library: Any) -> None:
+    `fault` makes the error of a kernel that failed before a call, which any call may report.
+    """
+
+    def __init__(self, library: Any, fault: Callable[[int, str], Exception] | None = None) -> None:
         self.library = library
+        self._fault = fault
+        """From code and text of an asynchronous error to what is raised."""
 
     def function(self, name: str) -> Any:
         """The function itself, with its prototype. Raises UnsupportedTarget if the driver lacks it."""
@@ -98,8 +105,10 @@ class CudaApi:
         setattr(self, name, call)
         return call
 
-    def error(self, code: int, call: str) -> CudaError:
+    def error(self, code: int, call: str) -> Exception:
         """The error of a CUresult."""
+        if code in ASYNCHRONOUS and self._fault is not None:
+            return self._fault(code, self.describe(code)[1])
         return CudaError(code, *self.describe(code), call)
 
     def describe(self, code: int) -> tuple[str, str]:
