@@ -64,7 +64,8 @@ def product_kernel(a, b, c, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
 
 
 @triton.autotune(
-    [triton.Config({"BLOCK": 2048}, num_warps=8, num_stages=2), triton.Config({"BLOCK": 512})], ["n"]
+    [triton.Config({"BLOCK": 2048}, num_warps=8, num_stages=2), triton.Config({"BLOCK": 512})],
+    ["n"],
 )
 @triton.jit
 def increment_tuned(x_ptr, n, BLOCK: tl.constexpr):

@@ -129,6 +129,25 @@ def test_doctor(capsys):
     out = capsys.readouterr().out
     for part in ("LLVM", "vectors", "threads", "writeable", "a softmax", "all is well"):
         assert part in out
+    for part in ("NVIDIA GPUs", "driver", "ptxas", "nvdisasm", "for sm_90a", "lines of PTX"):
+        assert part in out
+
+
+def test_doctor_tells_of_gpus(monkeypatch, capsys):
+    from tests.runtime.fake_cuda import FakeCuda
+
+    from tilewright.runtime.drivers import cuda
+
+    fake = FakeCuda()
+    monkeypatch.setattr(cuda, "_driver", cuda.CudaDriver(fake))
+    assert main(["doctor"]) == 1, "this driver runs nothing"
+    out = " ".join(capsys.readouterr().out.split())
+    assert "driver CUDA 13.0, GPUs: 2" in out
+    assert "GPU 0 Fake H200, 132 multiprocessors, 227 KiB shared, code for sm_90a" in out
+    assert "on GPU 1 WRONG: a softmax" in out and "something is wrong" in out
+    fake.fail["cuLaunchKernel"] = 700
+    assert main(["doctor"]) == 1
+    assert "on GPU 0 KernelFault: a kernel failed" in " ".join(capsys.readouterr().out.split())
 
 
 def test_doctor_finds_a_cache_that_cannot_be_written(tmp_path, monkeypatch, capsys):

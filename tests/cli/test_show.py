@@ -172,7 +172,9 @@ def test_options_of_a_launch_on_a_gpu(command):
     gpu = ("show", ADD, "-s", "BLOCK=4096", "--target", "sm_90a")
     assert "\nfor sm_90a: num_warps=4, num_stages=3, num_ctas=1\n" in command(*gpu)[1]
     given = (*gpu, "-o", "num_warps=16,maxnreg=64", "--option", "num_stages=2")
-    assert "\nfor sm_90a: num_warps=16, num_stages=2, num_ctas=1, maxnreg=64\n" in command(*given)[1]
+    assert (
+        "\nfor sm_90a: num_warps=16, num_stages=2, num_ctas=1, maxnreg=64\n" in command(*given)[1]
+    )
     ptx = command(*given, "--asm", "ptx")[1]
     assert ".maxntid 512" in ptx and ".maxnreg 64" in ptx
     for wrong in ("num_warps=3", "num_warps=x", "warps=8", "8"):

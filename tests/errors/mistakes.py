@@ -358,3 +358,9 @@ def shapes_of_a_conditional_expression(x_ptr):
     x = tl.load(x_ptr + tl.arange(0, 16))
     for i in range(5):
         x = x.reshape(4, 4) if i == 3 else x
+
+
+@jit
+def array_given_for_a_number(x_ptr, n_ptr):
+    offsets = tl.arange(0, 16)
+    tl.store(x_ptr + offsets, 1.0, mask=offsets < n_ptr)

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-KERNELS = '''
+KERNELS = """
 import tilewright as tw
 import tilewright.language as tl
 
@@ -28,7 +28,7 @@ def tuned(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
     tl.store(out_ptr + offsets, x + tl.load(y_ptr + offsets, mask=offsets < n), mask=offsets < n)
-'''
+"""
 
 
 def run(folder, code):

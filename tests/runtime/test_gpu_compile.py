@@ -67,7 +67,9 @@ def test_every_target(target):
 
 def test_texts_that_a_missing_tool_would_make_are_not_there(monkeypatch):
     kernel = compiled("sm_90a")
-    assert {"ttir", "tile", "ptx"} <= {name for name in ("ttir", "tile", "ptx") if name in kernel.asm}
+    assert {"ttir", "tile", "ptx"} <= {
+        name for name in ("ttir", "tile", "ptx") if name in kernel.asm
+    }
     assert "nonsense" not in kernel.asm and kernel.asm.get("nonsense") is None
     monkeypatch.setattr(assemble.tools, "find", lambda tool: None)
     fresh = scale.compile(
@@ -83,7 +85,9 @@ def test_texts_that_a_missing_tool_would_make_are_not_there(monkeypatch):
 @pytest.mark.parametrize("target", ["sm_75", "sm90", "gfx942", "", None, 90])
 def test_targets_that_there_are_not(target):
     with pytest.raises(UnsupportedTarget) as caught:
-        scale.compile(x_ptr="*fp32", out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64, target=target)
+        scale.compile(
+            x_ptr="*fp32", out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64, target=target
+        )
     assert "sm_80, sm_86, sm_89, sm_90a" in str(caught.value)
 
 

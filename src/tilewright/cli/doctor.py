@@ -32,7 +32,7 @@ def doctor() -> bool:
     well = True
     for title, facts in (
         ("versions", _versions), ("processor", _processor), ("threads", _threads),
-        ("cache", _cache), ("settings", _settings), ("a kernel", _kernel),
+        ("NVIDIA GPUs", _gpus), ("cache", _cache), ("settings", _settings), ("a kernel", _kernel),
     ):  # fmt: skip
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         table.add_column()
@@ -145,14 +145,73 @@ def _settings() -> Iterator[Fact]:
         yield item.name, text, True
 
 
-def _kernel() -> Iterator[Fact]:
-    import time
+def _gpus() -> Iterator[Fact]:
+    from tilewright.backends.nvidia import tools
 
-    from tilewright.cli.self_check import worst_error
+    native = _cuda_driver()
+    if isinstance(native, str):
+        yield "driver", f"{native}: kernels compile for GPUs, and run on the CPU", True
+    else:
+        major, minor = divmod(native.version // 10, 100)
+        yield "driver", f"CUDA {major}.{minor}, GPUs: {native.device_count}", True
+        for index in range(native.device_count):
+            yield f"GPU {index}", *_gpu(native, index)
+    for tool, without, package in (
+        ("ptxas", "the driver assembles", "nvidia-cuda-nvcc"),
+        ("nvdisasm", "no SASS to look at", "nvidia-cuda-nvdisasm"),
+    ):
+        path = tools.find(tool)
+        answer = str(path) if path is not None else f"not found: {without} ({package} has it)"
+        yield tool, answer, True
+
+
+def _cuda_driver() -> Any:
+    """The driver, or why there is none."""
+    from tilewright.errors import UnsupportedTarget
+    from tilewright.runtime.drivers.cuda import driver
+
+    try:
+        return driver()
+    except UnsupportedTarget as error:
+        return str(error).partition("\n")[0]
+
+
+def _gpu(native: Any, index: int) -> tuple[str, bool]:
+    from tilewright.errors import UnsupportedTarget
+
+    try:
+        device = native.device(index)
+    except UnsupportedTarget as error:
+        return str(error).replace("\n", ", "), False
+    about = f"{device.multiprocessors} multiprocessors, {device.shared_bytes >> 10} KiB shared"
+    return f"{device.name}, {about}, code for {device.target.name}", True
+
+
+def _kernel() -> Iterator[Fact]:
+    import functools
+
+    from tilewright.cli import self_check
+
+    yield "on the CPU", *_timed(self_check.worst_error)
+    native = _cuda_driver()
+    for index in range(0 if isinstance(native, str) else native.device_count):
+        there = functools.partial(self_check.GpuArray, index=index)
+        try:
+            yield f"on GPU {index}", *_timed(functools.partial(self_check.worst_error, there))
+        except Exception as error:  # what failed there says nothing about the others
+            yield f"on GPU {index}", f"{type(error).__name__}: {error}", False
+    compiled = self_check.compiled_for("sm_90a")
+    figures = f", {compiled.n_regs} registers" if compiled.n_regs else ""
+    yield "for sm_90a", f"{len(compiled.asm['ptx'].splitlines())} lines of PTX{figures}", True
+
+
+def _timed(worst_error: Callable[[], float]) -> tuple[str, bool]:
+    """How far a softmax is off, and how long its first call took."""
+    import time
 
     start = time.perf_counter()
     error = worst_error()
     milliseconds = (time.perf_counter() - start) * 1e3
     good = error < _TOLERANCE
     verdict = "right" if good else "WRONG"
-    yield "a softmax", f"{verdict}: error {error:.1e}, first call {milliseconds:.0f} ms", good
+    return f"{verdict}: a softmax, error {error:.1e}, first call {milliseconds:.0f} ms", good

@@ -63,7 +63,9 @@ def show(
         if signature:
             raise LaunchError("a dump has its types in it: leave out --signature")
         if target or options:
-            raise LaunchError("a dump has its target and options in it: leave out --target, --option")
+            raise LaunchError(
+                "a dump has its target and options in it: leave out --target, --option"
+            )
         result = trace_dump(Path(place), after=start, stop_after=stop_after, disabled=disabled)
     else:
         if start:

@@ -70,7 +70,7 @@ class _Stages(Mapping[str, Any]):
 
     def get(self, stage: str, default: Any = None) -> Any:
         """What there is, without an error for what only a tool that is not installed could make."""
-        return self[stage] if stage in self else default
+        return self[stage] if stage in self else default  # noqa: SIM401 (this is `get`)
 
     def __iter__(self) -> Iterator[str]:
         names = dict.fromkeys(self._kernel.artifact.asm)
@@ -336,7 +336,7 @@ class CompiledKernel:
         from tilewright.runtime.specialize import is_array
 
         on_cpu = self.target.name == "cpu"
-        if on_cpu and not could_be_gpu(map(type, values)):
+        if on_cpu and not could_be_gpu({type(value) for value in values}):
             return None
         named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
         place = place_of(named)

@@ -104,8 +104,12 @@ def could_be_gpu(classes: Iterable[type]) -> bool:
     """Whether values of some of these classes may be on a GPU, or hold what is."""
     plain = ("builtins", "numpy", "tilewright", "ml_dtypes")
     return any(
-        issubclass(c, tuple) or c.__module__.partition(".")[0] not in plain for c in classes
-    ) or any(c.__name__ == "TensorWrapper" for c in classes)
+        issubclass(c, tuple)
+        or c.__module__.partition(".")[0] not in plain
+        or c.__name__ == "TensorWrapper"
+        or hasattr(c, "__cuda_array_interface__")
+        for c in classes
+    )
 
 
 def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:

@@ -202,6 +202,13 @@ class Arithmetic(Casts):
         return any(isinstance(v, TensorValue) and v.dtype.is_ptr() for v in values)
 
     def _pointers_to_compare(self, symbol: str, a: Any, b: Any) -> list[TensorValue]:
+        for value in (a, b):
+            number = isinstance(value, TensorValue) and value.dtype.is_int()
+            if number and value.dtype.primitive_bitwidth < 64:
+                raise KernelTypeError(
+                    f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
+                    help="an address is an int64. If a number is meant, the launch gave an array for it",
+                )
         x, y = self.to_tensor(a), self.to_tensor(b)
         x, y = (
             self.convert(v, t.int64) if v.dtype.is_ptr() or v.dtype.is_int() else v for v in (x, y)

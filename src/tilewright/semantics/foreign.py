@@ -149,7 +149,9 @@ def _check_constraints(
 
 def _check_operands(text: str, count: int) -> None:
     """Raise KernelTypeError for a `$` that LLVM would end the process for."""
-    for written, plain, braced in re.findall(r"\$(\$|(\d+)|\{(\d+)\}|\{[^}]*\}?|.?)", text, re.DOTALL):
+    for written, plain, braced in re.findall(
+        r"\$(\$|(\d+)|\{(\d+)\}|\{[^}]*\}?|.?)", text, re.DOTALL
+    ):
         number = plain or braced
         if written != "$" and (not number or int(number) >= count):
             raise KernelTypeError(
