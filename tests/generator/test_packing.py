@@ -188,10 +188,10 @@ SINGLE = Contraction(*[Operand(t.float32)] * 3)
 
 
 def test_large_products_are_packed_once_and_small_ones_are_not():
-    assert choose(SINGLE, 1024, 1024, 1024, AVX512).panels == Panels(64)
+    assert choose(SINGLE, 1024, 1024, 1024, AVX512).panels == Panels(32)
     assert choose(SINGLE, 64, 64, 64, AVX512).panels is None
     bf16 = Contraction(*[Operand(t.bfloat16)] * 3)
-    assert choose(bf16, 1024, 1024, 1024, AVX512).panels == Panels(64, 2)
+    assert choose(bf16, 1024, 1024, 1024, AVX512).panels == Panels(32, 2)
     halves = Contraction(*[Operand(t.float16)] * 3)
     assert choose(halves, 1024, 1024, 1024, AVX512).panels.element == "fp32"
 
@@ -207,7 +207,7 @@ def test_matrix_units_read_panels_but_for_halves_which_they_cut_in_two():
     amx = replace(AVX512, features=(*AVX512.features, "amx-tile", "amx-bf16", "amx-int8"))
     known = {
         t.bfloat16: Panels(32, 2),
-        t.float32: Panels(64),
+        t.float32: Panels(32),
         t.int8: Panels(32, 4),
         t.float16: None,
     }

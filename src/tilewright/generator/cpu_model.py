@@ -20,7 +20,7 @@ _DEPTHS: _Sizes = (32, 64, 128, 256)
 #: of tiles whose operands were packed before
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
-_ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.35
+_ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.5
 
 #: how much of the first level cache a panel of B may take, and how many vectors wide it is
 _L1_SHARE, _PANEL_VECTORS = 0.75, 4
@@ -30,7 +30,9 @@ _BEYOND_L1 = 1.15
 #: how much of the shorter of work and memory's part is not hidden behind the other
 _EXPOSED = 0.1
 #: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
-_FAR_SHARE = 4.0
+_FAR_SHARE = 2.0
+#: as a factor of the second level cache's rate: sums of packed products, of which hardly anything is waited for
+_SUMS_BESIDE = 4
 
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
@@ -90,8 +92,9 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     multiply = t.block_m * t.block_n * depth / (rates.macs_per_ns * fit)
     area, near = t.block_m * t.block_n, _L1_SHARE * target.l1_bytes
     sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
+    # loaded and stored beside products of the register tiles before and after; without packing in between, still more so
+    sums /= _SUMS_BESIDE if t.packed else 2
     if not t.packed:
-        sums /= 2  # from one step to the next they have not gone far
         panel = min(t.block_n, _PANEL_VECTORS * lanes) * t.block_k * size
         multiply *= _BEYOND_L1 if panel > near else 1.0
     # what comes from the third level, mostly while products are made

@@ -16,7 +16,10 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.generator.body import Body, Tile
 from tilewright.generator.config import Panels
-from tilewright.generator.contraction import COLUMN
+from tilewright.generator.contraction import COLUMN, ROW
+
+#: rows of B (words, where rows are interleaved) that are cut into panels at a time
+_RUN_ROWS = 8
 
 
 class Packing(Body):
@@ -59,30 +62,44 @@ class Packing(Body):
         self.s.store(place + down * block_k + across, packed)
 
     def _panels(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
-        """A tile of B, panel after panel."""
+        """A tile of B, a few rows at a time where rows lie in one piece: so they are read in long runs."""
         block_n, block_k, panels = self.config.block_n, self.config.block_k, self._given()
         groups, columns = block_k // panels.rows, panels.columns
         place = self._place("panels_b", pid, groups * block_n)
-        down, across = self._plane(self.s.lanes(0, groups), self.s.lanes(0, columns))
+        by_rows = self.contraction.b.order == ROW and groups % _RUN_ROWS == 0
+        count = _RUN_ROWS if by_rows else groups
+        down, across = self._plane(self.s.lanes(0, count), self.s.lanes(0, columns))
 
-        def panel(p: Tile) -> list[Tile]:
+        def panel(p: Tile, group: Any) -> list[Tile]:
             first = self.first(tile, block_n) + p * columns
-            word = self._word(batch, first + self.s.lanes(0, columns), step)
-            start = place + p * (groups * columns)
+            word = self._word(batch, first + self.s.lanes(0, columns), step, group, count)
+            start = place + p * (groups * columns) + group * columns
             self.s.store(start + down * columns + across, word)
             return []
 
-        self.tracer.loop(0, block_n // columns, [], panel, name="panel")
+        def rows(r: Tile) -> list[Tile]:
+            across_panels(r * count)
+            return []
 
-    def _word(self, batch: list[Any], columns: Tile, step: Tile) -> Tile:
-        """Elements of a panel; where rows are interleaved, as integers of several elements each."""
+        def across_panels(group: Any) -> None:
+            self.tracer.loop(0, block_n // columns, [], lambda p: panel(p, group), name="panel")
+
+        if count == groups:
+            across_panels(0)
+        else:
+            self.tracer.loop(0, groups // count, [], rows, name="rows")
+
+    def _word(self, batch: list[Any], columns: Tile, step: Tile, group: Any, count: int) -> Tile:
+        """Elements of `count` rows of a panel from row `group` on; where rows are interleaved, as integers of several
+        elements each."""
         panels, size = self._given(), self.program.packed.itemsize
         if panels.rows > 1 and self._lies_in_words():
             return self._whole_words(batch, columns, step)
         word: Any = None
         for row in range(panels.rows):
+            first = self.first(step, self.config.block_k) + group * panels.rows + row
             loaded = self.s.convert(
-                self._every(batch, columns, step, row, panels.rows), self.program.packed
+                self._every(batch, columns, first, panels.rows, count), self.program.packed
             )
             if panels.rows == 1:
                 return loaded
@@ -110,10 +127,8 @@ class Packing(Body):
         mask = (down < self.values["K"] // rows) & (across < self.values["N"])
         return self.s.load(words + offset, mask, 0)
 
-    def _every(self, batch: list[Any], columns: Tile, step: Tile, row: int, rows: int) -> Tile:
-        """Every `rows`-th row of a step's part of B from `row` on, zeros beyond the matrix."""
-        count = self.config.block_k // rows
-        first = self.first(step, self.config.block_k) + row
+    def _every(self, batch: list[Any], columns: Tile, first: Tile, rows: int, count: int) -> Tile:
+        """`count` times every `rows`-th row of B from row `first` on, zeros beyond the matrix."""
         lanes = self.s.lanes(0, count)
         pointer, _ = self._access("b", batch, first + lanes * rows, columns, "K", "N")
         left = self.cdiv(self.values["K"] - first, rows)

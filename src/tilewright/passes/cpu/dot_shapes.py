@@ -71,12 +71,20 @@ def tile_of_width(
     return MicroTile(-(-m // -(-m // rows)), vectors, tile.lanes, tile.unroll)
 
 
+#: what a vector of the right operand costs against a broadcast of the left one
+_VECTOR_WEIGHT = 2.5
+
+
 def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
-    """Cycles of one step over the whole tile, two products or two loads a cycle, latency four."""
+    """Cycles of one step over the whole tile, two products or two loads a cycle, latency four.
+
+    Vectors of a panel weigh more than broadcasts: a panel that outgrows the first level cache comes from the second
+    for every block of rows, 64 bytes at a time, while a line of a row lasts for 16 steps.
+    """
     panels = -(-n // (vectors * lanes))
 
     def block(r: int) -> float:
-        return max(r * vectors / 2, (r + vectors) / 2, 4.0) + 0.05 * (r + vectors)
+        return max(r * vectors / 2, (r + vectors) / 2, 4.0) + 0.05 * (r + _VECTOR_WEIGHT * vectors)
 
     full, rest = divmod(m, rows)
     return panels * (full * block(rows) + (block(rest) if rest else 0.0))
