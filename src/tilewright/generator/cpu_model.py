@@ -32,7 +32,7 @@ _EXPOSED = 0.1
 #: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
 _FAR_SHARE = 2.0
 #: as a factor of the second level cache's rate: sums of packed products, of which hardly anything is waited for
-_SUMS_BESIDE = 4
+_SUMS_BESIDE = 3
 
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
