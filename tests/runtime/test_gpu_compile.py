@@ -91,6 +91,18 @@ def test_targets_that_there_are_not(target):
     assert "sm_80, sm_86, sm_89, sm_90a" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["*fp33", "*fp32:7", "*fp32:", "*fp32:x", "*"])
+def test_types_that_there_are_not(kind):
+    with pytest.raises(LaunchError, match="for parameter 'x_ptr' is no type"):
+        scale.compile(x_ptr=kind, out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64)
+
+
+@pytest.mark.parametrize("given", ["*fp32", ["*fp32"], 3])
+def test_signatures_are_mappings(given):
+    with pytest.raises(LaunchError, match="is no mapping"):
+        scale.compile(given, {"BLOCK": 64})
+
+
 @tw.jit
 def square(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]

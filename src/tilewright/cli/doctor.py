@@ -146,6 +146,7 @@ def _settings() -> Iterator[Fact]:
 
 
 def _gpus() -> Iterator[Fact]:
+    from tilewright import config
     from tilewright.backends.nvidia import tools
 
     native = _cuda_driver()
@@ -161,6 +162,10 @@ def _gpus() -> Iterator[Fact]:
         ("nvdisasm", "no SASS to look at", "nvidia-cuda-nvdisasm"),
     ):
         path = tools.find(tool)
+        asked = config.current().ptxas if tool == "ptxas" else None
+        if path is None and asked is not None:
+            yield tool, f"{asked}, which TILEWRIGHT_PTXAS names, is no file", False
+            continue
         answer = str(path) if path is not None else f"not found: {without} ({package} has it)"
         yield tool, answer, True
 

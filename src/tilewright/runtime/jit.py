@@ -144,6 +144,11 @@ class JITFunction(KernelFunction, KernelInterface):
         """
         from tilewright.runtime.compiler import compile_kernel
 
+        for given in (signature, constexprs):
+            if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise LaunchError(
+                    f"{given!r} is no mapping", help='write {"x_ptr": "*fp32:16", "n": "i32"}'
+                )
         single = {n: types.pop(n) for n in [*types] if is_option(n) and n not in self.arg_names}
         given = {**(signature or {}), **types}
         values = dict(constexprs or {})

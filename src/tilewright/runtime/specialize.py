@@ -440,10 +440,12 @@ def numpy_address_reader() -> Callable[[Any], int]:
 
 def parse_type(text: str) -> ArgumentType | None:
     """A signature's type: "*fp32", "i32", with ":16" for divisible by 16. None if it is none."""
-    name, _, divisor = text.partition(":")
+    name, colon, divisor = text.partition(":")
+    if colon and divisor.strip() not in ("16", "1"):  # the only ones that launches tell apart
+        return None
     try:
         kind = dtypes.from_short_name(name)
     except (KeyError, IndexError):
         return None
-    divisible = divisor == "16"
+    divisible = divisor.strip() == "16"
     return ArgumentType(kind, slot_kind(kind), divisible)
