@@ -8,6 +8,7 @@ import pytest
 from tilewright.cli.layouts import owners
 from tilewright.cli.main import main
 from tilewright.layouts.blocked import blocked
+from tilewright.layouts.layout import parse_layout
 
 FILE = Path(__file__).with_name("kernels.py")
 PRODUCT = [
@@ -67,6 +68,38 @@ def test_owners():
     assert register.shape == (8, 64)
     assert np.array_equal(register[0, :4], [0, 1, 0, 1]) and list(lane[0, :4]) == [0, 0, 1, 1]
     assert list(warp[:, 0]) == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_owners_in_more_dimensions():
+    """One slice below the other, so that every element is in the picture."""
+    layout = parse_layout("4x2x8 r[0,0,1 0,1,0] l[0,0,2 0,0,4 1,0,0 2,0,0 0,0,0] w[]")
+    register, lane, warp = owners(layout)
+    assert register.shape == (8, 8) and not warp.any()
+    assert np.array_equal(lane[:, 0], [0, 0, 4, 4, 8, 8, 12, 12])
+    for place in np.ndindex(4, 2, 8):
+        row, column = 2 * place[0] + place[1], place[2]
+        assert layout.holder(place) == (register[row, column], lane[row, column], 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]",
+            "64x64: 32 registers",
+        ),
+        ("192 r[1 2] l[4 8 16 32 0] w[] x[3]", "192: 12 registers"),
+        ("4x2x8 r[0,0,1 0,1,0] l[0,0,2 0,0,4 1,0,0 2,0,0 0,0,0] w[]", "4x2x8: 4 registers"),
+        ("64x32x2 dim1 span64", "swizzled over 64 bytes"),
+        ("64x32x2 dim1 lines+8", "lines padded by 8 elements"),
+    ],
+)
+def test_any_layout_as_text(command, tmp_path, text, facts):
+    picture = tmp_path / "layout.png"
+    status, out, err = command("show", text, "--layouts", picture)
+    assert (status, err) == (0, f"picture: {picture}\n") and facts in out and text in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert command("show", text, "--layouts", "-")[:2] == (0, out)
 
 
 def test_ir_and_ptx_for_another_target(command):

@@ -74,7 +74,11 @@ def _root(
 @app.command()
 def show(
     place: Annotated[
-        str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL, or a dump: FILE.mlir.")
+        str,
+        typer.Argument(
+            metavar="KERNEL",
+            help="FILE.py:KERNEL, or a dump: FILE.mlir; with --layouts also the text of a layout.",
+        ),
     ],
     signature: SignatureOption = None,
     passes: PassOption = None,

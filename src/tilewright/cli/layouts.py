@@ -10,12 +10,13 @@ import numpy as np
 
 from tilewright.errors import LaunchError
 from tilewright.layouts import Layout
-from tilewright.layouts.layout import Vector
-from tilewright.layouts.shared import SharedLayout
+from tilewright.layouts.layout import Vector, parse_layout
+from tilewright.layouts.shared import SharedLayout, parse_shared
 
 _NAMED = 6
 _WRITTEN = 512
-"""Cells of a picture in which there is room for numbers."""
+"""Cells of a picture in which there is room for numbers, along a side at most these."""
+_SIDE = 32
 _COLUMNS = 3
 
 
@@ -74,7 +75,8 @@ def table_of(found: list[Drawn]) -> str:
         lines.append(f"     {entry.layout}")
         names = list(dict.fromkeys(entry.values))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        lines.append(f"     {', '.join(names[:_NAMED])}{more}")
+        if names:
+            lines.append(f"     {', '.join(names[:_NAMED])}{more}")
     return "\n".join(lines) + "\n"
 
 
@@ -102,13 +104,24 @@ def _facts(entry: Drawn) -> str:
 
 
 def owners(layout: Layout) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(register, lane, warp) of each element, as matrices; of more dimensions the last two at 0."""
-    shape: Vector = layout.shape[-2:] if layout.rank > 1 else (1, *layout.shape)
-    cells = np.zeros((3, *shape), np.int64)
-    for row, column in np.ndindex(*shape):
-        place = (row, column) if layout.rank > 1 else (column,)
-        cells[:, row, column] = layout.holder((*(0,) * (layout.rank - 2), *place))
-    return cells[0], cells[1], cells[2]
+    """(register, lane, warp) of each element, as matrices; of more dimensions one slice below the other."""
+    rows, columns = layout.shape[-2:] if layout.rank > 1 else (1, *layout.shape)
+    before: Vector = layout.shape[:-2]
+    cells = np.zeros((3, *before, rows, columns), np.int64)
+    for place in np.ndindex(*before, rows, columns):
+        cells[(slice(None), *place)] = layout.holder(place if layout.rank > 1 else place[1:])
+    register, lane, warp = cells.reshape(3, -1, columns)
+    return register, lane, warp
+
+
+def from_text(text: str) -> Drawn | None:
+    """A layout as tables and dumps write it; None for other text."""
+    for parse in (parse_layout, parse_shared):
+        try:
+            return Drawn(parse(" ".join(text.split())), stages=int(parse is parse_shared))
+        except ValueError:
+            continue
+    return None
 
 
 def draw(found: list[Drawn], path: Path) -> None:
@@ -128,7 +141,7 @@ def draw(found: list[Drawn], path: Path) -> None:
     for number, entry in enumerate(found, 1):
         axes = figure.add_subplot(rows, _COLUMNS, number)
         names = list(dict.fromkeys(entry.values))
-        axes.set_title(f"{number}: {entry.title}  {', '.join(names[:2])}", fontsize=9)
+        axes.set_title(f"{number}: {entry.title}  {', '.join(names[:2])}".rstrip(), fontsize=9)
         if isinstance(entry.layout, SharedLayout):
             _draw_shared(axes, entry.layout)
         else:
@@ -144,6 +157,9 @@ def _draw_registers(axes: Any, layout: Layout) -> None:
     colours = colormaps["tab10"](warp % 10)[..., :3]
     shade = (0.35 + 0.65 * lane / 31)[..., None]
     axes.imshow(1 - shade * (1 - colours), interpolation="nearest", aspect="auto")
+    _whole_ticks(axes)
+    for edge in range(layout.shape[-2], len(lane), layout.shape[-2]) if layout.rank > 2 else ():
+        axes.axhline(edge - 0.5, color="black", linewidth=0.8)
     axes.set_xlabel("colour: warp, shade: lane" + (", text: lane.register" if _room(lane) else ""))
     if _room(lane):
         for row, column in np.ndindex(*lane.shape):
@@ -159,6 +175,7 @@ def _draw_shared(axes: Any, layout: SharedLayout) -> None:
         ]
     )
     axes.imshow(banks, cmap="twilight", interpolation="nearest", aspect="auto")
+    _whole_ticks(axes)
     axes.set_xlabel("colour: bank" + (", text: bank" if _room(banks) else ""))
     if _room(banks):
         for row, column in np.ndindex(*banks.shape):
@@ -166,5 +183,10 @@ def _draw_shared(axes: Any, layout: SharedLayout) -> None:
             axes.text(column, row, text, ha="center", va="center", fontsize=5)
 
 
+def _whole_ticks(axes: Any) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_major_locator().set_params(integer=True)
+
+
 def _room(cells: np.ndarray) -> bool:
-    return cells.size <= _WRITTEN
+    return cells.size <= _WRITTEN and max(cells.shape) <= _SIDE

@@ -56,6 +56,8 @@ def show(
 
     When a pass fails, the stages up to it are shown before its error is raised.
     """
+    if view.layouts is not None and _show_layout(place, view.layouts):
+        return
     if not place.endswith(".mlir"):  # a dump says for itself what it is for
         check_code(view, target)
     _check_names([*view.passes, *([stop_after] if stop_after else [])])
@@ -199,6 +201,20 @@ def _show_layouts(result: Trace, path: Path) -> None:
     if found and str(path) != "-":
         draw(found, path)
         print(f"picture: {path}", file=sys.stderr)
+
+
+def _show_layout(text: str, path: Path) -> bool:
+    """Describe and draw a layout given as text; False for what is none."""
+    from tilewright.cli.layouts import draw, from_text, table_of
+
+    found = from_text(text)
+    if found is None:
+        return False
+    typer.echo(table_of([found]), nl=False)
+    if str(path) != "-":
+        draw([found], path)
+        print(f"picture: {path}", file=sys.stderr)
+    return True
 
 
 def _write_files(result: Trace, view: View) -> None:
