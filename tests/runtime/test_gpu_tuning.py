@@ -50,6 +50,18 @@ def test_do_bench_uses_events(fake):
     ]
 
 
+def test_the_budget_counts_what_surrounds_a_run(fake):
+    """Kernels of microseconds would otherwise be run thousands of times, and tuning take minutes."""
+    x, y, out = arrays()
+    runs = []
+
+    def before():
+        runs.append(time.sleep(0.005))
+
+    do_bench(lambda: add[(1,)](x, y, out, 1000, BLOCK=256), warmup=20, rep=100, setup=before)
+    assert 10 <= len(runs) < 50  # kernels of 0.5 ms: 240 by their own time
+
+
 def test_what_keeps_the_cpu_busy_is_timed_by_the_clock(fake):
     timer = gpu_timer()
     run = GpuMeasurement(timer, lambda: time.sleep(0.002), lambda: None, lambda: None, True)

@@ -136,10 +136,11 @@ def draw(found: list[Drawn], path: Path) -> None:
             "pictures need matplotlib, which is not installed",
             help="pip install 'tilewright[report]', or --layouts - for the table alone",
         ) from None
-    rows = -(-len(found) // _COLUMNS)
-    figure = Figure(figsize=(6 * _COLUMNS, 5 * max(1, rows)), layout="constrained")
+    columns = min(_COLUMNS, max(1, len(found)))
+    rows = -(-len(found) // columns)
+    figure = Figure(figsize=(6 * columns, 5 * max(1, rows)), layout="constrained")
     for number, entry in enumerate(found, 1):
-        axes = figure.add_subplot(rows, _COLUMNS, number)
+        axes = figure.add_subplot(rows, columns, number)
         names = list(dict.fromkeys(entry.values))
         axes.set_title(f"{number}: {entry.title}  {', '.join(names[:2])}".rstrip(), fontsize=9)
         if isinstance(entry.layout, SharedLayout):

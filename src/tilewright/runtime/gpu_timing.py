@@ -127,6 +127,8 @@ class GpuMeasurement:
         """The CPU takes longer than the queue lasts: runs start one at a time on an idle GPU."""
         self.by_clock = False
         """Nothing is put on the GPU."""
+        self.each = 0.0
+        """Milliseconds that a run of the last round took with all that surrounds it."""
 
     def first(self) -> float:
         """Run once unmeasured and a few times measured; an estimate in ms. Chooses how to time."""
@@ -167,9 +169,13 @@ class GpuMeasurement:
 
     def runs(self, count: int) -> list[float]:
         """Milliseconds of `count` runs."""
+        start = time.perf_counter_ns()
+        times = [self._alone() for _ in range(count)] if self.host_bound else self._queued(count)
+        self.each = (time.perf_counter_ns() - start) * 1e-6 / count
+        return times
+
+    def _queued(self, count: int) -> list[float]:
         timer, marks = self.timer, list[tuple[int, int]]()
-        if self.host_bound:
-            return [self._alone() for _ in range(count)]
         for _ in range(count):
             self.before()
             if self.flush:

@@ -35,7 +35,8 @@ def do_bench(
     Args:
         fn: what to time, called without arguments.
         warmup: milliseconds of unmeasured calls, after a first one that compiles.
-        rep: milliseconds of measured calls; there is always at least one.
+        rep: milliseconds of measured calls; there is always at least one. On a GPU both count what
+            surrounds a call, such as emptying its cache.
         grad_to_none: torch tensors whose `.grad` is dropped before each call.
         quantiles: e.g. `[0.5, 0.2, 0.8]`; the result is then a list of these quantiles (a single
             number for one quantile) and `return_mode` is not used.
@@ -117,9 +118,11 @@ def _on_gpu(
         estimate = measurement.first()
         if give_up_above is not None and estimate > give_up_above:
             return [estimate]
-        if warmup > estimate:
-            measurement.runs(_runs(warmup, estimate))
-        return measurement.runs(_runs(rep, estimate))
+        # to empty the cache takes longer than a small kernel
+        each = max(estimate, measurement.each)
+        if warmup > each:
+            measurement.runs(_runs(warmup, each))
+        return measurement.runs(_runs(rep, each))
     finally:
         timer.close()
 
