@@ -376,7 +376,7 @@ def _epilogue(call, x, bound, unit):
 def _step(kind, x, bound, arrays, unit):
     if kind in SHARP or kind in SMOOTH:
         function, slope = (SHARP | SMOOTH)[kind]
-        return function(x), bound * slope + 8 * unit * np.abs(x)
+        return function(x), bound * slope + 8 * unit * (np.abs(x) + 1)
     y = arrays[0]
     if kind.startswith("bias") or kind == "residual":
         return x + y, bound + unit * np.abs(y)

@@ -143,3 +143,17 @@ def test_the_explanation():
     assert lines[4] == "  6 stages in 216 KB of shared memory, 1 program on a multiprocessor"
     assert lines[5] == "  not the larger 128x192: 1 waves are filled to 73%"
     assert lines[6] == "  beside:" and len(lines) == 9
+
+
+@pytest.mark.parametrize("target", ["cpu", "sm_90a", "sm_80"])
+@pytest.mark.parametrize("size", [(0, 1, 33), (1, 0, 33), (0, 0, 5), (0, 64, 64), (1, 0, 0), (64, 0, 0)])
+def test_products_of_nothing_have_a_configuration(size, target):
+    from tilewright import dtypes
+    from tilewright.backends.registry import machine
+    from tilewright.generator.choice import choose, explain
+    from tilewright.generator.contraction import Contraction, Operand
+
+    half = Operand(dtypes.float16)
+    contraction = Contraction(half, half, half)
+    assert choose(contraction, *size, machine(target), 0, packed=True)
+    assert explain(contraction, *size, machine(target))

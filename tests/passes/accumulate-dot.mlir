@@ -42,3 +42,28 @@ func.func @kept(%p: tensor<4x4x!tile.ptr<f32>>, %a: tensor<4x4xf16>, %acc: tenso
   tile.store %p, %s : tensor<4x4x!tile.ptr<f32>>, tensor<4x4xf32>
   func.return
 }
+
+// -----
+// Sums of 8-bit floats are taken only where a loop carries them.
+// CHECK-LABEL: @eight_bits
+func.func @eight_bits(%p: tensor<4x4x!tile.ptr<f32>>, %a: tensor<4x4xf8E4M3FN>, %acc: tensor<4x4xf32>, %n: i32) {
+  // CHECK: scf.for
+  // CHECK: tile.dot %a, %a, %t
+  // CHECK-NOT: arith.addf
+  // CHECK: scf.yield
+  // CHECK: tile.dot %a, %a, %zeros
+  // CHECK: arith.addf
+  %z = arith.constant 0.0 : f32
+  %zeros = tile.splat %z : f32 to tensor<4x4xf32>
+  %i0 = arith.constant 0 : i32
+  %i1 = arith.constant 1 : i32
+  %sum = scf.for %i = %i0 to %n step %i1 iter_args(%t = %acc) -> (tensor<4x4xf32>) : i32 {
+    %d = tile.dot %a, %a, %zeros, "ieee" : tensor<4x4xf8E4M3FN>, tensor<4x4xf8E4M3FN>, tensor<4x4xf32> to tensor<4x4xf32>
+    %r = arith.addf %t, %d : tensor<4x4xf32>
+    scf.yield %r : tensor<4x4xf32>
+  }
+  %d = tile.dot %a, %a, %zeros, "ieee" : tensor<4x4xf8E4M3FN>, tensor<4x4xf8E4M3FN>, tensor<4x4xf32> to tensor<4x4xf32>
+  %r = arith.addf %d, %sum : tensor<4x4xf32>
+  tile.store %p, %r : tensor<4x4x!tile.ptr<f32>>, tensor<4x4xf32>
+  func.return
+}

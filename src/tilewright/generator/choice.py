@@ -56,6 +56,7 @@ def choose(
         packed: whether the rows of the matrix in a product with a vector, where K lies across them, follow each
             other without gaps.
     """
+    m, n, k, batch = (max(1, x) for x in (m, n, k, batch))  # of nothing: any will do
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k, target, batch if packed else 0)
     work = workload(contraction, m, n, k, batch)
@@ -69,6 +70,7 @@ def choose(
 
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
     """How the choice for a product came about, for people."""
+    m, n, k, batch = (max(1, x) for x in (m, n, k, batch))
     if m == 1 or n == 1:
         config = _vector(contraction, m, n, k, target, batch)
         return f"{m} x {n} x {k} on {target.name}: {config.text}\n  a vector: nothing is reused"

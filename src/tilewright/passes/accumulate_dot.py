@@ -21,7 +21,9 @@ Back ends keep the accumulator in registers across the loop and never write the 
 Relies on: dots having no fixed order of summation, so that the sum may start from the accumulator.
 
 Guarantees: applies to `arith.addf` and `arith.addi` with the product on either side, when nothing else
-uses the product and the product's own accumulator is the constant 0.
+uses the product and the product's own accumulator is the constant 0. Products of 8-bit floats take only sums that a
+loop carries: units that add them keep 14 bits of the largest of products and accumulator (Hopper), so that the
+product of small numbers is lost beside a large one.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
 from xdsl.ir import SSAValue
 
 from tilewright.dialects import tile
@@ -60,7 +62,7 @@ class AccumulateDot(Pass):
 def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
     for product, accumulator in ((op.rhs, op.lhs), (op.lhs, op.rhs)):
         dot = _plain_dot(product)
-        if dot is None or op.parent is None:
+        if dot is None or op.parent is None or (_coarse(dot) and not _carried(op)):
             continue
         # The new dot stands where the addition was: the accumulator may be computed after the old one.
         new = tile.DotOp.create(
@@ -78,6 +80,17 @@ def _accumulate(op: arith.AddfOp | arith.AddiOp) -> bool:
             dot.parent.erase_op(dot)
         return True
     return False
+
+
+def _coarse(dot: tile.DotOp) -> bool:
+    """Whether products are added with fewer bits than the accumulator has."""
+    kinds = [value.type.get_element_type() for value in (dot.lhs, dot.rhs)]  # type: ignore[attr-defined]
+    return any(isinstance(kind, Float8E4M3FNType | Float8E5M2Type) for kind in kinds)
+
+
+def _carried(op: arith.AddfOp | arith.AddiOp) -> bool:
+    """Whether the sum is what a loop carries on."""
+    return all(isinstance(use.operation, scf.YieldOp) for use in op.result.uses)
 
 
 def _plain_dot(value: SSAValue) -> tile.DotOp | None:
