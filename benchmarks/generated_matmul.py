@@ -235,9 +235,12 @@ def vector_case(m: int, n: int, k: int) -> Case:
         row["of copy rate"] = row["ms"]["copy"] / 2 / row["ms"]["tilewright"]
         print(f"  of the copy rate: {row['of copy rate']:.3f}", flush=True)
 
+    def exact(rows: Any, columns: Any) -> Any:
+        return wide(a, rows, -2) @ wide(b, columns, -1)
+
     copy: dict[str, Call] = {"copy": lambda: void(other.copy_(b))}
     return Case(
-        "vector", f"{m}x{n}x{k}", calls, out, bytes_=2.0 * b.numel(), beside=copy, finish=finish
+        "vector", f"{m}x{n}x{k}", calls, out, bytes_=2.0 * b.numel(), exact=exact, beside=copy, finish=finish
     )  # fmt: skip
 
 

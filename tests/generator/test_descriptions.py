@@ -333,6 +333,30 @@ def test_generate_shows_what_was_read(capfd):
     assert "total" in text.out
 
 
+@pytest.mark.parametrize(
+    ("config", "without"),
+    [("boxes=false", "tma_copy"), ("through_registers=false", "registers"), ("", "nothing")],
+)
+def test_generate_shows_the_passes_of_the_configuration(config, without, capfd):
+    from tilewright.cli.main import main
+
+    given = ["--target", "sm_90a", "--size", "m=512,n=512,k=512", "--dtype", "fp16", "--no-times"]
+    given += ["--config", config] if config else []
+    main(["generate", f"{__file__}:product", *given, "--pass", "insert-barriers"])
+    text = capfd.readouterr().out
+    assert "gpu." in text and without not in text
+    assert ("tma_copy" in text) == (config != "boxes=false")
+
+
+def test_products_of_long_extents_have_no_boxes(capfd):
+    """Boxes are placed by 32-bit numbers."""
+    from tilewright.cli.main import main
+
+    sizes = "m=2,n=2200000000,k=64"
+    main(["generate", f"{__file__}:product", "--target", "sm_90a", "--size", sizes, "--asm", "ptx"])
+    assert "bulk.tensor" not in capfd.readouterr().out
+
+
 def test_the_page_does_what_it_says(tmp_path):
     """Code of docs/generator.md runs, in order; its MLIR is read."""
     import linecache

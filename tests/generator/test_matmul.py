@@ -322,6 +322,21 @@ MISTAKES = {
     "batch": (lambda a, b: tw.matmul(a, b, batch=1), "there are 0 batch axes"),
     "sums": (lambda a, b: tw.matmul(a, b, accumulate=tl.float16), "accumulates in fp32, not in"),
     "precision": (lambda a, b: tw.matmul(a, b, precision="half"), "precision 'half'"),
+    "scale by text": (lambda a, b: tw.matmul(a, b, epilogue=E.scale("x")), "a str is no number"),
+    "scale along": (lambda a, b: tw.matmul(a, b, epilogue=E.scale(b[0], "k")), "neither 'm' nor 'n'"),
+    "slope": (lambda a, b: tw.matmul(a, b, epilogue=E.leaky_relu(None)), "a NoneType is no number"),
+    "beta of nothing": (lambda a, b: tw.matmul(a, b, beta=2.0), r"beta=2.0 is for c, or out"),
+    "beta by text": (lambda a, b: tw.matmul(a, b, c=b[:1], beta="x"), "beta is a str, not a number"),
+    "two dtypes": (
+        lambda a, b: tw.matmul(a, b, np.empty((20, 40), np.float32), out_dtype=np.float16),
+        "out has dtype fp32, out_dtype is fp16",
+    ),
+    "out in itself": (
+        lambda a, b: tw.matmul(a, b, np.lib.stride_tricks.as_strided(a, (20, 40), (4, 4))),
+        "several elements of out are one",
+    ),
+    "arrays of a function": (lambda a, b: tw.matmul(a, b, epilogue=clipped), "missing a required"),
+    "more arrays": (lambda a, b: tw.matmul(a, b, epilogue=E.apply(soft, b)), "too many positional"),
 }
 
 
@@ -329,8 +344,19 @@ MISTAKES = {
 def test_mistakes_are_told(mistake):
     call, text = MISTAKES[mistake]
     a, b = np.ones((20, 30), np.float32), np.ones((30, 40), np.float32)
-    with pytest.raises(tw.TilewrightError, match=text):
+    with pytest.raises(tw.TilewrightError, match=text) as caught:
         call(a, b)
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+    assert "^" in str(caught.value)
+
+
+def test_results_whose_axes_cross_without_meeting():
+    """Strides 3 and 2 with extents 2 and 3: no two elements are one."""
+    out = np.lib.stride_tricks.as_strided(np.zeros(8), (2, 3), (24, 16))
+    a, b = np.arange(8.0).reshape(2, 4), np.arange(12.0).reshape(4, 3)
+    tw.matmul(a, b, out)
+    np.testing.assert_allclose(out, a @ b)
 
 
 @tw.jit

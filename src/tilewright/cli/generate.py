@@ -56,8 +56,8 @@ def generate(
         )
         signature = Signature(types, dict.fromkeys(types, "given"))
         result = trace(
-            kernel, signature, stop_after=stop_after, disabled=disabled, target=machine,
-            options=options,
+            kernel, signature, stop_after=stop_after, disabled=[*options.disable, *disabled],
+            target=machine, options=options,
         )  # fmt: skip
         present(result, _numbered(view, i))
 

@@ -124,8 +124,16 @@ class Epilogue:
     def _function(self, step: Step, x: Tile, extras: list[Tile]) -> Tile:
         if isinstance(step.function, ElementwiseBody):
             return step.function.emit(self.tracer, [x, *extras])
-        value = self.tracer.user_function(step.function, [x, *extras])
         name = step.function.fn.__name__
+        try:
+            step.function.signature_of_fn.bind(x, *extras)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"epilogue {name} gets the sums and {len(extras)} arrays: {error}",
+                help="tilewright.epilogue.apply(function, *arrays) passes arrays",
+                location=_definition(step.function),
+            ) from None
+        value = self.tracer.user_function(step.function, [x, *extras])
         if not isinstance(value, TensorValue) or not (
             value.dtype.is_floating() or value.dtype.is_int()
         ):

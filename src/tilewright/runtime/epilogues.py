@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from tilewright.dtypes import dtype
@@ -10,6 +11,7 @@ from tilewright.errors import LaunchError
 from tilewright.generator.contraction import STEPS, WITH_NUMBER
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.runtime.specialize import element_type, is_array
+from tilewright.runtime.tracebacks import caller_location
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +40,7 @@ class epilogue:
         `vector` may have batch axes in front.
         """
         if axis not in ("m", "n"):
-            raise LaunchError(f"bias: axis {axis!r} is neither 'm' nor 'n'")
+            raise _wrong(f"bias: axis {axis!r} is neither 'm' nor 'n'")
         return Part("add", (_array(vector, "bias"),), axis=axis)
 
     @staticmethod
@@ -49,9 +51,11 @@ class epilogue:
     @staticmethod
     def scale(factor: Any, axis: str = "") -> Part:
         """Multiply by a number, or by an array: a vector with `axis` "m" or "n", else broadcast."""
+        if axis not in ("", "m", "n"):
+            raise _wrong(f"scale: axis {axis!r} is neither 'm' nor 'n'")
         if is_array(factor):
             return Part("multiply", (factor,), axis=axis)
-        return Part("scale", number=float(factor))
+        return Part("scale", number=_number(factor, "scale"))
 
     @staticmethod
     def relu() -> Part:
@@ -61,13 +65,13 @@ class epilogue:
     @staticmethod
     def leaky_relu(slope: float = 0.01) -> Part:
         """x where x >= 0, else slope * x."""
-        return Part("leaky_relu", number=float(slope))
+        return Part("leaky_relu", number=_number(slope, "leaky_relu"))
 
     @staticmethod
     def gelu(approximate: str = "none") -> Part:
         """x Φ(x), by erf, or with `approximate="tanh"` by tanh."""
         if approximate not in ("none", "tanh"):
-            raise LaunchError(f"gelu: approximate={approximate!r} is neither 'none' nor 'tanh'")
+            raise _wrong(f"gelu: approximate={approximate!r} is neither 'none' nor 'tanh'")
         return Part("gelu_tanh" if approximate == "tanh" else "gelu")
 
     @staticmethod
@@ -94,17 +98,27 @@ class epilogue:
     def apply(function: Any, *arrays: Any) -> Part:
         """Any element-wise function: a jit function of the sums and of tiles of `arrays`."""
         if not isinstance(function, KernelFunction):
-            raise LaunchError(
-                f"epilogue: {function!r} is no jit function",
-                help="decorate it with @tilewright.jit",
+            raise _wrong(
+                f"epilogue: {function!r} is no jit function", "decorate it with @tilewright.jit"
             )
         return Part("function", tuple(_array(x, "apply") for x in arrays), function=function)
 
 
 def _array(value: Any, what: str) -> Any:
     if not is_array(value):
-        raise LaunchError(f"epilogue {what}: a {type(value).__name__} is no array")
+        raise _wrong(f"epilogue {what}: a {type(value).__name__} is no array")
     return value
+
+
+def _number(value: Any, what: str) -> float:
+    if not isinstance(value, Real):
+        raise _wrong(f"epilogue {what}: a {type(value).__name__} is no number")
+    return float(value)
+
+
+def _wrong(text: str, help: str = "") -> LaunchError:
+    """An error in the line of the user's that is running."""
+    return LaunchError(text, help=help, location=caller_location())
 
 
 def parts_of(given: Any) -> tuple[Part, ...]:

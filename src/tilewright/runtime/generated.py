@@ -55,7 +55,10 @@ class GeneratedKernel(JITFunction):
             return {"num_warps": 4}
         config = self.program.config
         options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-        return {**options, "disable": config.left_out} if config.left_out else options
+        off = config.left_out
+        if self.program.contraction.long:  # boxes are placed by 32-bit numbers
+            off = (*config.with_(boxes=False).left_out, "store-boxes")
+        return {**options, "disable": off} if off else options
 
 
 def _text(program: Program) -> str:

@@ -402,10 +402,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     def _locate(self, error: LaunchError) -> None:
         """Say which launch failed, and where the kernel stands."""
         kernel = self.kernel
-        error.message = (
-            f"launch of {self.name}: {error.message} "
-            f"(the kernel is defined at {kernel.file}:{kernel.definition_line})"
-        )
+        error.message = f"launch of {self.name}: {error.message}"
+        if kernel.written:
+            error.message += f" (the kernel is defined at {kernel.file}:{kernel.definition_line})"
         error.location = caller_location()
         error.args = (error.message,)
 

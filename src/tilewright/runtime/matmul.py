@@ -75,7 +75,7 @@ def matmul(
     try:
         parts = parts_of(epilogue) if epilogue is not None else ()
         key = (
-            _facts(a), _facts(b), _facts(out), _facts(c), alpha is None, trans_a, trans_b, accumulate,
+            _facts(a), _facts(b), _facts(out), _facts(c), type(alpha), type(beta), trans_a, trans_b, accumulate,
             out_dtype, batch, precision, config, tuple([_key(part) for part in parts]) if parts else (),
         )  # fmt: skip
         try:
@@ -85,9 +85,11 @@ def matmul(
         if plan is None:
             call = Call(
                 a, b, out, parts, accumulate, out_dtype, trans_a, trans_b, batch, alpha, c, precision,
-                config,
+                config, beta,
             )  # fmt: skip
             plan = _remembered(key, _plan(call))
+        if beta != 1.0 and not plan.adds and c is None:
+            raise LaunchError(f"matmul: beta={beta!r} is for c, or out with accumulate=True")
         return plan(a, b, out, c, parts, alpha, beta)
     except TilewrightError as error:
         shown = _shown(error)

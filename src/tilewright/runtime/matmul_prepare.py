@@ -21,6 +21,7 @@ from tilewright.runtime.matmul_shapes import (
     broadcast_batches,
     view_of,
 )
+from tilewright.runtime.overlap import has_twins, overlaps_itself
 from tilewright.runtime.specialize import element_type
 
 
@@ -41,6 +42,7 @@ class Call:
     c: Any
     precision: str | None
     config: MatmulConfig | None
+    beta: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def prepare(call: Call, target: Any) -> Prepared:
         raise LaunchError(f"matmul: config is a {type(call.config).__name__}, not a MatmulConfig")
     if call.alpha is not None and not isinstance(call.alpha, Real):
         raise LaunchError(f"matmul: alpha is a {type(call.alpha).__name__}, not a number")
+    if not isinstance(call.beta, Real):
+        raise LaunchError(f"matmul: beta is a {type(call.beta).__name__}, not a number")
     a, b, drop = _operand_views(call)
     if a.shape[-1] != b.shape[-2]:
         raise LaunchError(
@@ -155,10 +159,14 @@ def _operand_views(call: Call) -> tuple[View, View, tuple[int, ...]]:
 
 
 def _out_dtype(call: Call, operands: dtype) -> dtype:
+    wanted = None if call.out_dtype is None else element_type(call.out_dtype)
     if call.out is not None:
-        return element_type(call.out.dtype)
-    if call.out_dtype is not None:
-        return element_type(call.out_dtype)
+        found = element_type(call.out.dtype)
+        if wanted not in (None, found):
+            raise LaunchError(f"matmul: out has dtype {found}, out_dtype is {wanted}")
+        return found
+    if wanted is not None:
+        return wanted
     if operands.is_fp8():
         return dtypes.float16
     if operands.is_int():
@@ -184,8 +192,10 @@ def _output_view(call: Call, full: tuple[int, ...], kind: dtype, drop: tuple[int
     for axis in drop:
         rank = len(view.shape)
         view = view.with_axis(rank if axis == -1 else rank - (-1 not in drop))
-    if any(s == 0 and n > 1 for n, s in zip(view.shape, view.strides, strict=True)):
-        raise LaunchError("matmul: several elements of out are one (a stride is 0)")
+    if overlaps_itself(view) and has_twins(view):
+        raise LaunchError(
+            f"matmul: several elements of out are one (shape {list(view.shape)}, strides {list(view.strides)})"
+        )
     return view
 
 

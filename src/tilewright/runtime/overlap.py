@@ -17,6 +17,8 @@ from tilewright.runtime.matmul_shapes import View, view_of
 #: how long to search for an element that two interleaved arrays share: NumPy's `max_work`, whose type its hints
 #: narrow to its two named values
 _SEARCH: Any = 100_000
+#: of a result whose elements are compared with each other
+_MOST_ELEMENTS = 1 << 20
 
 
 class ResultApart:
@@ -91,6 +93,24 @@ def overlaps_itself(view: View) -> bool:
         if stride <= reach:
             return True
         reach += stride * (extent - 1)
+    return False
+
+
+def has_twins(view: View) -> bool:
+    """Whether two elements are certainly one; also where there are too many to look at each."""
+    if 0 in view.shape:
+        return False
+    if math.prod(view.shape) > _MOST_ELEMENTS or 0 in (
+        s for n, s in zip(view.shape, view.strides, strict=True) if n > 1
+    ):
+        return True
+    offsets = {0}
+    count = 1
+    for extent, stride in zip(view.shape, view.strides, strict=True):
+        offsets = {x + i * stride for x in offsets for i in range(extent)}
+        count *= extent
+        if len(offsets) < count:
+            return True
     return False
 
 
