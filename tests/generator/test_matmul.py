@@ -323,10 +323,16 @@ MISTAKES = {
     "sums": (lambda a, b: tw.matmul(a, b, accumulate=tl.float16), "accumulates in fp32, not in"),
     "precision": (lambda a, b: tw.matmul(a, b, precision="half"), "precision 'half'"),
     "scale by text": (lambda a, b: tw.matmul(a, b, epilogue=E.scale("x")), "a str is no number"),
-    "scale along": (lambda a, b: tw.matmul(a, b, epilogue=E.scale(b[0], "k")), "neither 'm' nor 'n'"),
+    "scale along": (
+        lambda a, b: tw.matmul(a, b, epilogue=E.scale(b[0], "k")),
+        "neither 'm' nor 'n'",
+    ),
     "slope": (lambda a, b: tw.matmul(a, b, epilogue=E.leaky_relu(None)), "a NoneType is no number"),
     "beta of nothing": (lambda a, b: tw.matmul(a, b, beta=2.0), r"beta=2.0 is for c, or out"),
-    "beta by text": (lambda a, b: tw.matmul(a, b, c=b[:1], beta="x"), "beta is a str, not a number"),
+    "beta by text": (
+        lambda a, b: tw.matmul(a, b, c=b[:1], beta="x"),
+        "beta is a str, not a number",
+    ),
     "two dtypes": (
         lambda a, b: tw.matmul(a, b, np.empty((20, 40), np.float32), out_dtype=np.float16),
         "out has dtype fp32, out_dtype is fp16",

@@ -146,7 +146,9 @@ def test_the_explanation():
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90a", "sm_80"])
-@pytest.mark.parametrize("size", [(0, 1, 33), (1, 0, 33), (0, 0, 5), (0, 64, 64), (1, 0, 0), (64, 0, 0)])
+@pytest.mark.parametrize(
+    "size", [(0, 1, 33), (1, 0, 33), (0, 0, 5), (0, 64, 64), (1, 0, 0), (64, 0, 0)]
+)
 def test_products_of_nothing_have_a_configuration(size, target):
     from tilewright import dtypes
     from tilewright.backends.registry import machine

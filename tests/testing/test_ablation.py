@@ -91,7 +91,11 @@ def test_simpler_plans(types, options):
 def test_every_step_changes_the_ir_on_a_gpu():
     """Without a GPU: all variants for sm_90a are compiled, and none has the IR of the row it is held against."""
     study = run_study("sm_90a", (256, 256, 128), only_compile=True)
-    assert len(study.added) == len(study.removed) + 1 == len(switches_of(registry.machine("sm_90a"))) + 1
+    assert (
+        len(study.added)
+        == len(study.removed) + 1
+        == len(switches_of(registry.machine("sm_90a"))) + 1
+    )
     assert all(row.changed and row.ir and not row.failure for row in study.rows)
     (papers,) = study.extra
     assert 0 < papers.shared_bytes <= 48 << 10

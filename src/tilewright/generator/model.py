@@ -255,8 +255,7 @@ def _of_tile(
 def _turned(work: Workload) -> bool:
     """Whether warps turn an operand before products read it: the only program of a multiprocessor waits for that.
 
-    On an H200, 4096 with fp8 operands and a row-major B, 256 × 128 tiles: 691 TFLOP/s in persistent programs, 1183
-    in others; tf32 of 4104, in pairs: at most 0.97 of the speed of others.
+    `benchmarks/gpu_switches.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
     """
     return bool(work.across) and SIZES[work.element] != 2
 

@@ -75,7 +75,7 @@ def matmul(
     try:
         parts = parts_of(epilogue) if epilogue is not None else ()
         key = (
-            _facts(a), _facts(b), _facts(out), _facts(c), type(alpha), type(beta), trans_a, trans_b, accumulate,
+            _facts(a), _facts(b), _facts(out), _facts(c), type(alpha), type(beta), beta == 1.0, trans_a, trans_b, accumulate,
             out_dtype, batch, precision, config, tuple([_key(part) for part in parts]) if parts else (),
         )  # fmt: skip
         try:
@@ -88,8 +88,6 @@ def matmul(
                 config, beta,
             )  # fmt: skip
             plan = _remembered(key, _plan(call))
-        if beta != 1.0 and not plan.adds and c is None:
-            raise LaunchError(f"matmul: beta={beta!r} is for c, or out with accumulate=True")
         return plan(a, b, out, c, parts, alpha, beta)
     except TilewrightError as error:
         shown = _shown(error)

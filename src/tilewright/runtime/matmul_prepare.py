@@ -70,6 +70,8 @@ def prepare(call: Call, target: Any) -> Prepared:
         raise LaunchError(f"matmul: alpha is a {type(call.alpha).__name__}, not a number")
     if not isinstance(call.beta, Real):
         raise LaunchError(f"matmul: beta is a {type(call.beta).__name__}, not a number")
+    if call.beta != 1.0 and call.c is None and call.accumulate is not True:
+        raise LaunchError(f"matmul: beta={call.beta!r} is for c, or out with accumulate=True")
     a, b, drop = _operand_views(call)
     if a.shape[-1] != b.shape[-2]:
         raise LaunchError(

@@ -64,8 +64,8 @@ def what_to_keep(
     """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
     little, or where the L2 cache has what all programs there load.
 
-    On an H200 a softmax of 65,536 columns takes, with 32 warps, 173 µs in single precision where chunks are
-    kept and 233 where not, but 103 and 95 in half precision, whose rows stay in the cache.
+    `benchmarks/gpu_switches.py` measures softmaxes with chunks kept and loaded again: the latter is as fast where the
+    cache has the rows (65,536 columns in half precision, 32 warps).
 
     Args:
         loads: of tiles of so many `rows`, which several loops need.
