@@ -246,3 +246,22 @@ def test_places(what):
     with pytest.raises(CompilationError) as caught:
         tw.from_mlir(text)
     assert (caught.value.location.line, caught.value.location.column + 1) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"", "is empty"), (b"\xff\xfe\x00", "is no text"), (b"\x00\x01", "Unexpected character"), (b"func", "expect symbol name")],
+)  # fmt: skip
+def test_files_that_hold_no_mlir(content, told, tmp_path):
+    path = tmp_path / "wrong.mlir"
+    path.write_bytes(content)
+    with pytest.raises(tw.TilewrightError, match=told):
+        tw.from_mlir(path)
+
+
+def test_sizes_that_a_product_does_not_have(capsys):
+    from tilewright.cli.main import main
+
+    place = f"{__file__.replace('test_described_text', 'test_descriptions')}:product"
+    assert main(["generate", place, "--size", "m=4,n=4,k=4,q=4"]) == 1
+    assert "there is no size q" in capsys.readouterr().err

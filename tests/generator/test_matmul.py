@@ -19,7 +19,7 @@ from tilewright.generator.config import Panels
 EPS = {
     "float64": 1e-13, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2,
     "float8_e4m3fn": 2e-3, "float8_e5m2": 2e-3, "int8": 0.0, "uint8": 0.0, "int16": 0.0,
-    "int32": 0.0, "int64": 0.0,
+    "int32": 0.0, "int64": 0.0, "uint16": 0.0, "uint32": 0.0, "uint64": 0.0,
 }  # fmt: skip
 SIZES = (0, 1, 2, 3, 7, 16, 17, 33, 64, 65, 100, 130)
 E = tw.epilogue
@@ -165,9 +165,25 @@ def test_dtypes(dtype):
     a, b = random_array(rng, (33, 47), dtype), random_array(rng, (47, 21), dtype)
     reference = a.astype(np.float64) @ b.astype(np.float64)
     result = tw.matmul(a, b)
-    wanted = {"float8": "float16", "int8": "int32", "uint8": "int32", "int16": "int32"}
+    wanted = {"float8": "float16", "uint64": "int64"}
+    wanted |= dict.fromkeys(("int8", "uint8", "int16", "uint16", "uint32"), "int32")
     assert result.dtype.name == wanted.get(dtype.partition("_")[0], dtype)
     check(result, reference, EPS[dtype], 47)
+
+
+@pytest.mark.parametrize("dtype", [name for name in EPS if "int" in name])
+@pytest.mark.parametrize("shape", [(17, 33, 19), (64, 64, 64), (1, 50, 70), (40, 300, 1)])
+def test_sums_of_integers_wrap(shape, dtype):
+    """The whole range of each type, modulo 2^32 (2^64 for 64 bits)."""
+    rng, kind, (m, k, n) = np.random.default_rng(1), np.iinfo(dtype), shape
+    a, b = (
+        rng.integers(kind.min, kind.max, s, dtype=dtype, endpoint=True) for s in ((m, k), (k, n))
+    )
+    found = tw.matmul(a, b)
+    off = found.astype(object) - a.astype(object) @ b.astype(object)
+    assert (off % 2 ** (64 if kind.bits == 64 else 32) == 0).all()
+    for narrow in (np.int8, np.int16):
+        assert (tw.matmul(a, b, out_dtype=narrow) == found.astype(narrow)).all()
 
 
 @pytest.mark.parametrize("trans_a", [False, True])

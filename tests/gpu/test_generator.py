@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generator.random_calls import compare, random_call, reference
 
 import tilewright as tw
 import tilewright.language as tl
@@ -107,6 +108,65 @@ def test_random_products(seed):
 @given(st.integers(0, 1 << 30))
 def test_many_random_products(seed):
     run_case(seed)
+
+
+def by_torch(a, b):
+    return (
+        torch.matmul(*(torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in (a, b)))
+        .cpu()
+        .numpy()
+    )
+
+
+def run_call(seed):
+    """A call with everything that `matmul` takes (`tests/generator/random_calls.py`)."""
+    call = random_call(seed, (0, *SIZES[:-2], 3, 17, 65, 130))
+    a, b, out, options = call.arguments(lambda x: x.torch("cuda"))
+    if "out_dtype" in options:
+        options["out_dtype"] = getattr(torch, call.out_dtype)
+    value, bound = reference(call, by_torch)
+    result = tw.matmul(a, b, out, **options)
+    assert result.dtype == getattr(torch, call.out_dtype), call
+    shown = result.float() if result.dtype in (torch.float16, torch.bfloat16) else result
+    wrong = compare(call, shown.cpu().numpy(), value, bound)
+    assert not wrong, f"{call}: {wrong}"
+    if out is not None:
+        call.out.back()
+        assert call.out.outside_is_as_before, call
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_random_calls(seed):
+    run_call(seed)
+
+
+@pytest.mark.long
+@settings(max_examples=500, deadline=None)
+@given(st.integers(0, 1 << 30))
+def test_many_random_calls(seed):
+    run_call(seed)
+
+
+def test_nothing_of_a_vector():
+    """Extents of 0 beside extents of 1."""
+    for m, n, k in ((0, 1, 8), (1, 0, 8), (1, 1, 0), (0, 0, 0), (1, 64, 0)):
+        found = tw.matmul(random_tensor((m, k), "float16"), random_tensor((k, n), "float16"))
+        assert found.shape == (m, n) and (found == 0).all()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [
+    (70000, 70000, 64), (2_200_000_000, 1, 1), (1, 2_200_000_000, 1), (1, 1, 2_200_000_000), (2, 2_200_000_000, 1),
+])  # fmt: skip
+def test_more_elements_than_32_bits_count(m, n, k):
+    a, b = (torch.empty(s, device="cuda", dtype=torch.float16).normal_() for s in ((m, k), (k, n)))
+    found = tw.matmul(a, b)
+    rows, columns = (torch.tensor([0, x // 2, x - 1], device="cuda").unique() for x in (m, n))
+    wanted = a[rows].double() @ b[:, columns].double()
+    error = (found[rows][:, columns].double() - wanted).abs().max()
+    assert error <= 1e-3 * (k**0.5 + 4)
+    del found, wanted
+    torch.cuda.empty_cache()
 
 
 @pytest.mark.parametrize("dtype", EPS)

@@ -14,6 +14,8 @@ from tilewright.generator.reading import read_mlir
 
 def descriptions(text: str, name: str = "<mlir>") -> dict[str, Description]:
     """The contraction of each function in `text`, by name. Raises CompilationError with a place."""
+    if not text.strip():
+        raise CompilationError(f"{name} is empty")
     module = read_mlir(text, name)
     found = {
         op.sym_name.data: describe(op)

@@ -9,7 +9,7 @@ from tilewright.generator.machines import LINE
 #: bytes of an element of each type
 SIZES = {
     "fp64": 8, "i64": 8, "fp32": 4, "tf32": 4, "i32": 4, "fp16": 2, "bf16": 2, "i16": 2,
-    "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "u8": 1, "i1": 1,
+    "fp8e4nv": 1, "fp8e5": 1, "i8": 1, "u8": 1, "i1": 1, "u16": 2, "u32": 4, "u64": 8,
 }  # fmt: skip
 
 

@@ -130,6 +130,9 @@ class Described:
         fixed = {r: _indices(n, ()) for r, n in d.sizes.items() if isinstance(n, int) or n.constant}
         given = {role: len(indices) for role, indices in fixed.items()}
         for role, size in sizes.items():
+            if role not in (*d.batch, "m", "n", "k"):
+                known = ", ".join(("m", "n", "k", *d.batch))
+                raise LaunchError(f"{d.name}: there is no size {role}", help=f"there are {known}")
             if given.setdefault(role, size) != size:
                 raise LaunchError(f"{d.name}: size {role} is {given[role]}, not {size}")
         given |= {r: 1 for r in ("m", "n") if r not in (*d.a.roles, *d.b.roles)}
@@ -245,7 +248,10 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     path = Path(source) if isinstance(source, Path) or str(source).endswith(".mlir") else None
     if path is not None and not path.is_file():
         raise LaunchError(f"there is no file {path}")
-    text = str(source) if path is None else path.read_text(encoding="utf-8")
+    try:
+        text = str(source) if path is None else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LaunchError(f"{path} is no text: {error}") from None
     name = f"<mlir {hashlib.sha256(text.encode()).hexdigest()[:8]}>" if path is None else str(path)
     found = descriptions(text, name)
     name = function or next(iter(found))
