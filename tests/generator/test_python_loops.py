@@ -254,3 +254,37 @@ def test_loops_that_begin_before_an_array_are_an_error():
     begun(a, b, c, 3)
     assert (c[:3] == 1).all()
     assert (c[3] == 5).all()
+
+
+def test_arguments_by_name():
+    a, b, c = np.ones((4, 4)), np.ones((4, 4)), np.ones((4, 4))
+    counted(a, b, C=c, M=4, N=np.int64(4), K=4)
+    assert (c == 5).all()
+    with pytest.raises(LaunchError, match="takes 6 arguments"):
+        counted(a, b, C=c, M=4, K=4)
+    with pytest.raises(TypeError):
+        counted(a, b, c, 4, 4, 4, M=4)
+
+
+@pytest.mark.parametrize("count", ["4", 4.5, None])
+def test_counts_are_integers(count):
+    a, b, c = np.ones((4, 4)), np.ones((4, 4)), np.ones((4, 4))
+    with pytest.raises(LaunchError, match="'M' must be an integer, not a") as caught:
+        counted(a, b, c, count, 4, 4)
+    assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+@pytest.mark.parametrize("what", [3, len, None, np.ndarray])
+def test_what_is_no_function(what):
+    with pytest.raises(CompilationError, match="is no function"):
+        tw.loop_nest(what)
+
+
+def only_a_text(A, B, C):
+    """Nothing else."""
+
+
+def test_functions_without_loops():
+    with pytest.raises(CompilationError, match="stores 0 times") as caught:
+        tw.loop_nest(only_a_text)
+    assert caught.value.location is not None

@@ -46,7 +46,7 @@ def recognise(function: FuncOp, typed: bool = True) -> Description:
     Without `typed` element types are not the loops' to say: any will do.
     """
     loops, body, zeros = _nest(function)
-    store = _only_store(body)
+    store = _only_store(body, function)
     names = {loop: loop.body.block.args[0].name_hint or "?" for loop in loops}
     total = plain(store.value)
     if not isinstance(total.owner, SUMS):
@@ -156,12 +156,11 @@ def _harmless(op: Operation) -> bool:
     return op.name in ("arith.constant", "memref.dim")
 
 
-def _only_store(body: list[Operation]) -> affine.StoreOp:
+def _only_store(body: list[Operation], function: FuncOp) -> affine.StoreOp:
     stores = [op for op in body if isinstance(op, affine.StoreOp)]
     if len(stores) != 1:
-        at = stores[1] if stores else body[-1] if body else None
-        text = f"the innermost body stores {len(stores)} times"
-        raise _wrong(at, text) if at is not None else CompilationError(text)
+        at = stores[1] if stores else body[-1] if body else function
+        raise _wrong(at, f"the innermost body stores {len(stores)} times")
     known = (affine.LoadOp, affine.StoreOp, *CONVERSIONS, *PRODUCTS, *SUMS)
     for op in body:
         if not isinstance(op, known) and not _harmless(op):

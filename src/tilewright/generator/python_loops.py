@@ -38,6 +38,10 @@ def affine_function(function: Any) -> func.FuncOp:
 
 class _Nest:
     def __init__(self, function: Any) -> None:
+        if not inspect.isfunction(function):
+            raise CompilationError(
+                f"{function!r} is no function", help="decorate a function defined by def"
+            )
         try:
             lines, first = inspect.getsourcelines(function)
         except OSError as error:

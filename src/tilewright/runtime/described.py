@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
 from tilewright.runtime.epilogues import Part
@@ -17,6 +18,7 @@ from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import ArgumentType, element_type, is_array
+from tilewright.runtime.tracebacks import caller_location, without_own_frames
 
 
 class Described:
@@ -36,13 +38,33 @@ class Described:
 
         Args:
             config: a configuration; otherwise the model chooses.
-            options: `accumulate` (a dtype of sums) and `precision`, as in `matmul`.
+            options: `accumulate` (a dtype of sums) and `precision`, as in `matmul`; and arguments by name.
 
         Returns the result, or the array that was written to. Raises LaunchError for arguments that do
         not fit the description.
         """
-        d = self.description
+        try:
+            return self._run(self._bound(arguments, options), config, options)
+        except TilewrightError as error:
+            if error.location is None:
+                error.location = caller_location()
+            shown = without_own_frames(error)
+        raise shown
+
+    def _bound(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in order, those by name taken out of `options`."""
+        names = [a.name for a in self.description.arguments]
+        for name in names[len(arguments) :]:
+            if name not in options:
+                break
+            arguments = (*arguments, options.pop(name))
         self._check(arguments)
+        return arguments
+
+    def _run(
+        self, arguments: tuple[Any, ...], config: MatmulConfig | None, options: dict[str, Any]
+    ) -> Any:
+        d = self.description
         sizes = {role: _indices(size, arguments) for role, size in d.sizes.items()}
         batch = d.batch
 
@@ -156,6 +178,11 @@ class Described:
                 what = "an array" if declared.is_array else "an integer"
                 raise LaunchError(f"{d.name}: '{declared.name}' must be {what}")
             if not declared.is_array:
+                if not isinstance(value, Integral):
+                    kind = type(value).__name__
+                    raise LaunchError(
+                        f"{d.name}: '{declared.name}' must be an integer, not a {kind}"
+                    )
                 continue
             if declared.dtype is not None and element_type(value.dtype) != declared.dtype:
                 raise LaunchError(
@@ -245,6 +272,8 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     """
     from tilewright.generator.recognise import descriptions
 
+    if not isinstance(source, (str, Path)):
+        raise LaunchError(f"from_mlir: a {type(source).__name__} is neither text nor a path")
     path = Path(source) if isinstance(source, Path) or str(source).endswith(".mlir") else None
     if path is not None and not path.is_file():
         raise LaunchError(f"there is no file {path}")
