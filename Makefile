@@ -35,11 +35,12 @@ $(VENV)/.check: $(VENV)/.made pyproject.toml
 demo: $(VENV)/.demo  ## compile and run the kernels of the documents, print a table, write report/index.html
 	$(BIN)/python examples/demo.py --report report
 
-test: $(VENV)/.test  ## all tests (those that use torch run where torch is installed)
-	$(BIN)/python -m pytest -n 2 -m "not long"
+test: $(VENV)/.test  ## all tests (those that use torch run where torch is installed); kernels compile for a GPU too
+	$(BIN)/python -m pytest -n 2 -m "not long" --also-compile sm_90a --also-compile-in cpu,seeds
 
-test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kernels compile for a GPU too
-	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_90a --hypothesis-profile=explore
+test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kernels compile for all GPUs too
+	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_80,sm_86,sm_89,sm_90a \
+		--hypothesis-profile=explore
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-tests -- $(GPU_PYTHON) -m pytest tests/gpu -q -n 8 \

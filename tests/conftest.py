@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="TARGETS",
         help="compile kernels that tests launch on the CPU for these too (sm_80,sm_90a)",
     )
+    parser.addoption(
+        "--also-compile-in",
+        metavar="FOLDERS",
+        default="",
+        help="only those of tests in these folders of tests/ (cpu,seeds)",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +55,11 @@ def also_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     assembler had to serialise tensor core instructions. Of the random programs each tenth test does so.
     """
     targets = request.config.getoption("--also-compile")
+    folders = [name for name in request.config.getoption("--also-compile-in").split(",") if name]
+    if folders and not any(
+        Path(__file__).parent / name in request.path.parents for name in folders
+    ):
+        return
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     if targets and parameters.get("shard", 0) % 10 == 0:
         from tests.also_compile import compile_twice
