@@ -46,6 +46,7 @@ class AccumulateDot(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "accumulate-dot"
+    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         changed = False

@@ -40,6 +40,9 @@ class Pass(ABC):
     disabled, this pass is dropped as well."""
     without: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Other pass -> options that this pass takes when that one is disabled (the next form takes over)."""
+    about: ClassVar[tuple[str, ...]] = ()
+    """Names of operations without any of which the pass has nothing to do, and is not run; () where there
+    always may be something."""
     required: ClassVar[str] = ""
     """Why the pass cannot be disabled; "" when it can."""
 

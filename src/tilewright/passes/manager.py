@@ -100,10 +100,15 @@ def run_pipeline(
     chosen, dropped = without_disabled(passes, disabled)
     chosen = _until(chosen, stop_after, dropped)
     text = str(module) if observer is not None else ""
+    present: set[str] | None = None
     for current in chosen:
         start = time.perf_counter()
-        with internal_errors(f"in pass {current.name}"):
-            current.apply(module, target)
+        if current.about and present is None:
+            present = {op.name for op in module.walk()}
+        if present is None or not current.about or not present.isdisjoint(current.about):
+            present = None  # unknown after it
+            with internal_errors(f"in pass {current.name}"):
+                current.apply(module, target)
         seconds = time.perf_counter() - start
         if observer is not None:
             before, text = text, str(module)

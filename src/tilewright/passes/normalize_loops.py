@@ -68,6 +68,7 @@ class NormalizeLoops(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "normalize-loops"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

@@ -85,6 +85,7 @@ class PromoteAccumulator(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "promote-accumulator"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
     apart: bool = False
     """Take different arguments, and different lanes of a store, to be different memory."""

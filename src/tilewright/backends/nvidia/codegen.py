@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import AssertSite, TargetInfo
 from tilewright.backends.llvm import control
+from tilewright.backends.llvm.builder import SharingBuilder
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
 from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
@@ -90,7 +91,7 @@ class KernelCodegen:
         self.threads = Threads(
             entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
         )
-        self.builder: Builder = ir.IRBuilder(self.function.append_basic_block("body"))
+        self.builder: Builder = SharingBuilder(self.function.append_basic_block("body"))
         self.reads_asynchronously = any(
             isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp)
             or (isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA)

@@ -58,6 +58,7 @@ class BatchLoads(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "batch-loads"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together."""
     words: int = 32

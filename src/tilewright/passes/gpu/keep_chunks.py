@@ -52,6 +52,7 @@ class KeepChunks(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "keep-chunks"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("chunk-tiles", "assign-layouts")
 
     def apply(self, module: ModuleOp, target: Any) -> None:

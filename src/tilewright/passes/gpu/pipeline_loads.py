@@ -75,6 +75,7 @@ class PipelineLoads(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "pipeline-loads"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
     without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
     lag: int = 1

@@ -83,6 +83,7 @@ class PromoteShared(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "promote-shared"
+    about: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     registers: bool = True
     """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose

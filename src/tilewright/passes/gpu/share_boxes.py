@@ -77,6 +77,7 @@ class ShareBoxes(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "share-boxes"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":

@@ -68,6 +68,7 @@ class SpecializeWarps(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "specialize-warps"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
     without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
     everywhere: bool = False

@@ -50,6 +50,7 @@ class SplitBounds(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "split-bounds"
+    about: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

@@ -68,6 +68,7 @@ class SplitDots(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "split-dots"
+    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):

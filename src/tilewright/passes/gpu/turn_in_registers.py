@@ -58,6 +58,7 @@ class TurnInRegisters(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "turn-in-registers"
+    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
 
     def apply(self, module: ModuleOp, target: Any) -> None:
