@@ -25,9 +25,9 @@ def compile_twice(targets: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     whole = assemble.Assembler.assemble
 
-    def assembled(self: Any, ptx: str) -> Any:
+    def assembled(self: Any, ptx: str, meanwhile: Any = None) -> Any:
         enough = len(ptx) < LARGE  # tiles as large as only a CPU likes take ptxas minutes
-        return whole(self, ptx) if enough else assemble.Assembled()
+        return whole(self, ptx, meanwhile) if enough else assemble.Assembled()
 
     monkeypatch.setattr(assemble.Assembler, "assemble", assembled)
     machines = [registry.machine(name) for name in targets.split(",")]

@@ -43,6 +43,8 @@ class Pass(ABC):
     about: ClassVar[tuple[str, ...]] = ()
     """Names of operations without any of which the pass has nothing to do, and is not run; () where there
     always may be something."""
+    settles: ClassVar[bool] = False
+    """Whether the pass leaves nothing to do for itself, and is not run again before another has been."""
     required: ClassVar[str] = ""
     """Why the pass cannot be disabled; "" when it can."""
 

@@ -52,6 +52,7 @@ class Cse(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "cse"
+    settles: ClassVar[bool] = True
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -61,15 +62,27 @@ class Cse(Pass):
 
 
 def _key(op: Operation) -> Hashable:
-    """Equal for operations that compute the same, apart from their regions."""
+    """Equal for operations that compute the same, apart from their regions and what `_same` compares: to
+    hash an attribute takes longer than to compare two."""
+    kind = type(op)
+    if kind is arith.ConstantOp:
+        held = op.properties["value"]
+        return kind, struct.pack("d", held.value.data) if type(held) is FloatAttr else held
     operands = [id(v) for v in op.operands]
-    if len(operands) == 2 and _is_commutative(type(op)):
+    if len(operands) == 2 and _is_commutative(kind):
         operands.sort()
-    value: Hashable = frozenset(op.properties.items())
-    if type(op) is arith.ConstantOp and isinstance(op.value, FloatAttr):
-        value = struct.pack("d", op.value.value.data)
-    attributes = frozenset(op.attributes.items())
-    return op.name, tuple(operands), value, attributes, op.result_types
+    return kind, *operands
+
+
+def _same(op: Operation, other: Operation) -> bool:
+    """Whether operations with equal keys compute the same."""
+    properties = type(op) is arith.ConstantOp or op.properties == other.properties
+    return (
+        properties
+        and op.attributes == other.attributes
+        and op.result_types == other.result_types
+        and _regions_equal(op, other)
+    )
 
 
 @functools.cache
@@ -87,7 +100,7 @@ def _block(block: Block, known: Table) -> None:
                     _block(inner, scope)
             continue
         key = _key(op)
-        same = next((other for other in scope.get(key, ()) if _regions_equal(op, other)), None)
+        same = next((other for other in scope.get(key, ()) if _same(op, other)), None)
         if same is None:
             scope[key] = [*scope.get(key, ()), op]
             continue

@@ -37,6 +37,8 @@ def without_disabled(
     Returns what is left, and the names of what was dropped. A name that no pass has is an error, and
     so is a pass that cannot be left out (`Pass.required`).
     """
+    if not disabled:
+        return tuple(passes), ()
     names = {p.name for p in passes}
     for name in disabled:
         if name not in names:
@@ -101,12 +103,14 @@ def run_pipeline(
     chosen = _until(chosen, stop_after, dropped)
     text = str(module) if observer is not None else ""
     present: set[str] | None = None
+    latest: Pass | None = None
     for current in chosen:
         start = time.perf_counter()
         if current.about and present is None:
             present = {op.name for op in module.walk()}
-        if present is None or not current.about or not present.isdisjoint(current.about):
-            present = None  # unknown after it
+        idle = current.about and present is not None and present.isdisjoint(current.about)
+        if not idle and not (current.settles and current == latest):
+            present, latest = None, current  # what is present after it is not known
             with internal_errors(f"in pass {current.name}"):
                 current.apply(module, target)
         seconds = time.perf_counter() - start

@@ -106,6 +106,7 @@ class _Raiser:
 
     def __init__(self) -> None:
         self.affine = AffineAnalysis()
+        self.affine.emitted = {}
         self.masks = MaskAnalysis(self.affine)
 
     def run(self, function: FuncOp) -> None:

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -98,15 +99,15 @@ class Assembler:
             self._process.kill()
             _ending.append(self._process)
 
-    def assemble(self, ptx: str) -> Assembled:
-        """Assemble PTX, once.
+    def assemble(self, ptx: str, meanwhile: Callable[[], object] | None = None) -> Assembled:
+        """Assemble PTX, once. `meanwhile` is called while the tool is at it.
 
         Raises OutOfResources where a kernel asks for more than a chip has, PassError with the
         assembler's log for anything else that it rejects.
         """
         if self.tool is None:
             return Assembled(warnings=("no ptxas: the driver assembles",))
-        log, done = _converse(self._process, ptx.encode())
+        log, done = _converse(self._process, ptx.encode(), meanwhile)
         if log is None:
             raise PassError(f"{self.tool} does not end within {_PATIENCE_SECONDS:.0f} seconds")
         log = log.replace(_INPUT, "kernel.ptx")
@@ -152,9 +153,11 @@ def _content(file: int) -> bytes:
     return os.pread(file, os.fstat(file).st_size, 0)
 
 
-def _converse(process: subprocess.Popen[bytes], text: bytes) -> tuple[str | None, bool]:
-    """Give `text` to a process and read what it says: its log, None if it took too long, and whether it
-    said that it is done.
+def _converse(
+    process: subprocess.Popen[bytes], text: bytes, meanwhile: Callable[[], object] | None
+) -> tuple[str | None, bool]:
+    """Give `text` to a process, call `meanwhile` and read what the process says: its log, None if it took
+    too long, and whether it said that it is done.
 
     With `-v` the last line of ptxas is the time that it took. The cubin has been written by then, and
     what is left is to give memory back, which takes longer than reading its result.
@@ -175,6 +178,8 @@ def _converse(process: subprocess.Popen[bytes], text: bytes) -> tuple[str | None
             if not rest:
                 poll.unregister(given)
                 given.close()
+                if meanwhile is not None:
+                    meanwhile()
         if said.fileno() in files:
             more = os.read(said.fileno(), 1 << 16)
             log += more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -67,29 +68,15 @@ class NvidiaBackend(LoweringBackend):
         arguments: tuple[Argument, ...],
         assembler: Assembler,
     ) -> Artifact:
-        gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
-        text = str(llvm_module)
-        threads = 32 * (gen.warps // gen.blocks + gen.roles)
-        block = Block(threads, 0, gen.scratch_bytes)
-        alone = not gen.multiplies and blocks_at_once(block, target) == 1
-        ptx = to_ptx(text, target, options, threads, max(gen.blocks, gen.cluster), alone)
-        assembled = assembler.assemble(ptx)
-        if options.maxnreg is None and not gen.multiplies:
+        text, plan, multiplies = _emitted(module, options, target, arguments)
+        block = Block(plan.threads, 0, plan.shared_bytes)
+        alone = not multiplies and blocks_at_once(block, target) == 1
+        ptx = to_ptx(text, target, options, plan.threads, plan.cluster, alone)
+        assembled = assembler.assemble(ptx, _tidy_up)
+        if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
             ptx, assembled = _with_more_blocks(ptx, assembled, block, target, options)
-        plan = LaunchPlan(
-            name=gen.function.name,
-            arguments=arguments,
-            asserts=tuple(gen.asserts),
-            prints=gen.prints,
-            threads=threads,
-            shared_bytes=gen.scratch_bytes,
-            cluster=max(gen.blocks, gen.cluster),
-            overlaps=bool(gen.overlap),
-            tensor_maps=tuple(gen.maps.recipes),
-            registers=assembled.registers,
-            spills=assembled.spills,
-        )
+        plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:
             texts["log"] = "\n".join(assembled.warnings)
@@ -101,6 +88,39 @@ class NvidiaBackend(LoweringBackend):
         if blocks > 1:
             numbers[BLOCKS] = blocks
         return {name: IntegerAttr(number, i32) for name, number in numbers.items()}
+
+
+def _emitted(
+    module: ModuleOp, options: Options, target: TargetInfo, arguments: tuple[Argument, ...]
+) -> tuple[str, LaunchPlan, bool]:
+    """The LLVM module as text, the plan as far as it is known before assembly, and whether the kernel
+    has products of tiles."""
+    gen, llvm_module = emit_module(module, target, options.enable_fp_fusion)
+    plan = LaunchPlan(
+        name=gen.function.name,
+        arguments=arguments,
+        asserts=tuple(gen.asserts),
+        prints=gen.prints,
+        threads=32 * (gen.warps // gen.blocks + gen.roles),
+        shared_bytes=gen.scratch_bytes,
+        cluster=max(gen.blocks, gen.cluster),
+        overlaps=bool(gen.overlap),
+        tensor_maps=tuple(gen.maps.recipes),
+    )
+    return str(llvm_module), plan, gen.multiplies
+
+
+_YOUNG = 50_000
+"""So many new objects the collector gets through while `ptxas` assembles a small kernel."""
+
+
+def _tidy_up() -> None:
+    """Collect what the compilation of a kernel has left behind, while its code is being assembled.
+
+    The collector would do so right afterwards, when somebody waits for the kernel.
+    """
+    if gc.isenabled() and gc.get_count()[0] < _YOUNG:
+        gc.collect(0)
 
 
 def _with_more_blocks(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import PtrType, element_of, shape_of
@@ -100,6 +100,9 @@ class AffineAnalysis:
         self.projector = Projector()
         self._forms: dict[SSAValue, Form | None] = {}
         self._leaves: dict[tuple[SSAValue, bool | None], Leaf] = {}
+        self.emitted: dict[tuple[Block | None, Polynomial], SSAValue] | None = None
+        """Polynomials as they were written in each block, for users that write from its beginning to its
+        end; None: they are written anew."""
 
     # ---- leaves ------------------------------------------------------------------------------------
 
@@ -289,7 +292,13 @@ class AffineAnalysis:
         return emitter.resize(value, i64, leaf.signed is not False)
 
     def emit(self, polynomial: Polynomial, emitter: Emitter) -> SSAValue:
-        return polynomial.emit(emitter, self.emit_leaf)
+        """A polynomial as an i64 scalar."""
+        if self.emitted is None:
+            return polynomial.emit(emitter, self.emit_leaf)
+        key = (emitter.anchor.parent, polynomial)
+        if (found := self.emitted.get(key)) is None:
+            found = self.emitted[key] = polynomial.emit(emitter, self.emit_leaf)
+        return found
 
     def emit_terms(self, atoms: dict[Atom, Polynomial], extent: int, emitter: Emitter) -> SSAValue:
         """`Σ coefficient * atom(i)` as `tensor<extent x i64>`."""

@@ -56,9 +56,16 @@ class MaskAnalysis:
 
     def __init__(self, affine: AffineAnalysis) -> None:
         self.affine = affine
+        self._conjuncts: dict[SSAValue, list[Conjunct]] = {}
 
     def conjuncts(self, mask: SSAValue) -> list[Conjunct]:
         """Conditions that together are equivalent to `mask`."""
+        found = self._conjuncts.get(mask)
+        if found is None:
+            found = self._conjuncts[mask] = self._find(mask)
+        return found
+
+    def _find(self, mask: SSAValue) -> list[Conjunct]:
         op = mask.owner
         if isinstance(op, arith.AndIOp):
             return [*self.conjuncts(op.lhs), *self.conjuncts(op.rhs)]
