@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tilewright.backends.base import Argument
@@ -29,7 +29,7 @@ def launch_arguments(module: ModuleOp) -> tuple[Argument, ...]:
         if isinstance(kind, tile.PtrType):
             result.append(Argument(label, "pointer", text, i in written, divisible))
         else:
-            word = "int" if str(kind).startswith("i") else "float"
+            word = "int" if isinstance(kind, IntegerType) else "float"
             result.append(Argument(label, word, text, False, divisible))
     return tuple(result)
 

@@ -7,7 +7,7 @@ on them widens to single precision (`casts`). `i1` is a byte in memory.
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 from xdsl.dialects.builtin import (
@@ -31,7 +31,9 @@ Builder: TypeAlias = Any
 Value: TypeAlias = Any
 
 POINTER = ir.PointerType()
-_FLOATS: dict[type[Attribute], ir.Type] = {
+_PLAIN: dict[type[Attribute], ir.Type] = {
+    PtrType: POINTER,
+    IndexType: ir.IntType(64),
     Float16Type: ir.HalfType(),
     BFloat16Type: ir.IntType(16),
     Float32Type: ir.FloatType(),
@@ -43,15 +45,14 @@ _FLOATS: dict[type[Attribute], ir.Type] = {
 
 def llvm_type(kind: Attribute) -> ir.Type:
     """The register type of a scalar or a `vector<NxT>`. Raises PassError for other types."""
-    if isinstance(kind, VectorType):
+    # classes are compared, not asked: every class of xDSL answers `isinstance` in Python code
+    which = type(kind)
+    if which is IntegerType:
+        return ir.IntType(kind.width.data)  # pyright: ignore[reportAttributeAccessIssue]
+    if which is VectorType:
+        kind = cast(VectorType, kind)
         return ir.VectorType(llvm_type(kind.element_type), kind.get_shape()[0])
-    if isinstance(kind, IntegerType):
-        return ir.IntType(kind.width.data)
-    if isinstance(kind, IndexType):
-        return ir.IntType(64)
-    if isinstance(kind, PtrType):
-        return POINTER
-    found = _FLOATS.get(type(kind))
+    found = _PLAIN.get(which)
     if found is None:
         raise PassError(f"no machine type for {kind}")
     return found

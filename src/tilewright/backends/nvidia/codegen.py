@@ -72,6 +72,8 @@ class KernelCodegen:
         self.target = target
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
         self.warps = warps_of(function)
+        kinds = {type(op) for op in function.walk()}
+        self.has_asserts = tile.AssertOp in kinds
         self.known = Divisibility()
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
@@ -92,18 +94,17 @@ class KernelCodegen:
             entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
         )
         self.builder: Builder = SharingBuilder(self.function.append_basic_block("body"))
-        self.reads_asynchronously = any(
-            isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp)
-            or (isinstance(op, gpu.WgmmaOp) and op.instruction.data != SHARED_FMA)
-            for op in function.walk()
+        self.reads_asynchronously = bool(kinds & {gpu.TmaCopyOp, gpu.TmaStoreOp}) or any(
+            type(op) is gpu.WgmmaOp and op.instruction.data != SHARED_FMA
+            for op in (function.walk() if gpu.WgmmaOp in kinds else ())
         )
         """Whether shared memory is read or written by other than threads: `wgmma`, copies of boxes."""
-        self.multiplies = any(isinstance(op, tile.DotOp | gpu.WgmmaOp) for op in function.walk())
+        self.multiplies = bool(kinds & {tile.DotOp, gpu.WgmmaOp})
         self._shared: Value | None = None
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
-        self.roles = any(isinstance(op, gpu.ProduceOp) for op in function.walk())
+        self.roles = gpu.ProduceOp in kinds
         """Whether there is one more warp than the program has, which copies."""
         self.role = ""
         """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
@@ -118,7 +119,6 @@ class KernelCodegen:
         kinds = [llvm_type(a.type) for a in args]
         kinds = [I8 if isinstance(k, ir.IntType) and k.width == 1 else k for k in kinds]
         kinds += [PTR] * len(self.maps.recipes)
-        self.has_asserts = any(isinstance(op, tile.AssertOp) for op in self.source.walk())
         if self.has_asserts:
             kinds.append(PTR)
         kind = ir.FunctionType(ir.VoidType(), kinds)

@@ -25,7 +25,7 @@ class TensorMaps:
         self._numbers: dict[Box, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
-            if isinstance(op, Box):
+            if type(op) is gpu.TmaCopyOp or type(op) is gpu.TmaStoreOp:
                 recipe = self._recipe(op)
                 if recipe not in self.recipes:
                     self.recipes.append(recipe)

@@ -30,7 +30,7 @@ SAME: Change = ("same", ())
 def layout_of(value: SSAValue | Attribute) -> Layout | None:
     """The layout of a tile value or type; None before layouts are assigned and for scalars."""
     kind = value.type if isinstance(value, SSAValue) else value
-    if isinstance(kind, TensorType) and isinstance(kind.encoding, StringAttr):
+    if type(kind) is TensorType and type(kind.encoding) is StringAttr:
         return parse_layout(kind.encoding.data)
     return None
 

@@ -43,6 +43,10 @@ class Divisibility:
         if isinstance(op, Block):
             return self._argument(value, op)
         match op:
+            case tile.AddPtrOp():
+                kind = tile.element_of(value)
+                size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
+                return gcd(self.of(op.pointer), min(LIMIT, self.of(op.offset) * size))
             case arith.MuliOp():
                 return min(LIMIT, self.of(op.lhs) * self.of(op.rhs))
             case (
@@ -65,10 +69,6 @@ class Divisibility:
                 return max(1, self.of(op.lhs) // divisor) if _power(divisor) == divisor else 1
             case tile.SelectOp():
                 return gcd(self.of(op.lhs), self.of(op.rhs))
-            case tile.AddPtrOp():
-                kind = tile.element_of(value)
-                size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
-                return gcd(self.of(op.pointer), min(LIMIT, self.of(op.offset) * size))
             case tile.HintOp():
                 return self._hint(op)
             case scf.IfOp():

@@ -86,6 +86,9 @@ class _Assigner:
 
     def _walk(self, block: Block) -> None:
         for op in list(block.ops):
+            if not op.regions:
+                self._visit(op)
+                continue
             match op:
                 case scf.ForOp():
                     self._for(op)
@@ -100,7 +103,7 @@ class _Assigner:
 
     def _visit(self, op: Operation) -> None:
         results = [r for r in op.results if tile.is_tile(r)]
-        if results and (isinstance(op, REMAPS) or all(self.homes.is_free(r) for r in results)):
+        if results and (type(op) in REMAPS or all(self.homes.is_free(r) for r in results)):
             return  # made where it is wanted
         match op:
             case tile.StoreViewOp() | tile.StoreOp():
@@ -243,7 +246,7 @@ class _Assigner:
         op = value.owner
         if isinstance(op, Operation) and self.homes.is_free(value):
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
-        if isinstance(op, REMAPS) and (source := _source_layout(op, layout)) is not None:
+        if type(op) in REMAPS and (source := _source_layout(op, layout)) is not None:
             return self._clone(op, value, [source], layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
@@ -265,7 +268,7 @@ class _Assigner:
     def _clone(
         self, op: Operation, value: SSAValue, layouts: list[Layout], layout: Layout, user: Operation
     ) -> SSAValue:
-        if isinstance(op, REMAPS):
+        if type(op) in REMAPS:
             layouts = [_source_layout(op, layout) or layouts[0]]
         operands = [
             self.want(v, wanted, user) if tile.is_tile(v) else v

@@ -41,6 +41,7 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.ranges import apart
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 
@@ -76,6 +77,8 @@ class _Access:
 def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
     """Insert barriers in `block`; `open_`: accesses since the last barrier. Returns those at its end."""
     for op in list(block.ops):
+        if is_pure(op):
+            continue
         if isinstance(op, scf.ForOp | scf.WhileOp):
             before = open_
             for again in (False, True):  # what the end of an iteration leaves to the next

@@ -48,6 +48,13 @@ _EXCHANGES = (
     tile.AtomicCASOp,
 )  # fmt: skip
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
+_WIDE = frozenset(
+    (
+        tile.LoadViewOp, tile.StoreViewOp, gpu.CopyOp, gpu.LocalStoreOp, gpu.LocalLoadOp, tile.HistogramOp,
+        *_EXCHANGES,
+    )
+)  # fmt: skip
+"""All that may take several elements at once."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class VectorizeCopies(Pass):
 
     def _width(self, op: Operation, known: Divisibility) -> int:
         """Elements that the instructions for `op` may take at once."""
+        if type(op) not in _WIDE:
+            return 1
         match op:
             case tile.LoadViewOp() | tile.StoreViewOp():
                 value = accessed(op)

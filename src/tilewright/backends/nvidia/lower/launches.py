@@ -30,7 +30,7 @@ class Overlap:
         self.waits: Operation | None = None
         self.lets: Operation | None = None
         block = gen.source.body.block
-        barriers = [op for op in block.ops if isinstance(op, gpu.BarriersOp)]
+        barriers = [op for op in block.ops if type(op) is gpu.BarriersOp]
         whole = (
             gen.blocks == gen.cluster == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
         )

@@ -68,7 +68,7 @@ def _bind(gen: KernelCodegen, value: SSAValue, sums: list[Value]) -> None:
 def paired_in_loops(function: FuncOp) -> set[SSAValue]:
     """Arguments and results of loops that carry fp16 sums from product to product."""
     found: set[SSAValue] = set()
-    pending = [op.acc for op in function.walk() if isinstance(op, gpu.WgmmaOp)]
+    pending = [op.acc for op in function.walk() if type(op) is gpu.WgmmaOp]
     while pending:
         value = pending.pop()
         loop = value.owner.parent_op() if isinstance(value, BlockArgument) else value.owner

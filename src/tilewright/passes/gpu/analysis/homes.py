@@ -25,7 +25,9 @@ from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
-REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
+REMAPS = frozenset(
+    (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, tile.HintOp)
+)  # fmt: skip
 """Operations whose result is the source under other coordinates."""
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
@@ -51,14 +53,14 @@ class Homes:
     def _makes_free(self, op: Operation | Block) -> bool:
         if isinstance(op, Block):
             return False
-        if isinstance(op, tile.ArangeOp | tile.SplatOp):
+        if type(op) is tile.ArangeOp or type(op) is tile.SplatOp:
             return True
-        if isinstance(op, REMAPS) or (
+        if type(op) in REMAPS or (
             is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
         ):
             if all(not tile.is_tile(v) or self.is_free(v) for v in op.operands):
                 return True
-            return not isinstance(op, REMAPS) and self._of_broadcasts(op)
+            return type(op) not in REMAPS and self._of_broadcasts(op)
         return False
 
     def _of_broadcasts(self, op: Operation) -> bool:
@@ -96,7 +98,9 @@ class Homes:
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            if isinstance(op, scf.ForOp):
+            if not op.regions:
+                self._visit(op)
+            elif isinstance(op, scf.ForOp):
                 self._for(op)
             elif isinstance(op, scf.WhileOp):
                 self._while(op)
@@ -107,12 +111,14 @@ class Homes:
 
     def _visit(self, op: Operation) -> None:
         tiles = [r for r in op.results if tile.is_tile(r)]
-        if not tiles or isinstance(op, REMAPS) or all(self.is_free(r) for r in tiles):
+        if not tiles or type(op) in REMAPS or all(self.is_free(r) for r in tiles):
             return
         for result, layout in zip(tiles, self._layouts(op, tiles), strict=True):
             self._homes[result] = layout
 
     def _layouts(self, op: Operation, tiles: list[Any]) -> list[Layout]:
+        if is_lane_wise(op):
+            return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
             return [access_layout(op, self.known, self.warps)]
         if isinstance(op, tile.DotOp):
@@ -129,6 +135,10 @@ class Homes:
                     len(tile.shape_of(op.source)) - 1
                 )
             ] * 2
+        return self._alike(op, tiles)
+
+    def _alike(self, op: Operation, tiles: list[Any]) -> list[Layout]:
+        """The layout of an operand of the same shape for all results."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
         homes = [h for v in same if (h := self.of(v)) is not None]
         return [homes[0] if homes else default_layout(tile.shape_of(tiles[0]), self.warps)] * len(

@@ -74,11 +74,11 @@ class SharedPlan:
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
         for op in function.walk():
-            if isinstance(op, gpu.AllocOp):
+            if type(op) is gpu.AllocOp:
                 self._put(op.result, buffer_bytes(op.result))
         end = self.end
         for op in function.walk():
-            if isinstance(op, gpu.BarriersOp):
+            if type(op) is gpu.BarriersOp:
                 kind: Any = op.result.type
                 self._note(op.result)
                 start = -(-end // BARRIER) * BARRIER

@@ -39,7 +39,7 @@ def cluster_of(function: FuncOp) -> int:
 
 def shares_boxes(function: FuncOp) -> bool:
     """Whether blocks fetch boxes together."""
-    return any(isinstance(op, gpu.TmaCopyOp) and SHARED in op.attributes for op in function.walk())
+    return any(type(op) is gpu.TmaCopyOp and SHARED in op.attributes for op in function.walk())
 
 
 class Dependence:
