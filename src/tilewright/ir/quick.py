@@ -10,15 +10,18 @@ the places of these, because everybody walks and makes operations with xDSL's cl
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from xdsl.ir import Block, Operation, Region
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.irdl import operations as irdl_operations
 
 _WALKS: dict[type, Any] = {kind: kind.walk for kind in (Operation, Block, Region)}  # type: ignore[attr-defined]
 """xDSL's own, for the orders that are asked for rarely."""
+_ERASE = SSAValue.erase
 
 
 def _inside(block: Block) -> Iterator[Operation]:
@@ -66,6 +69,40 @@ def _walk_region(
         yield from _inside(block)
 
 
+def _make_operation(
+    self: Operation,
+    *,
+    operands: Sequence[SSAValue] = (),
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] = MappingProxyType({}),
+    attributes: Mapping[str, Attribute] = MappingProxyType({}),
+    location: LocationAttr | None = None,
+    successors: Sequence[Block] = (),
+    regions: Sequence[Region] = (),
+) -> None:
+    """`Operation.__init__`, which need not look for operands and successors that were there before."""
+    values = self._operands = SSAValues(operands)
+    if values:
+        uses = self._operand_uses = tuple([Use(self, i) for i in range(len(values))])
+        for value, use in zip(values, uses, strict=True):
+            value.add_use(use)
+    self.results = SSAValues([OpResult(kind, self, i) for i, kind in enumerate(result_types)])
+    self.properties, self.attributes = dict(properties), dict(attributes)
+    self.location = UNKNOWN_LOC if location is None else location
+    if successors:
+        self.successors = list(successors)
+    self.regions = ()
+    for region in regions:
+        self.add_region(region)
+    self.__post_init__()
+
+
+def _erase_value(self: SSAValue, safe_erase: bool = True) -> None:
+    """`SSAValue.erase`: one that nothing uses leaves nothing to replace."""
+    if self.first_use is not None:
+        _ERASE(self, safe_erase)
+
+
 def _named(self: Any, obj: Any, kind: Any = None) -> Any:
     """An operand or a result by its name, of operations that have none of variable number before it."""
     if self.construct is irdl_operations.VarIRConstruct.OPERAND:
@@ -99,5 +136,7 @@ def install() -> None:
     """Put these functions in their places. Does nothing the second time."""
     for kind, walk in ((Operation, _walk_operation), (Block, _walk_block), (Region, _walk_region)):
         kind.walk = walk  # type: ignore[method-assign,assignment]
+    Operation.__init__ = _make_operation  # type: ignore[method-assign]
+    SSAValue.erase = _erase_value  # type: ignore[method-assign]
     irdl_operations.BeforeVariadicSingleAccessor.__get__ = _named  # type: ignore[method-assign]
     IRDLOperation.__post_init__ = _fill_in  # type: ignore[method-assign]
