@@ -21,6 +21,7 @@ from tilewright.backends.cpu.lower import memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.types import (
     Builder,
     Value,
@@ -47,7 +48,7 @@ class KernelCodegen:
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
         self.values: dict[SSAValue, Value] = {}
         kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
-        self.function = ir.Function(module, kind, function.sym_name.data)
+        self.function = KernelFunction(module, kind, function.sym_name.data)
         self.function.attributes.add("nounwind")
         # else LLVM spills 64-byte registers to slots that straddle cache lines
         self.function.attributes.alignstack = 64

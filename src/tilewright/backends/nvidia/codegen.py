@@ -19,6 +19,7 @@ from tilewright.backends.base import AssertSite, TargetInfo
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.builder import SharingBuilder
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
+from tilewright.backends.llvm.function import KernelFunction
 from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
@@ -122,7 +123,7 @@ class KernelCodegen:
         if self.has_asserts:
             kinds.append(PTR)
         kind = ir.FunctionType(ir.VoidType(), kinds)
-        function = ir.Function(self.module, kind, self.source.sym_name.data)
+        function = KernelFunction(self.module, kind, self.source.sym_name.data)
         function.calling_convention = "ptx_kernel"
         first = len(args)
         for i in range(len(self.maps.recipes)):
