@@ -128,7 +128,7 @@ def _fill_in(self: Any) -> None:
     """`IRDLOperation.__post_init__`."""
     for is_property, name, value in _defaults(type(self)):
         (self.properties if is_property else self.attributes).setdefault(name, value)
-    super(IRDLOperation, self).__post_init__()  # what xDSL's implicit builders put there
+    Operation.__post_init__(self)  # what xDSL's implicit builders put there
 
 
 @functools.cache

@@ -92,3 +92,10 @@ def test_nothing_is_left_open(tool):
         with assemble.Assembler(TARGET):
             pass
     assert os.listdir("/dev/fd") == before
+
+
+def test_something_may_be_done_meanwhile(tool, tmp_path):
+    flag = tmp_path / "done"
+    tool(f'cat > /dev/null; while [ ! -e {flag} ]; do sleep 0.01; done; cat $cubin > "$out"')
+    with assemble.Assembler(TARGET) as assembler:
+        assert assembler.assemble("x" * 1_000_000, flag.touch).cubin == WHOLE

@@ -13,8 +13,8 @@ from llvmlite import ir
 
 #: methods whose instruction depends on nothing but the arguments and has no effect
 _PURE = (
-    "add", "sub", "mul", "shl", "lshr", "ashr", "and_", "or_", "xor", "zext", "sext", "trunc", "bitcast",
-    "ptrtoint", "inttoptr", "icmp_signed", "icmp_unsigned",
+    "add", "sub", "mul", "shl", "lshr", "ashr", "and_", "or_", "xor", "zext", "sext", "trunc",
+    "ptrtoint", "icmp_signed", "icmp_unsigned",
 )  # fmt: skip
 
 
@@ -29,12 +29,14 @@ class SharingBuilder(ir.IRBuilder):
 
     def shared(self, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """`make(self, *arguments)`, or what it gave before in this block."""
-        block = self._block
+        block: Any = self._block
         if block is not self._made_in:
             self._made, self._made_in = {}, block
         key = (make, *map(_identity, arguments))
         found = self._made.get(key)
-        if found is None or self._anchor != len(block.instructions):  # it may stand behind this place
+        if found is None or self._anchor != len(
+            block.instructions
+        ):  # it may stand behind this place
             found = self._made[key] = make(self, *arguments)
         return found
 

@@ -246,8 +246,10 @@ class _Assigner:
         op = value.owner
         if isinstance(op, Operation) and self.homes.is_free(value):
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
-        if type(op) in REMAPS and (source := _source_layout(op, layout)) is not None:
-            return self._clone(op, value, [source], layout, user)
+        if isinstance(op, Operation) and type(op) in REMAPS:
+            source = _source_layout(op, layout)
+            if source is not None:
+                return self._clone(op, value, [source], layout, user)
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives

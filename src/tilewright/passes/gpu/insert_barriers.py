@@ -40,8 +40,8 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.passes.analysis.addresses import root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 

@@ -143,7 +143,10 @@ def storage(gen: KernelCodegen, value: Value, element: Attribute) -> Value:
         return b.ptrtoint(value, kind)
     if isinstance(value.type, ir.IntType):
         return b.zext(value, kind) if value.type.width < kind.width else value
-    if isinstance(value.type, ir.FloatType) and type(getattr(value, "constant", None)) in (float, int):
+    if isinstance(value.type, ir.FloatType) and type(getattr(value, "constant", None)) in (
+        float,
+        int,
+    ):
         return ir.Constant(kind, struct.unpack("<I", struct.pack("<f", value.constant))[0])
     return b.bitcast(value, kind)
 
