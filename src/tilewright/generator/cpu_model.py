@@ -15,24 +15,31 @@ from tilewright.generator.machines import Machine, cpu_rates
 from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
 
 _Sizes: TypeAlias = tuple[int, ...]
-_BLOCKS: _Sizes = (16, 32, 64, 128, 256)
+_BLOCKS: _Sizes = (16, 32, 64, 128, 256, 512)
 _DEPTHS: _Sizes = (32, 64, 128, 256)
 #: of tiles whose operands were packed before
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
 _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.5
+#: and how much of it the sums alone: they are passed through once a step and push out what is read again and again
+_SUMS_SHARE = 0.36
+
+#: rows and columns of a matrix unit's register tile
+_UNIT = (32, 32)
+#: bytes of sums that any processor's caches take
+_SMALLEST = 64 << 10
 
 #: how much of the first level cache a panel of B may take, and how many vectors wide it is
 _L1_SHARE, _PANEL_VECTORS = 0.75, 4
-#: how much slower products are whose panels of B do not stay there
-_BEYOND_L1 = 1.15
+#: how much slower products are whose panels of B do not stay there, and where nothing but panels passes through
+_BEYOND_L1, _BEYOND_L1_PACKED = 1.15, 1.02
 
 #: how much of the shorter of work and memory's part is not hidden behind the other
 _EXPOSED = 0.1
 #: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
 _FAR_SHARE = 2.0
 #: as a factor of the second level cache's rate: sums of packed products, of which hardly anything is waited for
-_SUMS_BESIDE = 3
+_SUMS_BESIDE = 6
 
 
 def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
@@ -50,7 +57,8 @@ def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
                 for block_k in _even(work.k, depths):
                     tiling = Tiling(block_m, block_n, block_k, packed=packed)
                     share = _PACKED_SHARE if packed else _L2_SHARE
-                    if _held(work, tiling) <= share * target.l2_bytes:
+                    large = _sums(work, tiling) > max(_SUMS_SHARE * target.l2_bytes, _SMALLEST)
+                    if not large and _held(work, tiling) <= share * target.l2_bytes:
                         found[tiling] = None
     return list(found)
 
@@ -70,9 +78,14 @@ def _even(extent: int, blocks: tuple[int, ...]) -> list[int]:
     return list(found)
 
 
+def _sums(work: Workload, t: Tiling) -> int:
+    """Bytes of a tile's sums."""
+    return t.block_m * t.block_n * max(4, SIZES[work.element])
+
+
 def _held(work: Workload, t: Tiling) -> int:
     """Bytes that a step keeps in the second level cache: packed panels of B pass through."""
-    size, sums = SIZES[work.element], t.block_m * t.block_n * max(4, SIZES[work.element])
+    size, sums = SIZES[work.element], _sums(work, t)
     if t.packed:
         return t.block_m * t.block_k * size + sums
     return (t.block_m + t.block_n) * t.block_k * max(4, size) + sums
@@ -89,12 +102,19 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     # a register tile of a few vectors by some rows: narrow tiles leave it part empty
     fit = min(1.0, t.block_n / (2 * lanes)) * min(1.0, t.block_m / (2 * _ROWS))
     depth = steps * t.block_k
-    multiply = t.block_m * t.block_n * depth / (rates.macs_per_ns * fit)
     area, near = t.block_m * t.block_n, _L1_SHARE * target.l1_bytes
+    multiply = area * depth / (rates.macs_per_ns * fit)
+    # a matrix unit takes a panel and rows of A faster than the second level cache gives them
+    down, across = _UNIT if rates.matrix_unit else (2 * _ROWS, 2 * lanes)
+    if (down + across) * t.block_k * size > near:
+        read = area * depth * size * (1 / down + 1 / across)
+        multiply = max(multiply, read / rates.register_bytes_per_ns)
     sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
     # loaded and stored beside products of the register tiles before and after; without packing in between, still more so
     sums /= _SUMS_BESIDE if t.packed else 2
-    if not t.packed:
+    if t.packed:
+        multiply *= _BEYOND_L1_PACKED if across * t.block_k * size > near else 1.0
+    else:
         panel = min(t.block_n, _PANEL_VECTORS * lanes) * t.block_k * size
         multiply *= _BEYOND_L1 if panel > near else 1.0
     # what comes from the third level, mostly while products are made
@@ -103,7 +123,9 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     own = rates.own_pack_bytes_per_ns
     if t.block_n * t.block_k * size <= near:
         own = rates.near_pack_bytes_per_ns
-    move = 0.0 if t.packed else (t.block_m + t.block_n) * depth * size / own
+    # what a matrix unit multiplies is moved once more, to interleave its rows
+    moved = t.block_m + t.block_n * (2 if rates.matrix_unit else 1)
+    move = 0.0 if t.packed else moved * depth * size / own
     program = multiply + sums + far + move + store + rates.program_ns
     parallel = programs > 1 and cores > 1
     total = waves * program + (rates.wake_ns if parallel else 0.0)

@@ -116,21 +116,25 @@ class CpuRates:
 
     macs_per_ns: float
     """Multiply-adds of the element type in registers."""
-    pack_bytes_per_ns: float = 11.0
+    pack_bytes_per_ns: float = 12.0
     """Packing operands for all programs: read, rearranged, written to memory and read again."""
-    own_pack_bytes_per_ns: float = 22.0
+    own_pack_bytes_per_ns: float = 40.0
     """A program packing a step's operands for itself, into its second level cache."""
-    near_pack_bytes_per_ns: float = 40.0
+    near_pack_bytes_per_ns: float = 55.0
     """The same where the panels stay in the first."""
     cache_bytes_per_ns: float = 60.0
     """From and to the second level cache."""
     memory_bytes_per_ns: float = 8.0
     """From memory, all cores reading: a core's share."""
+    register_bytes_per_ns: float = 160.0
+    """From the second level cache to registers, in long runs."""
     wake_ns: float = 5_000.0
     """Starting a launch on several cores."""
     launch_ns: float = 1_500.0
     program_ns: float = 200.0
     """A program's beginning and end."""
+    matrix_unit: bool = False
+    """Products are made by a unit with tiles of its own (AMX)."""
 
 
 #: assumed clock: what a server core holds with wide vectors
@@ -148,4 +152,5 @@ def cpu_rates(target: Machine, element: str) -> CpuRates:
     tiles = 16.0 if target.has("amx-tile") and element in ("bf16", "i8", "u8") else 1.0
     pairs = 2.0 if element == "bf16" and target.has("avx512bf16") else 1.0
     fours = 4.0 if element in ("i8", "u8") and target.has("avx512vnni") else 1.0
-    return CpuRates(2 * lanes * _CPU_GHZ * max(tiles, pairs, fours))
+    macs = 2 * lanes * _CPU_GHZ * max(tiles, pairs, fours)
+    return CpuRates(macs, matrix_unit=tiles > 1)
