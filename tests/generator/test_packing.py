@@ -220,7 +220,7 @@ def test_matrix_units_read_panels_but_for_halves_which_they_cut_in_two():
 def test_blocks_divide_extents_evenly():
     config = choose(SINGLE, 300, 300, 300, AVX512)
     assert -(-300 // config.block_m) * config.block_m <= 320
-    assert config.block_k == 304
+    assert -(-300 // config.block_k) * config.block_k <= 320
 
 
 def test_the_choice_is_explained():

@@ -11,6 +11,7 @@ so that the product needs no limits but those of the result.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tilewright import dtypes
@@ -18,25 +19,28 @@ from tilewright.generator.body import Body, Tile
 from tilewright.generator.config import Panels
 from tilewright.generator.contraction import COLUMN, ROW
 
-#: rows of B (words, where rows are interleaved) that are cut into panels at a time
+#: rows (words, where rows are interleaved) that are copied at a time
 _RUN_ROWS = 8
 
 
 class Packing(Body):
-    """Emits "pack_a" or "pack_b": one tile of the operand for each program."""
+    """Emits "pack_a" or "pack_b", with as many programs as there are tiles.
+
+    Where rows of B lie in one piece, programs share rows, not tiles: they cut a few at a time from one end to the
+    other. So memory is read in long runs, which processors fetch ahead, and not a panel's width at a time.
+    """
 
     def emit(self) -> None:
         """Emit everything but the function's end."""
         pid = self.s.program_id(0)
         steps = self.cdiv(self.values["K"], self.config.block_k)
         down, across = self.tiles()
-        name, tiles = ("a", down) if self.program.part == "pack_a" else ("b", across)
-        step, tile = pid % steps, pid // steps % tiles
-        batch = self._own_batch(name, pid // (steps * tiles))
-        if name == "a":
-            self._rows(batch, pid, tile, step)
+        if self.program.part == "pack_a":
+            tile, matrix = pid // steps % down, pid // (steps * down)
+            self._pack_a(self._own_batch("a", matrix), pid, tile, pid % steps)
         else:
-            self._panels(batch, pid, tile, step)
+            tile, matrix = pid // steps % across, pid // (steps * across)
+            self._pack_b(self._own_batch("b", matrix), pid, tile, steps)
 
     def _own_batch(self, name: str, flat: Tile) -> list[Any]:
         """Batch indices from the number of the operand's matrix; those of axes it lacks do not matter."""
@@ -51,7 +55,7 @@ class Packing(Body):
             found[own[0]] = flat
         return found
 
-    def _rows(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
+    def _pack_a(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
         """A tile of A, row after row."""
         block_m, block_k = self.config.block_m, self.config.block_k
         rows = self.first(tile, block_m) + self.s.lanes(0, block_m)
@@ -61,33 +65,44 @@ class Packing(Body):
         place = self._place("panels_a", pid, block_m * block_k)
         self.s.store(place + down * block_k + across, packed)
 
-    def _panels(self, batch: list[Any], pid: Tile, tile: Tile, step: Tile) -> None:
-        """A tile of B, a few rows at a time where rows lie in one piece: so they are read in long runs."""
-        block_n, block_k, panels = self.config.block_n, self.config.block_k, self._given()
-        groups, columns = block_k // panels.rows, panels.columns
-        place = self._place("panels_b", pid, groups * block_n)
-        by_rows = self.contraction.b.order == ROW and groups % _RUN_ROWS == 0
-        count = _RUN_ROWS if by_rows else groups
+    def _pack_b(self, batch: list[Any], pid: Tile, tile: Tile, steps: Any) -> None:
+        """A tile of B, panel after panel, or the program's share of a step's rows through all tiles."""
+        step, groups = pid % steps, self.config.block_k // self._given().rows
+        if self.contraction.b.order != ROW:
+            self._panels(batch, pid, tile, step, 0, groups)
+            return
+        _, across = self.tiles()
+        count, first = math.gcd(groups, _RUN_ROWS), pid - tile * steps
+
+        def rows(group: Tile) -> list[Tile]:
+            def cut(tile: Tile) -> list[Tile]:
+                self._panels(batch, first + tile * steps, tile, step, group * count, count)
+                return []
+
+            self.tracer.loop(0, across, [], cut, name="tile")
+            return []
+
+        shares = groups // count
+        start, stop = tile * shares // across, (tile + 1) * shares // across
+        self.tracer.loop(start, stop, [], rows, name="rows")
+
+    def _panels(
+        self, batch: list[Any], index: Tile, tile: Tile, step: Tile, group: Any, count: int
+    ) -> None:
+        """`count` groups of rows of all panels of a tile of B from `group` on. `index`: of the packed tile."""
+        block_n, columns = self.config.block_n, self._given().columns
+        groups = self.config.block_k // self._given().rows
+        place = self._place("panels_b", index, groups * block_n)
         down, across = self._plane(self.s.lanes(0, count), self.s.lanes(0, columns))
 
-        def panel(p: Tile, group: Any) -> list[Tile]:
+        def panel(p: Tile) -> list[Tile]:
             first = self.first(tile, block_n) + p * columns
             word = self._word(batch, first + self.s.lanes(0, columns), step, group, count)
             start = place + p * (groups * columns) + group * columns
             self.s.store(start + down * columns + across, word)
             return []
 
-        def rows(r: Tile) -> list[Tile]:
-            across_panels(r * count)
-            return []
-
-        def across_panels(group: Any) -> None:
-            self.tracer.loop(0, block_n // columns, [], lambda p: panel(p, group), name="panel")
-
-        if count == groups:
-            across_panels(0)
-        else:
-            self.tracer.loop(0, groups // count, [], rows, name="rows")
+        self.tracer.loop(0, block_n // columns, [], panel, name="panel")
 
     def _word(self, batch: list[Any], columns: Tile, step: Tile, group: Any, count: int) -> Tile:
         """Elements of `count` rows of a panel from row `group` on; where rows are interleaved, as integers of several
