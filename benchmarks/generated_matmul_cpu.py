@@ -53,6 +53,7 @@ class Bench:
     mkl: Any
     threads: int
     clock: Callable[[], float]
+    rounds: int = protocol.ROUNDS
 
     def array(self, *shape: int, dtype: str, order: str = "N") -> Any:
         """Random data; order "T": stored transposed."""
@@ -103,7 +104,7 @@ class Bench:
             if not error <= TOLERANCE[dtype]:
                 raise SystemExit(f"{kind} {dtype} {work}: {name} is wrong by {error:.1e}")
         few = 3 if flops > LARGE else protocol.CALLS
-        times = protocol.measure(calls, calls=few, clock=self.clock)
+        times = protocol.measure(calls, self.rounds, calls=few, clock=self.clock)
         ours = times["tilewright"]
         row: Row = {
             "kind": kind, "dtype": dtype, "work": work, "threads": self.threads,
@@ -237,6 +238,7 @@ def facts(bench: Bench) -> dict[str, Any]:
     libraries = [
         line for line in built if line.startswith(("Intel(R) oneAPI Math", "Intel(R) MKL-DNN"))
     ]
+    found["rounds"] = bench.rounds
     return found | {"torch uses": "; ".join(libraries), "MKL": mkl_version(bench.mkl)}
 
 
@@ -288,6 +290,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--threads", type=int)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=protocol.ROUNDS, help="of the protocol")
     parser.add_argument("--mkl", help="path of libmkl_rt.so")
     parser.add_argument(
         "--cpu-time",
@@ -310,7 +313,7 @@ def main() -> None:
     if options.cpu_time and threads > 1:
         raise SystemExit("--cpu-time is the calling thread's: use it with --threads 1")
     clock = time.thread_time if options.cpu_time else time.perf_counter
-    bench = Bench(torch, find_mkl(options.mkl), threads, clock)
+    bench = Bench(torch, find_mkl(options.mkl), threads, clock, options.rounds)
     machine = facts(bench)
     rows = [row for name in options.only for row in SECTIONS[name](bench, options.quick)]
     if options.dry:
