@@ -54,6 +54,7 @@ class Bench:
     threads: int
     clock: Callable[[], float]
     rounds: int = protocol.ROUNDS
+    sizes: tuple[int, ...] = SQUARES
 
     def array(self, *shape: int, dtype: str, order: str = "N") -> Any:
         """Random data; order "T": stored transposed."""
@@ -146,7 +147,7 @@ class Bench:
 def squares(bench: Bench, quick: bool) -> Iterator[Row]:
     """The sizes that targets are set for."""
     for dtype in ("float32", "bfloat16"):
-        for n in SQUARES[:3] if quick else SQUARES:
+        for n in bench.sizes[:3] if quick else bench.sizes:
             yield bench.product("squares", dtype, (1, n, n, n))
 
 
@@ -290,6 +291,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--threads", type=int)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SQUARES, help="of squares")
     parser.add_argument("--rounds", type=int, default=protocol.ROUNDS, help="of the protocol")
     parser.add_argument("--mkl", help="path of libmkl_rt.so")
     parser.add_argument(
@@ -313,7 +315,9 @@ def main() -> None:
     if options.cpu_time and threads > 1:
         raise SystemExit("--cpu-time is the calling thread's: use it with --threads 1")
     clock = time.thread_time if options.cpu_time else time.perf_counter
-    bench = Bench(torch, find_mkl(options.mkl), threads, clock, options.rounds)
+    bench = Bench(
+        torch, find_mkl(options.mkl), threads, clock, options.rounds, tuple(options.sizes)
+    )
     machine = facts(bench)
     rows = [row for name in options.only for row in SECTIONS[name](bench, options.quick)]
     if options.dry:
