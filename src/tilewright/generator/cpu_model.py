@@ -15,7 +15,7 @@ from tilewright.generator.machines import Machine, cpu_rates
 from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
 
 _Sizes: TypeAlias = tuple[int, ...]
-_BLOCKS: _Sizes = (16, 32, 64, 128, 256, 512)
+_BLOCKS: _Sizes = (16, 32, 64, 128, 256)
 _DEPTHS: _Sizes = (32, 64, 128, 256)
 #: of tiles whose operands were packed before
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)

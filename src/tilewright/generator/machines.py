@@ -120,7 +120,7 @@ class CpuRates:
     """Packing operands for all programs: read, rearranged, written to memory and read again."""
     own_pack_bytes_per_ns: float = 40.0
     """A program packing a step's operands for itself, into its second level cache."""
-    near_pack_bytes_per_ns: float = 55.0
+    near_pack_bytes_per_ns: float = 72.0
     """The same where the panels stay in the first."""
     cache_bytes_per_ns: float = 60.0
     """From and to the second level cache."""
