@@ -58,6 +58,25 @@ def halves(A, B, C):
                 C[i, j] += A[i, k] * B[k, j]
 
 
+def in_a_name(A, B, C):
+    M, K = A.shape
+    for i in range(M):
+        for j in range(B.shape[1]):
+            s = 0.0
+            for k in range(K):
+                s += A[i, k] * B[k, j]
+            C[i, j] = s
+
+
+def in_a_name_and_added(A, B, C):
+    for j in range(7):
+        for i in range(12):
+            total = 0
+            for k in range(9):
+                total = total + B[k, j] * A[i, k]
+            C[i, j] += total
+
+
 def nothing_at_all(A, B, C):
     for i in range(5, 3):
         for j in range(B.shape[1] - 20):
@@ -67,6 +86,7 @@ def nothing_at_all(A, B, C):
 
 SPELLINGS = (
     extents_of_arrays, lengths, from_zero, from_zero_by_columns, parts_of_arrays, halves, nothing_at_all,
+    in_a_name, in_a_name_and_added,
 )  # fmt: skip
 
 
@@ -154,13 +174,41 @@ def decaying(A, B, C):
                 C[i, j] = 0.5 * C[i, j] + A[i, k] * B[k, j]
 
 
-def in_a_name(A, B, C):
+def in_a_name_from_one(A, B, C):
+    for i in range(12):
+        for j in range(7):
+            s = 1.0
+            for k in range(9):
+                s += A[i, k] * B[k, j]
+            C[i, j] = s
+
+
+def in_a_name_used_twice(A, B, C):
     for i in range(12):
         for j in range(7):
             s = 0.0
             for k in range(9):
                 s += A[i, k] * B[k, j]
             C[i, j] = s
+            C[j, i] = s
+
+
+def stored_by_the_last_index(A, B, C):
+    for i in range(12):
+        for j in range(7):
+            s = 0.0
+            for k in range(9):
+                s += A[i, k] * B[k, j]
+            C[i, k] = s
+
+
+def over_the_rows(A, B, C):
+    for i in range(12):
+        s = 0.0
+        for j in range(7):
+            for k in range(9):
+                s += A[i, k] * B[k, j]
+        C[i, 0] = s
 
 
 def with_a_condition(A, B, C):
@@ -204,7 +252,10 @@ MISTAKES = {
     scaled: "`2.0` has no place in a sum of products",
     subtracted: "is no loop and no sum",
     decaying: "`0.5` has no place in a sum of products",
-    in_a_name: "only elements of arrays are assigned",
+    in_a_name_from_one: "only elements of arrays are assigned",
+    in_a_name_used_twice: "only elements of arrays are assigned",
+    stored_by_the_last_index: "only elements of arrays are assigned",
+    over_the_rows: "a subscript is not the index of a loop by itself",
     with_a_condition: "`if k < i:` is no loop and no sum",
     one_index_twice: "a loop index stands twice in a subscript of the result",
     no_range: "with one to three numbers",
@@ -220,7 +271,7 @@ def test_mistakes_have_one_error_with_a_place(function):
     text = str(caught.value)
     assert MISTAKES[function] in text
     first = function.__code__.co_firstlineno
-    assert first < caught.value.location.line < first + 7
+    assert first < caught.value.location.line < first + 8
     assert text.count("^") >= 1
 
 

@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
+from tilewright.generator.python_sums import sums_in_place
 from tilewright.ir.location import location_attribute
 
 _SHAPE = (
@@ -96,7 +97,7 @@ class _Nest:
             value.name_hint = a.arg
             self.arguments[a.arg] = value
         self.top = block
-        self.statements(_without_docstring(self.tree.body), block)
+        self.statements(sums_in_place(_without_docstring(self.tree.body), self.tree), block)
         block.add_op(func.ReturnOp())
         function = func.FuncOp(self.name, (types, []), Region(block))
         function.location = location_attribute(self.place(self.tree))
