@@ -69,6 +69,35 @@ def test_functions_that_torch_compiles_launch_kernels(tmp_path):
     assert out.strip() == "True"
 
 
+def test_launches_and_errors_are_the_same_where_torch_could_compile(tmp_path):
+    out = run(
+        tmp_path,
+        """
+        import traceback
+        import numpy as np
+        import torch._dynamo
+        import tilewright as tw
+        from kernels import add, tuned
+
+        x = np.zeros(64, np.float32)
+        add[(1,)](x, x, x, 64, BLOCK=64)
+        assert add._run.__code__.co_filename.endswith("kernels.py"), "no wrapper around a launch"
+        for call in (
+            lambda: add[(1,)](x, x, x, 64),
+            lambda: tuned[(1,)](x, x),
+            lambda: tw.matmul(x.reshape(8, 8), x.reshape(4, 16)),
+        ):
+            try:
+                call()
+            except Exception as error:
+                files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+                assert not any("torch" in file for file in files), files
+                print(type(error).__name__, "torch" in str(error))
+        """,
+    )
+    assert len(out.splitlines()) == 3 and "True" not in out
+
+
 def test_tensors_that_are_only_traced_are_told(tmp_path):
     out = run(
         tmp_path,

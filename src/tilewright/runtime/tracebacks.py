@@ -19,10 +19,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
+_KEEPS_OUT = str(Path("torch", "_dynamo", "eval_frame.py"))
+"""What `untraced` calls us through."""
+
+
 def _is_own(frame: FrameType) -> bool:
     code = frame.f_code
     names = (_PACKAGE, contextlib.__file__)  # `with` statements of ours go through contextlib
-    return code.co_filename.startswith(names) or "_tw_extra" in code.co_varnames
+    own = code.co_filename.startswith(names) or code.co_filename.endswith(_KEEPS_OUT)
+    return own or "_tw_extra" in code.co_varnames
 
 
 def caller_location() -> SourceLocation | None:

@@ -42,6 +42,13 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def untraced_code(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, which stands in a file of the user's, without what it calls; it is changed."""
-    dynamo = _dynamo()
-    return function if dynamo is None else dynamo.disable(function, recursive=False)
+    """`function` itself, marked: torch.compile runs it as it is (but looks at what it calls).
+
+    It stands in a file of the user's, and is called at every launch: a wrapper would cost.
+    """
+    if _dynamo() is not None:
+        skip: Any = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
+        if skip is not None:
+            skip(function.__code__)
+        vars(function)["_torchdynamo_disable"] = True
+    return function
