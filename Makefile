@@ -61,7 +61,7 @@ bench: $(VENV)/.demo  ## the tables of speed and costs, into benchmarks/results/
 
 bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/results/
 	$(GPU_PYTHON) benchmarks/run_logged.py gpu-bench -- $(GPU_PYTHON) benchmarks/gpu_launch.py \
-		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py -- $(GPU_PYTHON) benchmarks/gpu_switches.py
+		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py
 
 bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned first, into benchmarks/results/ (15 minutes)
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --open --write

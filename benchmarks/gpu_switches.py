@@ -163,6 +163,8 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=ROOT / "benchmarks" / "results", metavar="DIR")
     given = parser.parse_args()
     gpu_kernels.ROUNDS = 5
+    for program in ("softmax", "rope"):  # before anything imports Triton
+        with_tilewright(program)
     facts = gpu_kernels.machine()
     device = facts["device"].lower().replace(" ", "-")
     stem = given.to / f"gpu_switches_{device}"

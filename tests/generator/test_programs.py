@@ -110,6 +110,23 @@ def test_persistent_programs(level):
     check(case, result, case.product())
 
 
+@pytest.mark.parametrize("level", ["tile", "gpu"])
+@pytest.mark.parametrize("name", CASES)
+def test_long_extents(name, level):
+    """Indices of 64 bits, by which no boxes are placed (`GeneratedKernel.launch_options`), give the same."""
+    contraction, config, (m, n, k), batch = CASES[name]
+    contraction = replace(contraction, long=True, wide=True)
+    case = Case(contraction, config, m, n, k, batch)
+    off = (*config.with_(boxes=False).left_out, "store-boxes")
+
+    def lower(module, program):
+        if level == "gpu":
+            to_gpu(module, program, disabled=off)
+            assert "tma" not in str(module)
+
+    check(case, case.run(lower), case.product())
+
+
 @pytest.mark.parametrize("block", [(96, 48, 48), (192, 96, 64)])
 def test_tiles_that_are_no_power_of_two(block):
     case = Case(PLAIN, MatmulConfig(*block, 2), 200, 100, 100)
