@@ -69,12 +69,10 @@ from tilewright.dialects.tile.tiles import (
     SplitOp,
     TransOp,
 )
-from tilewright.ir import quick
 from tilewright.ir.upstream import remember_integer_lists, widen_conversions
 
 widen_conversions()
 remember_integer_lists()
-quick.install()
 
 Tile = Dialect(
     "tile",
