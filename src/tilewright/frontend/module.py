@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -153,6 +154,7 @@ def build_module(
     return BuiltKernel(ModuleOp([function]), compilation.globals_read, tuple(compilation.callees))
 
 
+@functools.lru_cache(maxsize=4096)
 def _argument_attributes(name: str, divisor: int | None) -> DictionaryAttr:
     attributes: dict[str, Attribute] = {}
     if divisor is not None and divisor > 1:
