@@ -70,9 +70,10 @@ def _interpreted(
 
 
 def executed(
-    program: Program, target: Any, module: Any, signature: Any, arguments: list[Any], grid: Any
-) -> None:
-    """As PTX, in the machine of `tests/ptx`."""
+    program: Program, target: Any, module: Any, signature: Any, arguments: list[Any], grid: Any,
+    chance: Any = None,
+) -> Any:  # fmt: skip
+    """As PTX, in the machine of `tests/ptx`, warps in an order by `chance`; the artifact."""
     from tests.ptx.launch import run_ptx
 
     config = program.config
@@ -92,8 +93,9 @@ def executed(
             floating = kind in (float32, float64)
             given.append(np.dtype(kind.array_name).type(value) if floating else value)
     arrays = [value for value in given if isinstance(value, np.ndarray)]
-    for array, after in zip(arrays, run_ptx(artifact, given, grid), strict=True):
+    for array, after in zip(arrays, run_ptx(artifact, given, grid, chance), strict=True):
         array[...] = after
+    return artifact
 
 
 def interpret(

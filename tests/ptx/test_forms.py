@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.attention import attention_ir
 from tests.generator import test_gpu_level as level
-from tests.generator.gpu_level import executed
+from tests.generator.gpu_level import executed, interpret
 from tests.mixed_products import mixed_ir
 from tests.odd_blocks import grid, product_ir
 from tests.passes import test_attention as of_attention
@@ -21,6 +21,7 @@ from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
 from tests.tiled_products import one_tile, product
 
+import tilewright as tw
 from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
@@ -276,3 +277,34 @@ def test_described_products(seed):
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_many_described_products(seed):
     level.run_case(seed, run=executed)
+
+
+@pytest.mark.parametrize("seed", [None, 1], ids=["in step", "any order"])
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_epilogues_of_one_tile_after_another(kind, seed):
+    """Rows and columns that are loaded before the products, meet the sums through shared memory, and are read there
+    while results are written: with a warp that copies, and in any order of warps."""
+    rng, (m, n, k) = np.random.default_rng(2), (272, 208, 96)
+    a, b = level.array(rng, (m, k), "float16"), level.array(rng, (k, n), "float16")
+    across, down = level.array(rng, (n,), "float16"), level.array(rng, (m,), "float32")
+    out = level.empty((m, n), KINDS[kind][0])
+    steps = [
+        tw.epilogue.bias(across), "gelu_tanh", tw.epilogue.bias(down, axis="m"), "silu",
+        tw.epilogue.scale(across),
+    ]  # fmt: skip
+    config = tw.MatmulConfig(64, 128, 32, 4, 4, 3, persistent=True)
+    made = []
+
+    def run(*given):
+        made.append(executed(*given, chance=random.Random(seed) if seed else None))
+
+    interpret(target_info("sm_90a"), a, b, out, steps, config=config, run=run)
+    wanted = a.astype(np.float64) @ b.astype(np.float64) + across.astype(np.float64)
+    wanted = _gelu_tanh(wanted) + down[:, None].astype(np.float64)
+    wanted = wanted / (1 + np.exp(-wanted)) * across.astype(np.float64)
+    assert (np.abs(out - wanted) <= 2e-3 * (np.abs(wanted) + 1)).all()
+    assert made[0].plan.threads == 160
+
+
+def _gelu_tanh(x):
+    return x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))

@@ -184,6 +184,7 @@ class Body:
 
     def _tile(self, batch: list[Any], rows: Tile, columns: Tile) -> None:
         part = self.program.part
+        extras = {} if part == PARTIAL else self._vectors(batch, rows, columns)
         if part == TOTAL:
             sums = self._total(batch, rows, columns)
         elif self.config.form == "listing1":
@@ -200,12 +201,21 @@ class Body:
         if self.contraction.addend is not None:
             pointer, mask = self._access("c", batch, rows, columns, "M", "N")
             addend = self.s.load(pointer, mask)
-        extras = [
-            self._extra(i, extra, batch, rows, columns)
-            for i, extra in enumerate(self.contraction.extras)
-        ]
+        for i, extra in enumerate(self.contraction.extras):
+            if i not in extras:
+                extras[i] = self._extra(i, extra, batch, rows, columns)
+        given = [extras[i] for i in range(len(extras))]
         pointer, mask = self._access("out", batch, rows, columns, "M", "N")
-        self.s.store(pointer, self.epilogue.apply(sums, addend, extras), mask)
+        self.s.store(pointer, self.epilogue.apply(sums, addend, given), mask)
+
+    def _vectors(self, batch: list[Any], rows: Tile, columns: Tile) -> dict[int, Tile]:
+        """The epilogue's scalars, columns and rows, by their numbers: loaded before the sums are made, so that
+        nothing waits for them afterwards."""
+        return {
+            i: self._extra(i, extra, batch, rows, columns)
+            for i, extra in enumerate(self.contraction.extras)
+            if extra.axes != "mn"
+        }
 
     def _range(self) -> tuple[Any, Any]:
         """First and last step of the k loop."""

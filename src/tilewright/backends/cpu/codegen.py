@@ -112,6 +112,9 @@ class KernelCodegen:
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         return parts
 
+    def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
+        return parts
+
     def type(self, value: SSAValue) -> ir.Type:
         return llvm_type(value.type)
 

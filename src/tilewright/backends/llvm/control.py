@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from llvmlite import ir
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.llvm.types import Builder, Value
 from tilewright.passes.analysis.edit import end_of
@@ -46,6 +46,10 @@ class Codegen(Protocol):
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         """What a loop that ran hands on, of what its last iteration yields; emitted on its way out."""
+        ...
+
+    def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
+        """What a branch hands on, of what it yields; emitted at its end."""
         ...
 
     def op(self, op: Operation) -> None:
@@ -147,6 +151,7 @@ def lower_if(gen: Codegen, op: scf.IfOp) -> None:
                     values, like = _flat(gen, inner.operands), inner.operands
                 else:
                     gen.op(inner)
+            values = gen.leave_branch(region.block, values)
         arms.append((values, b.block))
         b.branch(done)
     b.position_at_end(done)

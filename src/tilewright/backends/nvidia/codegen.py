@@ -33,6 +33,7 @@ from tilewright.backends.nvidia.lower import (
     launches,
     memory,
     output,
+    quotients,
     reductions,
     shapes,
     turn,
@@ -178,6 +179,13 @@ class KernelCodegen:
             for result, of_result in zip(op.results, parts, strict=True)
         ]
 
+    def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
+        """Where one branch makes products, the sums of the other are made there, not before for both ways."""
+        around = block.parent_op()
+        regions = [r for r in around.regions if r.blocks and r.block is not block] if around else []
+        multiplies = any(isinstance(op, gpu.WgmmaWaitOp) for r in regions for op in r.block.ops)
+        return wgmma.made_here(self, parts) if multiplies else parts
+
     def scalar(self, value: SSAValue) -> Value:
         return self.values[value][0]
 
@@ -232,6 +240,8 @@ class KernelCodegen:
         operand_types = [tile.element_of(v) for v in op.operands]
         if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
             results[0] += self._pairs_to_bf16(operands[0][: count & ~1])
+        elif op.name == "arith.divf":
+            results[0] += quotients.shared_inverses(self, op)
         for i in range(len(results[0]) if results else 0, count):
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = lower_elementwise(
@@ -296,6 +306,7 @@ class KernelCodegen:
             same = before[0] is block and before[2] == start
             safe = small and same and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
+        safe = safe or exchange.just_met(self.current)
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)

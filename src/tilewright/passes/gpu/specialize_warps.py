@@ -17,13 +17,14 @@ are under way while this one is stored. That is what it is for: with one tile a 
 (ADR 7), and is left out unless asked for.
 
 Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops whose copies are no boxes,
-programs that do anything but computing before the loop (the further warp computes that as well), and sums so
-large that the registers of one more warp are missing.
+programs that do anything before the loop but computing (the further warp computes that as well) and loads of
+what the loop does not need, and sums so large that the registers of one more warp are missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from math import prod
 from typing import Any, ClassVar
 
@@ -36,7 +37,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import parse_group
 from tilewright.layouts.group_products import group_product
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
-from tilewright.passes.analysis.effects import erase_dead, is_pure
+from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import Carried
@@ -120,13 +121,32 @@ def _has_room(product: Operation, warps: int) -> bool:
 
 
 def _first_loop(block: Block) -> scf.ForOp | None:
-    """The first loop of a block, if nothing but computing is before it."""
+    """The first loop of a block, if nothing is before it but computing, and loads that it does not use."""
+    loads: list[Operation] = []
     for op in block.ops:
         if isinstance(op, scf.ForOp):
-            return op
-        if not is_pure(op) and not isinstance(op, gpu.AllocOp | tile.AssumeOp):
+            return None if _uses(op, _made_of(loads)) else op
+        if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
+            loads.append(op)
+        elif not is_pure(op) and not isinstance(op, gpu.AllocOp | tile.AssumeOp):
             return None
     return None
+
+
+def _made_of(loads: list[Operation]) -> set[Operation]:
+    """Loads, and what is computed from them in their block; of an assumption it does not matter."""
+    found, pending = set(loads), list(loads)
+    while pending:
+        for result in pending.pop().results:
+            users = {use.operation for use in result.uses} - found
+            found |= users
+            pending += users
+    return found
+
+
+def _uses(loop: scf.ForOp, made: set[Operation]) -> bool:
+    """Whether a loop, or anything in it, is among the users of loads."""
+    return bool(made) and any(op in made for op in loop.walk())
 
 
 class _Specializer(Pipeliner):
@@ -194,9 +214,11 @@ class _Specializer(Pipeliner):
         inside = Block(arg_types=[body.args[0].type, *(v.type for v in first)])
         counter, slot, phase = inside.args
         mapping: dict[SSAValue, SSAValue] = {body.args[0]: counter}
-        for op in body.ops:
-            if op is self.loop:
-                break
+        before = list(takewhile(lambda op: op is not self.loop, body.ops))
+        loaded = _made_of([op for op in before if isinstance(op, tile.LoadOp | tile.LoadViewOp)])
+        for op in before:
+            if op in loaded:  # for the others
+                continue
             copy = op.clone(mapping)
             inside.add_op(copy)
             mapping.update(zip(op.results, copy.results, strict=True))

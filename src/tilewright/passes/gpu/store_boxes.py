@@ -180,11 +180,13 @@ class _Storer:
         """Write a part to its place once that is free, and have it stored."""
         op, slots, following = self.op, self.slots, number + 1
         source = self._source(number)
-        if number == 0 and self.again:  # boxes of the iteration before
-            self._wait(written=UnitAttr())
-        if number >= slots and slots < _APART:
+        if number == 0:
+            first = _after_products(op) if self.again else op
+            if self.again:  # boxes of the iteration before
+                self._wait(first, written=UnitAttr())
+            insert_before(gpu.BarrierOp.create(), first)
+        elif number >= slots and slots < _APART:
             self._wait(pending=IntegerAttr(slots - 1, i32))
-        if number == 0 or (number >= slots and slots < _APART):
             insert_before(gpu.BarrierOp.create(), op)
         slot = constant(number % slots, op)
         write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
@@ -237,11 +239,22 @@ class _Storer:
             insert_before(new, self.op)
         return [moved.result if d == along else v for d, v in enumerate(self.corner)]
 
-    def _wait(self, **properties: Attribute) -> None:
+    def _wait(self, before: Operation | None = None, **properties: Attribute) -> None:
         wait = gpu.TmaStoreWaitOp.create(
             operands=[self.buffer], properties=properties, location=self.op.location
         )
-        insert_before(wait, self.op)
+        insert_before(wait, before or self.op)
+
+
+def _after_products(op: Operation) -> Operation:
+    """Where the last products before `op` in its block are over. A barrier there has few to wait for; one right
+    before `op` would stand between what computes the tile and what writes it, which otherwise go side by side."""
+    place = op
+    while (before := place.prev_op) is not None:
+        if before.regions or isinstance(before, gpu.WgmmaWaitOp | gpu.WgmmaOp | gpu.BarrierOp):
+            break
+        place = before
+    return place
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:

@@ -56,7 +56,7 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
         form = ir.FunctionType(kind, [kind] * 3)
         operands = [power, quarter, constant(kind, 0.25 * one)]
         less = b.asm(form, "fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f", operands, side_effect=False)
-        inverse = _instruction(b, "rcp.approx.ftz.f32", less)
+        inverse = reciprocal(b, less)
         return b.fmul(x, b.fmul(inverse, quarter))
     magnitude = ir.FunctionType(kind, [kind])
     size = b.asm(magnitude, "abs.f32 $0, $1;", "=f,f", [y], side_effect=False)
@@ -64,7 +64,7 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
     large = b.fcmp_ordered(">", size, constant(kind, 2.0**126))
     one = constant(kind, 1.0)
     scale = b.select(small, constant(kind, 2.0**24), b.select(large, constant(kind, 0.25), one))
-    inverse = _instruction(b, "rcp.approx.ftz.f32", b.fmul(y, scale))
+    inverse = reciprocal(b, b.fmul(y, scale))
     return b.fmul(b.fmul(x, scale), inverse)
 
 
@@ -81,6 +81,11 @@ def _is_power(value: Any) -> bool:
     """Whether a value comes from `exp2`: 0 or more, infinity, NaN."""
     callee = getattr(value, "callee", None)
     return isinstance(callee, ir.InlineAsm) and callee.asm.startswith("ex2.approx")
+
+
+def reciprocal(b: Builder, x: Any) -> Any:
+    """`rcp.approx.ftz.f32`: 1 ulp where neither `x` nor the result is subnormal."""
+    return _instruction(b, "rcp.approx.ftz.f32", x)
 
 
 def to_bf16(b: Builder, x: Any) -> Any:

@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
+from tilewright.backends.nvidia.lower.order import made_when_written
 from tilewright.backends.nvidia.lower.words import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
@@ -176,13 +177,15 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
     """16-bit elements, 16x16 of them with an instruction."""
     across = ".trans" if place.shared.dim == 0 else ""
     text = f"stmatrix.sync.aligned.m8n8.x4{across}.shared.b16 [$0], {{$1, $2, $3, $4}};"
+    writes: list[Value] = []
     for row, column in place.layout.register_offsets:
         words = []
         for i, j in _CORNERS:
             pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
             words.append(joined([bits[r] for r in pair], gen.builder))
         operands = [place.address((row, column)), *words]
-        gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands)
+        writes.append(gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands))
+    made_when_written(gen.builder.block, writes)
 
 
 def lower_release(gen: KernelCodegen, op: gpu.ReleaseOp) -> None:

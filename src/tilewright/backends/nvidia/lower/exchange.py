@@ -16,8 +16,9 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.words import register, storage
@@ -25,6 +26,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.banks import passes
 from tilewright.layouts.layout import Vector
+from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.gpu.analysis.accesses import vector_of
 
 if TYPE_CHECKING:
@@ -256,6 +258,19 @@ def put(
     where = SharedTile(pointer, element, shape, start, pad)
     SharedAccess(gen, where, gen.layout(value)).write(gen.parts(value))
     return where
+
+
+_IN_REGISTERS = (
+    arith.ConstantOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.LoadOp, tile.LoadViewOp,
+)  # fmt: skip
+
+
+def just_met(op: Operation) -> bool:
+    """Whether threads meet before `op`, with nothing in between in which they might use shared memory."""
+    before = op.prev_op
+    while before is not None and (is_lane_wise(before) or isinstance(before, _IN_REGISTERS)):
+        before = before.prev_op
+    return isinstance(before, gpu.BarrierOp)
 
 
 # ---- conversions -------------------------------------------------------------------------------------

@@ -397,3 +397,14 @@ def waited(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Valu
         return sums
     gen.over.add(result)
     return _passed(gen, sums, 0)
+
+
+def made_here(gen: KernelCodegen, values: list[Value]) -> list[Value]:
+    """Values that LLVM may not make elsewhere."""
+    ties = [str(i) for i in range(len(values))]
+    letters = {I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
+    if any(v.type not in letters for v in values):
+        return values
+    constraints = ",".join([*(f"={letters[v.type]}" for v in values), *ties])
+    made = gen.assembly("", constraints, gen.registers([v.type for v in values]), values)
+    return [gen.builder.extract_value(made, i) for i in range(len(values))]
