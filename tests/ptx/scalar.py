@@ -35,7 +35,10 @@ def _fma(mods, kind, a, b, c):
         wide = np.longdouble
     else:
         wide = np.float64
-    return (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(KINDS[kind])
+    result = (a.astype(wide) * b.astype(wide) + c.astype(wide)).astype(KINDS[kind])
+    if "sat" in mods:  # NaN becomes 0
+        result = np.where(np.isnan(result), 0, np.clip(result, 0, 1)).astype(KINDS[kind])
+    return result
 
 
 def _divided(mods, kind, a, b):

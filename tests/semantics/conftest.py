@@ -177,6 +177,9 @@ class NumpyBuilder:
     def _remf(self, operands, kind, /):
         return np.fmod(*operands)
 
+    def _gate2(self, operands, kind, /):
+        return operands[0] / (1 + np.exp2(operands[1]))
+
     def _umulhi(self, operands, kind, /):
         a, b = (_unsigned(np.asarray(v)).astype(object) for v in operands)
         bits = kind.scalar.primitive_bitwidth

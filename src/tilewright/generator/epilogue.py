@@ -28,7 +28,6 @@ _TAIL = (
     -4.212258533e-04, -5.390632360e-05, 8.470423581e-06,
 )  # fmt: skip
 _TAIL_END = 10.0
-_LARGEST_POWER = 62.9
 
 
 class Epilogue:
@@ -108,34 +107,21 @@ class Epilogue:
         return self._relu(x) - size * self.s.exp2(power)
 
     def _gelu_tanh(self, x: Tile) -> Tile:
-        """x / (1 + 2^p(x)), for (1 + tanh u) / 2 = 1 / (1 + exp(-2u)).
-
-        Below -7.6, where this is -7e-19 and less, it stays at that.
-        """
+        # (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is cheaper
         first = -2.0 * math.sqrt(2.0 / math.pi) / math.log(2)
-        x = self._not_below(x, -7.6)
-        return x / self._above_one(x * (x * x * (0.044715 * first) + first), self.s.exp2)
+        return self._gated(x, x * (x * x * (0.044715 * first) + first))
 
     def _sigmoid(self, x: Tile) -> Tile:
         return 1.0 / (self.s.exp(-x) + 1.0)
 
     def _silu(self, x: Tile) -> Tile:
-        """x / (1 + e^-x). Below -43.5, where this is -6e-18 and less, it stays at that."""
-        x = self._not_below(x, -43.5)
-        return x / self._above_one(x * (-1 / math.log(2)), self.s.exp2)
+        return self._gated(x, x * (-1.0 / math.log(2)))
 
-    def _not_below(self, x: Tile, least: float) -> Tile:
-        return x if x.dtype.is_fp64() else self.s.maximum(x, least, "ALL")
-
-    def _above_one(self, power: Tile, function: Callable[[Tile], Tile]) -> Tile:
-        """1 + 2^p or 1 + e^p, in single precision of a p that is known to be no more than 62.9 or NaN.
-
-        That it is, and is a number, is written down by `minimum` (which NaN loses: what is divided is NaN as well).
-        GPUs divide by such numbers two at a time.
-        """
-        if not power.dtype.is_fp64():
-            power = self.s.minimum(power, _LARGEST_POWER)
-        return function(power) + 1.0
+    def _gated(self, x: Tile, power: Tile) -> Tile:
+        """x / (1 + 2^power)."""
+        if x.dtype.is_fp64():
+            return x / (self.s.exp2(power) + 1.0)
+        return self.s.emit("tile.gate2", [x, power], x.type)
 
     def _tanh(self, x: Tile) -> Tile:
         return self.s.tanh(x)

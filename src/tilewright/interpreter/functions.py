@@ -101,6 +101,12 @@ def _absolute(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> An
         return [np.abs(np.asarray(value))[()]]
 
 
+@implements("tile.gate2")
+def _gate2(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, power: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return _rounded(kinds, wide(value) / (1.0 + np.exp2(wide(power).astype(np.float64))))
+
+
 @implements("tile.libm")
 def _libm(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], *values: Any) -> Any:
     name = attributes["function"]

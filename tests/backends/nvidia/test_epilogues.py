@@ -5,16 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-import tilewright.language as tl
 from tilewright import dtypes
-from tilewright.backends.base import Options
-from tilewright.backends.nvidia.backend import backend
-from tilewright.backends.nvidia.target import target_info
-from tilewright.dtypes import constexpr
-from tilewright.frontend import build
 from tilewright.generator import Contraction, MatmulConfig, Operand
 from tilewright.generator.contraction import Extra, Step
-from tilewright.language.kernel_function import KernelFunction
 from tilewright.runtime.export.matmul import argument_types
 from tilewright.runtime.generated import kernels
 
@@ -56,24 +49,3 @@ def test_a_row_is_loaded_before_the_products():
     ptx = product(persistent=True)
     (load,) = places(r"ld\.global", ptx)
     assert load < min(places("wgmma.mma_async", ptx))
-
-
-def inverses(x, out, N: tl.constexpr, LIMIT: tl.constexpr, PLUS: tl.constexpr):
-    at = tl.arange(0, N)
-    power = tl.load(x + at)
-    if LIMIT is not None:
-        power = tl.minimum(power, LIMIT)
-    tl.store(out + at, 3.0 / (tl.exp2(power) + PLUS))
-
-
-@pytest.mark.parametrize(("limit", "plus", "shared"), [
-    (60.0, 1.0, True), (62.9, 8.0, True), (64.0, 1.0, False), (None, 1.0, False), (20.0, 0.5, False),
-    (20.0, 2.0**70, False), (-5.0, 1.0, True), (1e30, 1.0, False), (float("nan"), 1.0, False),
-])  # fmt: skip
-def test_only_what_cannot_overflow_shares_a_reciprocal(limit, plus, shared):
-    pointer = dtypes.pointer_type(dtypes.float32)
-    signature = {"x": pointer, "out": pointer, "N": constexpr(512)}
-    signature |= {"LIMIT": constexpr(limit), "PLUS": constexpr(plus)}
-    module = build(KernelFunction(inverses), signature, {"x": 16, "out": 16}).module
-    ptx = backend.compile(module, Options(num_warps=4), target_info("sm_90a")).asm["ptx"]
-    assert len(places(r"rcp\.approx", ptx)) == (2 if shared else 4)

@@ -33,7 +33,6 @@ from tilewright.backends.nvidia.lower import (
     launches,
     memory,
     output,
-    quotients,
     reductions,
     shapes,
     turn,
@@ -239,9 +238,10 @@ class KernelCodegen:
         result_types = [tile.element_of(r) for r in op.results]
         operand_types = [tile.element_of(v) for v in op.operands]
         if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
-            results[0] += self._pairs_to_bf16(operands[0][: count & ~1])
-        elif op.name == "arith.divf":
-            results[0] += quotients.shared_inverses(self, op)
+            results[0] += ptx.to_bf16_pairs(self.builder, operands[0][: count & ~1])
+        elif isinstance(op, tile.Gate2Op):
+            xs, powers = (p[: count & ~1] for p in operands)
+            results[0] += ptx.gate2_pairs(self.builder, self.math, xs, powers)
         for i in range(len(results[0]) if results else 0, count):
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = lower_elementwise(
@@ -251,11 +251,6 @@ class KernelCodegen:
                 parts.append(value)
         for result, parts in zip(op.results, results, strict=True):
             self.bind(result, parts)
-
-    def _pairs_to_bf16(self, parts: list[Value]) -> list[Value]:
-        """Registers to bf16, two at a time."""
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        return [half for pair in pairs for half in ptx.to_bf16_pair(self.builder, *pair)]
 
     def region(self, block: Block, arguments: list[Value]) -> list[Value]:
         """Emit a combine region for scalars; the values it yields."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, StringAttr, i1, i64
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, StringAttr, f32, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -113,6 +113,21 @@ class MulHiUOp(_SameTypeBinary):
     """High half of the unsigned double-width product."""
 
     name = "tile.umulhi"
+
+
+@irdl_op_definition
+class Gate2Op(_SameTypeBinary):
+    """`lhs / (1 + 2^rhs)` of fp32, gated by a sigmoid: to 4 ulp or 2^-62 of `lhs`, whichever is more.
+
+    Where `rhs` alone is NaN the result may be any number from 0 to `lhs`. What it need not be exact about lets
+    elements share a reciprocal.
+    """
+
+    name = "tile.gate2"
+
+    def verify_(self) -> None:
+        super().verify_()
+        require(scalar_of(self.lhs) == f32, "tile.gate2: fp32 only")
 
 
 @irdl_op_definition

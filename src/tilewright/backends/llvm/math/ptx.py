@@ -94,16 +94,53 @@ def to_bf16(b: Builder, x: Any) -> Any:
     return b.asm(kind, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x], side_effect=False)
 
 
-def to_bf16_pair(b: Builder, low: Any, high: Any) -> tuple[Any, Any]:
+def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
     """`cvt.rn.bf16x2.f32`: two at once, where one alone goes through a unit a quarter as fast."""
-    word = ir.IntType(32)
-    kind = ir.FunctionType(word, [high.type, low.type])
-    both = b.asm(kind, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", [high, low], side_effect=False)
-    half = ir.IntType(16)
-    return b.trunc(both, half), b.trunc(b.lshr(both, ir.Constant(word, 16)), half)
+    word, half = ir.IntType(32), ir.IntType(16)
+    made: list[Any] = []
+    for low, high in zip(values[::2], values[1::2], strict=True):
+        kind = ir.FunctionType(word, [high.type, low.type])
+        text = "cvt.rn.bf16x2.f32 $0, $1, $2;"
+        both = b.asm(kind, text, "=r,f,f", [high, low], side_effect=False)
+        made += [b.trunc(both, half), b.trunc(b.lshr(both, ir.Constant(word, 16)), half)]
+    return made
 
 
-SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt}
+_LARGEST = 62.9
+"""log2 of what may be a factor of two, whose product's reciprocal is a normal number."""
+_CUT = 2.0**-62.5
+
+
+def gate2_pairs(b: Builder, ctx: MathContext, xs: list[Any], powers: list[Any]) -> list[Any]:
+    """x / (1 + 2^p) of an even number of elements; 0 where that is 2^-62.5 x or less.
+
+    With a and b for the sums of two, `1/a = b r` and `1/b = a r` where `r = 1/(a b)`: three results, not four, of the
+    unit that makes powers and reciprocals, which takes 8 cycles for a warp. Limits keep the product from
+    overflowing, and a NaN (which `minnum` drops) from the other element.
+    """
+    single = xs[0].type if xs else ir.FloatType()
+    form = ir.FunctionType(single, [single] * 3)
+    sums = []
+    for power in powers:
+        limited = ctx.intrinsic(b, "minnum", power, constant(single, _LARGEST))
+        sums.append(b.fadd(exp2(b, ctx, limited), constant(single, 1.0)))
+    made = []
+    for i in range(0, len(xs), 2):
+        inverse = reciprocal(b, b.fmul(sums[i], sums[i + 1]))
+        for x, other in ((xs[i], sums[i + 1]), (xs[i + 1], sums[i])):
+            operands = [other, inverse, constant(single, -_CUT)]
+            text = "fma.rn.sat.f32 $0, $1, $2, $3;"
+            share = b.asm(form, text, "=f,f,f,f", operands, side_effect=False)
+            made.append(b.fmul(x, share))
+    return made
+
+
+def gate2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+    """x / (1 + 2^p) of one element."""
+    return gate2_pairs(b, ctx, [x, x], [power, power])[0]
+
+
+SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt, "gate2": gate2}
 
 
 def device_name(symbol: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.backends.llvm.context import MathContext
 from tilewright.backends.llvm.math.common import Single
-from tilewright.backends.llvm.math.exponential import exp
+from tilewright.backends.llvm.math.exponential import exp, exp2
 from tilewright.backends.llvm.types import Builder, constant
 
 TANH = (-3.3333283710e-01, 1.3331484974e-01, -5.3742936814e-02, 2.0648654344e-02, -5.7147810312e-03)
@@ -41,6 +41,11 @@ def erf(b: Builder, ctx: MathContext, x: Any) -> Any:
     power = b.fneg(b.fmul(size, s.poly(size, ERF_LARGE)))
     far = s.copysign(b.fsub(s.c(1.0), exp(b, ctx, power)), x)
     return s.select(s.less(s.abs(x), s.c(0.92)), near, far)
+
+
+def gate2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+    """x / (1 + 2^power), at most 2 ulp."""
+    return b.fdiv(x, b.fadd(exp2(b, ctx, power), constant(x.type, 1.0)))
 
 
 def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
