@@ -177,8 +177,8 @@ class NumpyBuilder:
     def _remf(self, operands, kind, /):
         return np.fmod(*operands)
 
-    def _gate2(self, operands, kind, /):
-        return operands[0] / (1 + np.exp2(operands[1]))
+    def _gate(self, operands, kind, /, function):
+        return operands[0] / (1 + getattr(np, function)(operands[1]))
 
     def _umulhi(self, operands, kind, /):
         a, b = (_unsigned(np.asarray(v)).astype(object) for v in operands)

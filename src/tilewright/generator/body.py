@@ -184,7 +184,8 @@ class Body:
 
     def _tile(self, batch: list[Any], rows: Tile, columns: Tile) -> None:
         part = self.program.part
-        extras = {} if part == PARTIAL else self._vectors(batch, rows, columns)
+        of_many = self.config.persistent and part == "whole"
+        extras = self._vectors(batch, rows, columns) if of_many else {}
         if part == TOTAL:
             sums = self._total(batch, rows, columns)
         elif self.config.form == "listing1":
@@ -209,8 +210,8 @@ class Body:
         self.s.store(pointer, self.epilogue.apply(sums, addend, given), mask)
 
     def _vectors(self, batch: list[Any], rows: Tile, columns: Tile) -> dict[int, Tile]:
-        """The epilogue's scalars, columns and rows, by their numbers: loaded before the sums are made, so that
-        nothing waits for them afterwards."""
+        """The epilogue's scalars, columns and rows, by their numbers: in loops over tiles they are loaded before the
+        sums are made, so that nothing waits for them afterwards."""
         return {
             i: self._extra(i, extra, batch, rows, columns)
             for i, extra in enumerate(self.contraction.extras)

@@ -109,19 +109,19 @@ class Epilogue:
     def _gelu_tanh(self, x: Tile) -> Tile:
         # (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is cheaper
         first = -2.0 * math.sqrt(2.0 / math.pi) / math.log(2)
-        return self._gated(x, x * (x * x * (0.044715 * first) + first))
+        return self._gated(x, x * (x * x * (0.044715 * first) + first), "exp2")
 
     def _sigmoid(self, x: Tile) -> Tile:
         return 1.0 / (self.s.exp(-x) + 1.0)
 
     def _silu(self, x: Tile) -> Tile:
-        return self._gated(x, x * (-1.0 / math.log(2)))
+        return self._gated(x, -x, "exp")
 
-    def _gated(self, x: Tile, power: Tile) -> Tile:
-        """x / (1 + 2^power)."""
+    def _gated(self, x: Tile, power: Tile, function: str) -> Tile:
+        """x / (1 + function(power))."""
         if x.dtype.is_fp64():
-            return x / (self.s.exp2(power) + 1.0)
-        return self.s.emit("tile.gate2", [x, power], x.type)
+            return x / (self.s.float_function(function, (power,), function) + 1.0)
+        return self.s.emit("tile.gate", [x, power], x.type, function=function)
 
     def _tanh(self, x: Tile) -> Tile:
         return self.s.tanh(x)

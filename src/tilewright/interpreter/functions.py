@@ -101,10 +101,11 @@ def _absolute(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> An
         return [np.abs(np.asarray(value))[()]]
 
 
-@implements("tile.gate2")
-def _gate2(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, power: Any) -> Any:
+@implements("tile.gate")
+def _gate(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, power: Any) -> Any:
     with np.errstate(all="ignore"):
-        return _rounded(kinds, wide(value) / (1.0 + np.exp2(wide(power).astype(np.float64))))
+        rest = _FUNCTIONS[attributes["function"]](wide(power).astype(np.float64))
+        return _rounded(kinds, wide(value) / (1.0 + rest))
 
 
 @implements("tile.libm")

@@ -256,6 +256,10 @@ def _libm(op: _Op) -> Any:
     return casts.from_f32(op.b, result, op.results[0], op.ctx)
 
 
+def _gate(op: _Op) -> Any:
+    return math.call(op.b, op.ctx, f"gate_{op.text('function')}", op.values)
+
+
 def _negate(op: _Op) -> Any:
     if not casts.is_narrow(op.operands[0]) or str(scalar_kind(op.operands[0])) == "f16":
         return op.b.fneg(op.values[0])
@@ -346,7 +350,7 @@ _RULES: dict[str, Rule] = {
     "tile.umulhi": _umulhi, "tile.fp_cast": _cast_rounding, "tile.bitcast": _bitcast,
     "tile.int_to_ptr": _convert("inttoptr"), "tile.ptr_to_int": _convert("ptrtoint"),
     "tile.addptr": _addptr, "tile.libm": _libm, "tile.remf": _function("fmod"),
-    "tile.gate2": _function("gate2"),
+    "tile.gate": _gate,
     "tile.hint": lambda op: op.values[0],
 }  # fmt: skip
 

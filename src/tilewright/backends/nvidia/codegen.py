@@ -239,9 +239,9 @@ class KernelCodegen:
         operand_types = [tile.element_of(v) for v in op.operands]
         if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
             results[0] += ptx.to_bf16_pairs(self.builder, operands[0][: count & ~1])
-        elif isinstance(op, tile.Gate2Op):
+        elif isinstance(op, tile.GateOp):
             xs, powers = (p[: count & ~1] for p in operands)
-            results[0] += ptx.gate2_pairs(self.builder, self.math, xs, powers)
+            results[0] += ptx.gate_pairs(self.builder, self.math, op.function.data, xs, powers)
         for i in range(len(results[0]) if results else 0, count):
             values = [p[i] if len(p) > 1 else p[0] for p in operands]
             made = lower_elementwise(

@@ -116,18 +116,23 @@ class MulHiUOp(_SameTypeBinary):
 
 
 @irdl_op_definition
-class Gate2Op(_SameTypeBinary):
-    """`lhs / (1 + 2^rhs)` of fp32, gated by a sigmoid: to 4 ulp or 2^-62 of `lhs`, whichever is more.
+class GateOp(_SameTypeBinary):
+    """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2": gated by a sigmoid.
 
-    Where `rhs` alone is NaN the result may be any number from 0 to `lhs`. What it need not be exact about lets
-    elements share a reciprocal.
+    To 4 ulp with an exact f, or 2^-62 of `lhs`, whichever is more. Where `rhs` alone is NaN the result may be any
+    number from 0 to `lhs`. What it need not be exact about lets elements share a reciprocal.
     """
 
-    name = "tile.gate2"
+    name = "tile.gate"
+    function = prop_def(StringAttr)
+    assembly_format = (
+        "$function `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
+    )
 
     def verify_(self) -> None:
         super().verify_()
-        require(scalar_of(self.lhs) == f32, "tile.gate2: fp32 only")
+        require(scalar_of(self.lhs) == f32, "tile.gate: fp32 only")
+        require(self.function.data in ("exp", "exp2"), "tile.gate: exp or exp2")
 
 
 @irdl_op_definition

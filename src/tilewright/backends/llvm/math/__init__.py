@@ -20,7 +20,8 @@ PREDICATES = ("isnan", "isinf", "isfinite")
 _SINGLE = {
     "exp": exponential.exp, "exp2": exponential.exp2, "log": exponential.log,
     "log2": exponential.log2, "sin": trigonometric.sin, "cos": trigonometric.cos,
-    "tanh": rational.tanh, "erf": rational.erf, "gate2": rational.gate2,
+    "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
+    "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
 _ANY = {"div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
         "isfinite": rational.isfinite, "sqrt": rational.sqrt, "fabs": rational.fabs,

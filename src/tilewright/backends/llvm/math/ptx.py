@@ -111,8 +111,10 @@ _LARGEST = 62.9
 _CUT = 2.0**-62.5
 
 
-def gate2_pairs(b: Builder, ctx: MathContext, xs: list[Any], powers: list[Any]) -> list[Any]:
-    """x / (1 + 2^p) of an even number of elements; 0 where that is 2^-62.5 x or less.
+def gate_pairs(
+    b: Builder, ctx: MathContext, name: str, xs: list[Any], powers: list[Any]
+) -> list[Any]:
+    """x / (1 + 2^p), or e^p by `name`, of an even number of elements; 0 where that is 2^-62.5 x or less.
 
     With a and b for the sums of two, `1/a = b r` and `1/b = a r` where `r = 1/(a b)`: three results, not four, of the
     unit that makes powers and reciprocals, which takes 8 cycles for a warp. Limits keep the product from
@@ -121,7 +123,8 @@ def gate2_pairs(b: Builder, ctx: MathContext, xs: list[Any], powers: list[Any]) 
     single = xs[0].type if xs else ir.FloatType()
     form = ir.FunctionType(single, [single] * 3)
     sums = []
-    for power in powers:
+    for given in powers:
+        power = given if name == "exp2" else b.fmul(given, constant(single, _LOG2_E))
         limited = ctx.intrinsic(b, "minnum", power, constant(single, _LARGEST))
         sums.append(b.fadd(exp2(b, ctx, limited), constant(single, 1.0)))
     made = []
@@ -135,12 +138,17 @@ def gate2_pairs(b: Builder, ctx: MathContext, xs: list[Any], powers: list[Any]) 
     return made
 
 
-def gate2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+def gate_exp2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
     """x / (1 + 2^p) of one element."""
-    return gate2_pairs(b, ctx, [x, x], [power, power])[0]
+    return gate_pairs(b, ctx, "exp2", [x, x], [power, power])[0]
 
 
-SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt, "gate2": gate2}
+def gate_exp(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+    """x / (1 + e^p) of one element."""
+    return gate_pairs(b, ctx, "exp", [x, x], [power, power])[0]
+
+
+SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt, "gate_exp": gate_exp, "gate_exp2": gate_exp2}
 
 
 def device_name(symbol: str) -> str:

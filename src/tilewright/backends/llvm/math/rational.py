@@ -43,7 +43,12 @@ def erf(b: Builder, ctx: MathContext, x: Any) -> Any:
     return s.select(s.less(s.abs(x), s.c(0.92)), near, far)
 
 
-def gate2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+def gate_exp(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
+    """x / (1 + e^power), at most 2 ulp."""
+    return b.fdiv(x, b.fadd(exp(b, ctx, power), constant(x.type, 1.0)))
+
+
+def gate_exp2(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
     """x / (1 + 2^power), at most 2 ulp."""
     return b.fdiv(x, b.fadd(exp2(b, ctx, power), constant(x.type, 1.0)))
 
