@@ -308,3 +308,45 @@ def test_epilogues_of_one_tile_after_another(kind, seed):
 
 def _gelu_tanh(x):
     return x * 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+EDGES = (
+    np.nan,
+    1.0,
+    np.inf,
+    -2.0,
+    np.nan,
+    np.nan,
+    -1e30,
+    3.0,
+    -9.0,
+    1e30,
+    -45.0,
+    0.5,
+    -120.0,
+    -0.0,
+    2.0,
+    -7.0,
+)
+
+
+@pytest.mark.parametrize("name", ["gelu_tanh", "silu"])
+def test_elements_that_share_a_reciprocal_keep_to_themselves(name):
+    """NaN, infinity and what is far from 0, beside what is not."""
+    a, b = level.empty((64, 16), dtypes.float16), level.empty((16, 64), dtypes.float16)
+    a[...] = b[...] = 0
+    bias, out = level.empty((64,), dtypes.float32), level.empty((64, 64), dtypes.float32)
+    bias[...] = np.concatenate([EDGES, EDGES[1:], np.linspace(-50, 50, 33)])
+    config = tw.MatmulConfig(64, 64, 16, 1, 4, 2)
+    steps = [tw.epilogue.bias(bias), name]
+    interpret(target_info("sm_90a"), a, b, out, steps, config=config, run=executed)
+    x = bias.astype(np.float64)
+    with np.errstate(all="ignore"):
+        power = -x if name == "silu" else -2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)
+        wanted = x / (1 + np.exp(power))
+    np.testing.assert_array_equal(np.isnan(out), np.broadcast_to(np.isnan(x), out.shape))
+    finite = np.isfinite(x)
+    assert (out[:, x == np.inf] == np.inf).all()
+    error = np.abs(out - wanted)[:, finite]
+    assert (error <= 1.5e-7 * np.abs(x[finite])).all()
+    assert (error <= 5e-6 * np.abs(wanted[finite]) + 1e-17).all()
