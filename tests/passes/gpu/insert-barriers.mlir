@@ -82,13 +82,14 @@ func.func @perhaps(%p: !tile.ptr<f32>, %one: i64, %n: i32, %v: tensor<64xf32>) {
   func.return
 }
 // -----
-// The inner loop only moves on, but the outer one starts it again where it has written.
+// The inner loop only moves on, but the outer one starts it again where it has written: one barrier before it.
 // CHECK-LABEL: @again
 func.func @again(%p: !tile.ptr<f32>, %n: i32, %v: tensor<64xf32>) {
   // CHECK: scf.for
-  // CHECK: scf.for
-  // CHECK: gpu.barrier
-  // CHECK-NEXT: tile.load_view
+  // CHECK-NEXT: gpu.barrier
+  // CHECK-NEXT: scf.for
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
   %zero = arith.constant 0 : i32
   %step = arith.constant 1 : i32
   %one = arith.constant 1 : i64
@@ -101,6 +102,52 @@ func.func @again(%p: !tile.ptr<f32>, %n: i32, %v: tensor<64xf32>) {
       %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
       %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
       %r = tile.addptr %q, %back : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    }
+  }
+  func.return
+}
+// -----
+// Chunks of blocks, which both loops move on: nothing meets.
+// CHECK-LABEL: @chunks
+func.func @chunks(%p: !tile.ptr<f32>, %n: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %four = arith.constant 4 : i64
+  %block = arith.constant 256 : i64
+  %chunk = arith.constant 64 : i64
+  scf.for %j = %zero to %n step %one : i64 {
+    %a = arith.muli %j, %block : i64
+    %q = tile.addptr %p, %a : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    scf.for %i = %zero to %four step %one : i64 {
+      %o = arith.muli %i, %chunk : i64
+      %r = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    }
+  }
+  func.return
+}
+// -----
+// Chunks that reach into the next block do.
+// CHECK-LABEL: @overlapping
+func.func @overlapping(%p: !tile.ptr<f32>, %n: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %five = arith.constant 5 : i64
+  %block = arith.constant 256 : i64
+  %chunk = arith.constant 64 : i64
+  scf.for %j = %zero to %n step %one : i64 {
+    %a = arith.muli %j, %block : i64
+    %q = tile.addptr %p, %a : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    scf.for %i = %zero to %five step %one : i64 {
+      %o = arith.muli %i, %chunk : i64
+      %r = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
       "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
     }
   }

@@ -18,19 +18,23 @@ def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) ->
     """Whether two accesses of one array are disjoint.
 
     Without `loop`: in one run of the code that holds both; else both are in `loop` and `second` is in
-    a later iteration. Known for constant strides, and bases a constant apart.
+    a later iteration. Loops around one of them alone, or within `loop`, may be anywhere. Known for
+    constant strides, and bases a constant apart.
     """
     if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
     if first.base.type != second.base.type:
         return False
-    reach = _reach(first), _reach(second)
     symbols = Symbolic()
-    offsets = _offset(first.base, symbols), _offset(second.base, symbols)
-    if None in reach or None in offsets or offsets[0][1] is not offsets[1][1]:  # type: ignore[index]
+    (start_a, root_a), (start_b, root_b) = (
+        _offset(first.base, symbols),
+        _offset(second.base, symbols),
+    )
+    reach_a, reach_b = _reach(first), _reach(second)
+    if reach_a is None or reach_b is None or root_a is not root_b:
         return False
-    (low_a, high_a), (low_b, high_b) = reach  # type: ignore[misc]
-    start_a, start_b = offsets[0][0], offsets[1][0]  # type: ignore[index]
+    start_a, (low_a, high_a) = _anywhere(start_a, reach_a, _free(first, second, loop), symbols)
+    start_b, (low_b, high_b) = _anywhere(start_b, reach_b, _free(second, first, loop), symbols)
     distance = (start_b - start_a).number
     if distance is None:
         return False
@@ -59,7 +63,36 @@ def _reach(view: tile.LoadViewOp | tile.StoreViewOp) -> tuple[int, int] | None:
     return low, high
 
 
-def _offset(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue] | None:
+def _free(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:
+    """Loops around `op` of which it may be in any iteration, whatever the one of `other` is."""
+    found: list[scf.ForOp] = []
+    parent = op.parent_op()
+    while parent is not None and parent is not loop:
+        if isinstance(parent, scf.ForOp) and not (loop is None and parent.is_ancestor(other)):
+            found.append(parent)
+        parent = parent.parent_op()
+    return found
+
+
+def _anywhere(
+    start: Polynomial, reach: tuple[int, int], loops: list[scf.ForOp], symbols: Symbolic
+) -> tuple[Polynomial, tuple[int, int]]:
+    """What is left of an offset, and how far an access reaches from there, in any iteration of `loops`: those
+    that run a known number of times and advance it by a constant."""
+    low, high = reach
+    for loop in loops:
+        first, trips, step = (constant_int(v) for v in (loop.lb, loop.ub, loop.step))
+        counter = symbols.leaf(loop.body.block.args[0]).terms[0][0]
+        advance = dict(start.terms).get(counter)
+        if advance is None or first != 0 or step != 1 or trips is None:
+            continue
+        far = advance * max(0, trips - 1)
+        low, high = low + min(0, far), high + max(0, far)
+        start = Polynomial.of({m: c for m, c in start.terms if m != counter})
+    return start, (low, high)
+
+
+def _offset(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]:
     """Elements from the pointer that a chain of additions starts at, and that pointer."""
     total, value = ZERO, pointer
     while isinstance(value.owner, tile.AddPtrOp):

@@ -40,25 +40,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import erase
-from tilewright.passes.analysis.effects import (
-    erase_dead,
-    has_effect,
-    is_lane_wise,
-    is_pure,
-    is_volatile,
-)
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.edit import end_of, erase
+from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.chunk_plan import LOADS, Group, Plan, is_sum_of_rows, ops_of
 from tilewright.passes.gpu.analysis.chunks import (
     KEPT,
     VIEWS,
     Kept,
     Mapping,
     combined,
-    in_step,
-    leaves_alone,
     move_to_row,
     of_program,
     what_to_keep,
@@ -67,8 +60,6 @@ from tilewright.passes.gpu.analysis.work import instructions, instructions_of_an
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
-_LOADS = (tile.LoadViewOp, tile.LoadOp)
-_STORES = (tile.StoreViewOp, tile.StoreOp)
 
 
 @dataclass(frozen=True)
@@ -90,251 +81,125 @@ class ChunkTiles(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                groups = self._groups(function)
-                kept = self._kept(groups, function, target)
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            planned = _Planner(self, function).plans()
+            kept: Kept | None = None
+            for plan, groups in planned:
+                here = Kept() if kept else self._kept(plan, groups, function, target)
+                kept = kept or (here if here.count else None)
                 for number, group in enumerate(groups):
-                    group.write(number % 2 == 1, kept)
-                for group in reversed(groups):
-                    for op in group.sinks:
-                        erase(op)
-                if groups:
-                    erase_dead(function.body.block)
+                    _Writer(group, here).write(number % 2 == 1)
+            for _, groups in reversed(planned):
+                for op in (op for group in reversed(groups) for op in group.sinks):
+                    erase(op)
+            if planned:
+                erase_dead(function.body.block)
 
-    def _kept(self, groups: list[_Group], function: FuncOp, target: Any) -> Kept:
+    def _kept(self, plan: Plan, groups: list[Group], function: FuncOp, target: Any) -> Kept:
         """What several loops load, and how many chunks of it."""
         if not self.keep or len(groups) < 2 or blocks_of(function) > 1:
             return Kept()
-        plan, slices = groups[0].plan, [group.slice() for group in groups]
-        loads = [op for op in plan.place if isinstance(op, _LOADS)]
+        slices = [group.slice() for group in groups]
+        loads = dict.fromkeys(op for ops in slices for op in ops if isinstance(op, LOADS))
         again = [
             load for load in loads if sum(load in ops for ops in slices) > 1 and of_program(load)
         ]
         shared = getattr(target, "shared_bytes", 0) or 48 << 10
         return what_to_keep(again, plan.rows, plan.chunk, warps_of(function), shared)
 
-    def _groups(self, function: FuncOp) -> list[_Group]:
-        """The loops to make of a function."""
-        threads = _LANES * warps_of(function)
-        ops = list(function.body.block.ops)
-        share, limit = self.share, min(self.registers * threads, self.all_registers)
-        wide = 4 * share
-        if instructions_of_an_element(ops) * wide > self.code // 2:
-            wide = share
-        groups = _Plan(function, limit, share * threads, wide * threads).groups()
-        if groups or instructions(ops, threads) <= self.code:
-            return groups
-        groups = _Plan(function, share * threads, share * threads, wide * threads).groups()
-        return groups if len(groups) == 1 else []  # nothing is done twice
+
+# ---- what is done in chunks ----------------------------------------------------------------------------
 
 
-# ---- what can be done, and in which loops ---------------------------------------------------------------
+class _Planner:
+    """Finds the loops to make in each block of a function, the innermost first."""
 
+    def __init__(self, options: ChunkTiles, function: FuncOp) -> None:
+        self.options, self.function = options, function
+        self.threads = _LANES * warps_of(function)
+        self.place = {op: i for i, op in enumerate(function.walk())}
+        self.loops: set[Operation] = set()
+        """Loops that carry tiles, which may run once a chunk as a whole."""
 
-class _Plan:
-    """Values are *rowed* if a chunk of them is made: they have the rows of the large tiles."""
+    def plans(self) -> list[tuple[Plan, list[Group]]]:
+        """What is to be done, in the order of the program."""
+        found: dict[Block, tuple[Plan, list[Group]]] = {}
+        for block in self._blocks():
+            plan, groups = self._of_block(block)
+            parent = block.parent_op()
+            if groups:
+                found[block] = plan, groups
+            elif isinstance(parent, scf.ForOp):
+                self.loops.add(parent)
+        while True:
+            planned = {block: plan for block, (plan, _) in found.items()}
+            whole = [block for block, plan in planned.items() if plan.is_needed_whole(planned)]
+            if not whole:
+                break
+            for block in whole:
+                del found[block]
+        return sorted(found.values(), key=lambda each: self.place[each[1][0].sinks[0]])
 
-    def __init__(self, function: FuncOp, limit: int, chunk: int, chunk_of_rows: int) -> None:
-        self.block = function.body.block
-        self.rows = 0
-        """Of the large tiles."""
-        self.chunk = chunk
-        """Rows of a chunk."""
-        self.rowed: set[SSAValue] = set()
-        self.made: set[SSAValue] = set()
-        """Large tiles, and rowed ones that are made of them."""
-        self.known = True
-        """Nothing has been met that cannot be done in chunks."""
-        large = self._large(function, limit)
-        if not self.known or not large:
-            return
-        inner = max(prod(tile.shape_of(v)[1:]) for v in large)
-        if inner > 1:
-            self.chunk = max(1, chunk_of_rows // inner)
-        self.known = self.rows % self.chunk == 0 and self.rows != self.chunk
-        for op in self.block.ops if self.known else ():
-            if any(v in large or v in self.made for v in (*op.operands, *op.results)):
-                self._take(op)
-                self.made.update(() if _is_sum_of_rows(op) else op.results)
-        self.place = {op: i for i, op in enumerate(self.block.ops)}
+    def _blocks(self) -> list[Block]:
+        """Blocks of the function, those within others first: of programs with products only its own."""
+        body = self.function.body.block
+        if any(isinstance(op, tile.DotOp) for op in self.place):
+            return [body] if not self._has_large_elsewhere(body) else []
+        inner = [
+            region.block
+            for op in self.place
+            if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp)
+            for region in op.regions
+            if region.blocks
+        ]
+        return [*reversed(inner), body]
 
-    def _large(self, function: FuncOp, limit: int) -> set[SSAValue]:
-        """Tiles of more than `limit` elements and one row, of those with the most dimensions.
-
-        All must be made in the function's block and have as many rows.
-        """
-        large: set[SSAValue] = set()
-        for op in function.walk():
-            found = [v for v in (*op.operands, *op.results) if _elements(v) > limit]
-            large.update(found)
-            if found and op.parent is not self.block:
-                self.known = False
-        rank = max((len(tile.shape_of(v)) for v in large), default=0)
-        large = {v for v in large if len(tile.shape_of(v)) == rank and _rows(v) > 1}
-        rows = {_rows(v) for v in large}
-        self.known = self.known and len(rows) == 1
-        self.rows = rows.pop() if self.known else 0
-        return large
-
-    def _take(self, op: Operation) -> None:
-        """Note that an operation is done in chunks; everything that it needs the rows of must be."""
-        pending = [op]
-        while pending:
-            current = pending.pop()
-            sources = self.sources(current)
-            if sources is None or any(not isinstance(v.owner, Operation) for v in sources):
-                self.known = False
-                return
-            if not _is_sum_of_rows(current):
-                self.rowed.update(current.results)
-            pending += [
-                v.owner for v in sources if v not in self.rowed and isinstance(v.owner, Operation)
-            ]
-
-    def sources(self, op: Operation) -> list[SSAValue] | None:
-        """The operands of which a chunk of `op` needs a chunk; None if it cannot be done in chunks."""
-        results = () if _is_sum_of_rows(op) else op.results
-        if op.parent is not self.block or any(_rows(v) != self.rows for v in results):
-            return None
-        tiles = [v for v in op.operands if tile.is_tile(v)]
-        match op:
-            case tile.LoadViewOp() | tile.StoreViewOp():
-                return self._of_view(op, tiles)
-            case tile.LoadOp() if is_volatile(op):
-                return None
-            case tile.ArangeOp() | tile.SplatOp():
-                return []
-            case tile.BroadcastOp():
-                return tiles if _rows(op.source) == self.rows else []
-            case tile.ExpandDimsOp():
-                return tiles if op.axis.value.data > 0 else None
-            case tile.ReduceOp():
-                region = op.combine.block.ops
-                simple = all(is_lane_wise(o) or isinstance(o, tile.YieldOp) for o in region)
-                return tiles if simple or not _is_sum_of_rows(op) else None
-            case tile.LoadOp() | tile.StoreOp():
-                pass
-            case _ if not is_lane_wise(op):
-                return None
-        return tiles if all(_rows(v) == self.rows for v in tiles) else None
-
-    def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
-        first, *others = tile.view_kinds(op)
-        accessed: SSAValue = op.result if isinstance(op, tile.LoadViewOp) else op.value
-        if first == "wrapped" or _rows(accessed) != self.rows:
-            return None
-        if others and first == "strided" and constant_int(op.strides[0]) == 1:
-            return None  # neighbours in memory would be in different chunks
-        columns = op.indices[first == "indexed" :]
-        if any(tile.shape_of(v) == (self.rows,) for v in columns):
-            return None
-        return [v for v in tiles if v not in columns]
-
-    def groups(self) -> list[_Group]:
-        """The loops to make; none if something is in the way."""
-        if not self.known or not self.rows:
-            return []
-        found: list[_Group] = []
-        group = _Group(self)
-        for op in self.block.ops:
-            large = any(v in self.made for v in (*op.operands, *op.results))
-            sink = large and (isinstance(op, _STORES) or _is_sum_of_rows(op))
-            ends = group.feeds(op) if sink else not large and (self._outside(op) or group.feeds(op))
-            if group.sinks and ends:
-                group.before = op
-                found.append(group)
-                group = _Group(self)
-            if sink:
-                group.sinks.append(op)
-        return found if all(g.is_legal() for g in found) else []
-
-    @staticmethod
-    def _outside(op: Operation) -> bool:
-        """Whether an operation on no large tile keeps its place among those that are."""
-        return not is_pure(op) or bool(op.regions)
-
-
-def _is_sum_of_rows(op: Operation) -> bool:
-    """Whether an operation reduces the first dimension."""
-    return isinstance(op, tile.ReduceOp) and op.axis.value.data == 0
-
-
-def _rows(value: SSAValue) -> int:
-    """The first extent of a tile; 0 for scalars."""
-    shape = tile.shape_of(value)
-    return shape[0] if shape else 0
-
-
-def _elements(value: SSAValue) -> int:
-    return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
-
-
-# ---- one loop ---------------------------------------------------------------------------------------------
-
-
-class _Group:
-    def __init__(self, plan: _Plan) -> None:
-        self.plan = plan
-        self.sinks: list[Operation] = []
-        """Stores and reductions."""
-        self.before: Operation | None = None
-        """Where the loop goes."""
-
-    def feeds(self, op: Operation) -> bool:
-        """Whether `op`, or what it needs on large tiles, uses what this loop reduces."""
-        return any(v.owner in self.sinks for needed in self._slice([op]) for v in needed.operands)
-
-    def slice(self) -> list[Operation]:
-        """Everything on large tiles that the sinks need, and they themselves, in order."""
-        return sorted(self._slice(self.sinks), key=self.plan.place.__getitem__)
-
-    def _slice(self, ends: Sequence[Operation]) -> set[Operation]:
-        needed: set[Operation] = set()
-        pending = list(ends)
-        while pending:
-            op = pending.pop()
-            if op in needed:
-                continue
-            needed.add(op)
-            owners = [v.owner for v in op.operands if v in self.plan.rowed]
-            pending += [owner for owner in owners if isinstance(owner, Operation)]
-        return needed
-
-    # ---- order in memory ----
-
-    def is_legal(self) -> bool:
-        """Whether loads may be done where and when the loop does them, and stores as well."""
-        ops = self.slice()
-        loads = [op for op in ops if isinstance(op, _LOADS)]
-        stores = [op for op in ops if isinstance(op, _STORES)]
-        return all(self._stays_true(load, stores) for load in loads) and all(
-            in_step(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
+    def _has_large_elsewhere(self, body: Block) -> bool:
+        return any(
+            tile.is_tile(v) and prod(tile.shape_of(v)) > self._limit
+            for op in self.place
+            if op.parent is not body
+            for v in (*op.operands, *op.results)
         )
 
-    def _stays_true(self, load: Operation, own: Sequence[Operation]) -> bool:
-        """Whether nothing between a load and the loop writes what it reads."""
-        place = self.plan.place
-        end = place[self.before] if self.before is not None else 0
-        for op, at in place.items():
-            if not place[load] < at < end or op in own:
-                continue
-            if isinstance(op, _STORES):
-                if not leaves_alone(load, op):
-                    return False
-            elif not isinstance(op, (*_LOADS, tile.AssumeOp)) and has_effect(op):
-                return False
-        return True
+    @property
+    def _limit(self) -> int:
+        return min(self.options.registers * self.threads, self.options.all_registers)
 
-    # ---- writing it ----
+    def _of_block(self, block: Block) -> tuple[Plan, list[Group]]:
+        options, threads, ops = self.options, self.threads, list(block.ops)
+        loops, wide = frozenset(self.loops), 4 * options.share
+        if instructions_of_an_element(ops_of(block, loops)) * wide > options.code // 2:
+            wide = options.share
+        chunks = options.share * threads, wide * threads
+        plan = Plan(block, self.place, (self._limit, *chunks), loops)
+        groups = plan.groups()
+        if groups or instructions(ops, threads) <= options.code:
+            return plan, groups
+        plan = Plan(block, self.place, (chunks[0], *chunks))
+        groups = plan.groups()
+        return plan, groups if len(groups) == 1 else []  # nothing is done twice
 
-    def write(self, backwards: bool, kept: Kept) -> None:
-        """Put the loops, and what they reduce, before `self.before`. Every other group goes `backwards`: it
+
+# ---- writing loops --------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the loop of a group."""
+
+    def __init__(self, group: Group, kept: Kept) -> None:
+        self.group, self.plan, self.kept = group, group.plan, kept
+
+    def write(self, backwards: bool) -> None:
+        """Put the loops, and what they reduce, where the group goes. Every other group goes `backwards`: it
         begins with what the caches still have from the one before."""
-        if self.before is None:
+        group, kept = self.group, self.kept
+        if group.before is None:
             return
-        e = Emitter(self.before, self.sinks[0].location)
-        ops, count = self.slice(), self.plan.rows // self.plan.chunk
-        reductions = [op for op in self.sinks if isinstance(op, tile.ReduceOp)]
+        e = Emitter(group.before, group.sinks[0].location)
+        ops, count = group.slice(), self.plan.rows // self.plan.chunk
+        reductions = [op for op in group.sinks if isinstance(op, tile.ReduceOp)]
         values: list[SSAValue] = []
         parts = [(range(kept.count), kept), (range(kept.count, count), Kept())]
         for numbers, kept_here in reversed(parts) if backwards else parts:
@@ -415,37 +280,48 @@ class _Group:
     ) -> Mapping:
         """Everything for the chunk from element `start` (i64) on, whose number is one and so many times
         what the loop around it counts."""
-        mapping: Mapping = {}
+        chunk = _Chunk(self.plan, start)
         for op in ops:
-            for result, made in zip(op.results, self._piece(e, op, start, mapping), strict=False):
-                made.name_hint = result.name_hint
-                mapping[result] = made
-                if op in kept.loads and isinstance(made.owner, Operation):
-                    mark = (kept.loads.index(op), *number, kept.count)
-                    made.owner.attributes[KEPT] = DenseArrayBase.from_list(i64, mark)
-        return mapping
+            chunk.add(e, op)
+            if op in kept.loads:
+                made = chunk.rows[op.results[0]].owner
+                mark = (kept.loads.index(op), *number, kept.count)
+                if isinstance(made, Operation):
+                    made.attributes[KEPT] = DenseArrayBase.from_list(i64, mark)
+        return chunk.rows
 
-    def _piece(
-        self, e: Emitter, op: Operation, start: SSAValue, mapping: Mapping
-    ) -> Sequence[SSAValue]:
-        """One operation for a chunk: its results."""
+
+class _Chunk:
+    """What is made of operations for the chunk of rows from `start` (i64) on."""
+
+    def __init__(self, plan: Plan, start: SSAValue) -> None:
+        self.plan, self.start = plan, start
+        self.rows: Mapping = {}
+        """Value -> those rows of it."""
+        self.whole: Mapping = {}
+        """Values that a loop makes for each of its iterations -> copies of them."""
+
+    def add(self, e: Emitter, op: Operation) -> None:
+        """One operation for the chunk."""
+        made = self._loop(e, op) if isinstance(op, scf.ForOp) else self._piece(e, op)
+        for result, new in zip(op.results, made, strict=False):
+            new.name_hint = result.name_hint
+            self.rows[result] = new
+
+    def _piece(self, e: Emitter, op: Operation) -> Sequence[SSAValue]:
         rows = self.plan.chunk
-        if _is_sum_of_rows(op):
+        if is_sum_of_rows(op):
             return ()
         if isinstance(op, tile.ArangeOp):
-            first = e.insert(arith.TruncIOp(start, i32))
+            first = e.insert(arith.TruncIOp(self.start, i32))
             first = e.add(first, e.constant(op.start.value.data, i32))
             return (e.binary(arith.AddiOp, e.splat(first, (rows,)), e.arange(rows)),)
         if isinstance(op, tile.HintOp):
-            return (mapping[op.source],)
-        shapes = [(rows, *tile.shape_of(r)[1:]) for r in op.results]
+            return (self.rows[op.source],)
         sources = self.plan.sources(op) or ()
         new = type(op).create(
-            operands=[mapping[v] if v in sources else v for v in op.operands],
-            result_types=[
-                tile.with_shape(tile.element_of(r), shape)
-                for r, shape in zip(op.results, shapes, strict=True)
-            ],
+            operands=[self.rows[v] if v in sources else self._copy(e, v) for v in op.operands],
+            result_types=[self._type(r) for r in op.results],
             properties=dict(op.properties),
             attributes=dict(op.attributes),
             regions=[region.clone() for region in op.regions],
@@ -453,5 +329,58 @@ class _Group:
         e.insert_op(new)
         new.location = op.location
         if isinstance(new, VIEWS):
-            move_to_row(Emitter(new, op.location), new, start)
+            move_to_row(Emitter(new, op.location), new, self.start)
         return new.results
+
+    def _type(self, value: SSAValue) -> Any:
+        shape = (self.plan.chunk, *tile.shape_of(value)[1:])
+        return tile.with_shape(tile.element_of(value), shape)
+
+    # ---- loops that run once a chunk ----
+
+    def _loop(self, e: Emitter, op: scf.ForOp) -> Sequence[SSAValue]:
+        """The loop, carrying the chunk of what it carries."""
+        body, rowed = op.body.block, self.plan.rowed
+        inits = [
+            self.rows[v] if arg in rowed else self._copy(e, v)
+            for v, arg in zip(op.iter_args, body.args[1:], strict=True)
+        ]
+        block = Block(arg_types=[body.args[0].type, *(v.type for v in inits)])
+        block.add_op(end := scf.YieldOp())
+        bounds = [self._copy(e, v) for v in (op.lb, op.ub, op.step)]
+        loop = scf.ForOp.create(
+            operands=[*bounds, *inits],
+            result_types=[v.type for v in inits],
+            regions=[Region(block)],
+            attributes=dict(op.attributes),
+        )
+        e.insert_op(loop)
+        loop.location = op.location
+        outside = dict(self.whole)
+        for old, new in zip(body.args, block.args, strict=True):
+            new.name_hint = old.name_hint
+            (self.rows if old in rowed else self.whole)[old] = new
+        inner = Emitter(end, op.location)
+        for each in body.ops:
+            taken = self.plan.touches(each) or any(r in rowed for r in each.results)
+            if taken and not isinstance(each, scf.YieldOp):
+                self.add(inner, each)
+        yielded = [
+            self.rows[v] if arg in rowed else self._copy(inner, v)
+            for v, arg in zip(end_of(body).operands, body.args[1:], strict=True)
+        ]
+        self.whole = outside
+        block.insert_op_before(scf.YieldOp.create(operands=yielded, location=op.location), end)
+        erase(end)
+        return loop.results
+
+    def _copy(self, e: Emitter, value: SSAValue) -> SSAValue:
+        """A value that all chunks take alike; made again if a loop makes it that runs once a chunk."""
+        op = value.owner
+        if value in self.whole or not isinstance(op, Operation) or not self.plan.in_loops(op):
+            return self.whole.get(value, value)
+        copy = op.clone({v: self._copy(e, v) for v in op.operands})
+        e.insert_op(copy)
+        copy.location = op.location
+        self.whole.update(zip(op.results, copy.results, strict=True))
+        return self.whole[value]

@@ -80,6 +80,9 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         if is_pure(op):
             continue
         if isinstance(op, scf.ForOp | scf.WhileOp):
+            if isinstance(op, scf.ForOp) and _meet(open_, op):  # once, and not in each iteration
+                insert_before(gpu.BarrierOp.create(location=op.location), op)
+                open_ = []
             before = open_
             for again in (False, True):  # what the end of an iteration leaves to the next
                 if again:
@@ -102,6 +105,18 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
     return open_
 
 
+def _meet(open_: list[_Access], loop: scf.ForOp) -> bool:
+    """Whether what a loop does may meet accesses before it."""
+    if not open_:
+        return False
+    return any(
+        _conflict(earlier, op)
+        for op in loop.walk()
+        if isinstance(op, ACCESSES)
+        for earlier in open_
+    )
+
+
 def _gone_round(access: _Access, loop: Operation) -> _Access:
     """The access as one of an earlier iteration, if it is inside `loop`."""
     inside = loop.is_ancestor(access.op)
@@ -120,9 +135,11 @@ def _conflict(earlier: _Access, second: Operation) -> bool:
         return False
     if not around:
         return not (_same_threads(first, second) or apart(first, second))
-    loop = around[0]
-    one = len(around) == 1 and isinstance(loop, scf.ForOp) and loop.is_ancestor(second)
-    return not (one and apart(first, second, loop))  # type: ignore[arg-type]
+    common = [loop for loop in around if loop.is_ancestor(second)]
+    if not common:
+        return not apart(first, second)
+    loop = next(a for a in common if all(a.is_ancestor(other) for other in common))
+    return not (isinstance(loop, scf.ForOp) and apart(first, second, loop))
 
 
 def _pointer(op: Operation) -> SSAValue:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr, TensorType, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import WHOLE, SharedLayout
@@ -125,6 +125,12 @@ class _Marked:
         trips = constant_int(loop.ub) or 0
         return frozenset(self.first + self.step * i for i in range(trips))
 
+    @property
+    def around(self) -> Block:
+        """The block in which all the chunks are gone through."""
+        loop = self.op.parent_op() if self.step else self.op
+        return loop.parent
+
     def stage(self, e: Emitter) -> SSAValue:
         """i32: where the chunk is kept."""
         if not self.step:
@@ -154,7 +160,7 @@ def _keep(loads: list[_Marked], function: FuncOp) -> None:
     buffer = _buffer(loads[0], function)
     for load in writers:
         _write(load, buffer)
-    before = outermost_in(function.body.block, readers[0].op)
+    before = outermost_in(writers[0].around, readers[0].op)
     insert_before(gpu.BarrierOp.create(location=before.location), before)
     for load in readers:
         _read(load, buffer)

@@ -146,7 +146,8 @@ def leaves_alone(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> boo
         return False
     if roots[0] is roots[1]:
         return apart(load, store)
-    return not tile.is_tile(store.value)  # tiles of two arguments may be lane by lane the same
+    # tiles of two arguments may be lane by lane the same; not what all programs read and one writes
+    return not tile.is_tile(store.value) or (of_program(store) and not of_program(load))
 
 
 def in_step(first: Operation, second: Operation) -> bool:

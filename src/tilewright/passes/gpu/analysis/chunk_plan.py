@@ -1,0 +1,358 @@
+"""Which operations of a block can be done a chunk of rows at a time, and in which loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.effects import (
+    defined_inside,
+    has_effect,
+    is_lane_wise,
+    is_pure,
+    is_terminator,
+    is_volatile,
+)
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.gpu.analysis.chunks import in_step, leaves_alone
+
+LOADS = (tile.LoadViewOp, tile.LoadOp)
+STORES = (tile.StoreViewOp, tile.StoreOp)
+
+
+class Plan:
+    """What is done in chunks of the large tiles of a block, if all of it can.
+
+    Values are *rowed* if a chunk of them is made: they have the rows of the large tiles. What operations
+    of this block need may be made in it or in blocks around it, where it is made again in each chunk. A
+    loop that carries rowed tiles and does nothing else (`loops`) is an operation like others: it runs once
+    a chunk.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        place: Mapping[Operation, int],
+        sizes: tuple[int, int, int],
+        loops: frozenset[Operation] = frozenset(),
+    ) -> None:
+        """`place`: the order of all operations of the function. `sizes`: elements beyond which a tile is
+        large, of a chunk, and of a chunk of tiles of more dimensions."""
+        limit, chunk, chunk_of_rows = sizes
+        self.block, self.place, self.loops = block, place, loops
+        self.rows = 0
+        """Of the large tiles."""
+        self.chunk = chunk
+        """Rows of a chunk."""
+        self.rowed: set[SSAValue] = set()
+        self.made: set[SSAValue] = set()
+        """Large tiles, and rowed ones that are made of them."""
+        self.known = True
+        """Nothing has been met that cannot be done in chunks."""
+        large = self._large(limit)
+        if not self.known or not large:
+            return
+        inner = max(prod(tile.shape_of(v)[1:]) for v in large)
+        if inner > 1:
+            self.chunk = max(1, chunk_of_rows // inner)
+        self.known = self.rows % self.chunk == 0 and self.rows != self.chunk
+        self.made |= large
+        self._take_all(self.block)
+
+    def _large(self, limit: int) -> set[SSAValue]:
+        """Tiles of more than `limit` elements and one row, of those with the most dimensions.
+
+        All must have as many rows.
+        """
+        large = {
+            v
+            for op in ops_of(self.block, self.loops)
+            for v in (*op.operands, *op.results)
+            if _elements(v) > limit
+        }
+        rank = max((len(tile.shape_of(v)) for v in large), default=0)
+        large = {v for v in large if len(tile.shape_of(v)) == rank and rows_of(v) > 1}
+        rows = {rows_of(v) for v in large}
+        self.known = len(rows) == 1
+        self.rows = rows.pop() if self.known else 0
+        return large
+
+    # ---- what has to be done in chunks, and can ----
+
+    def touches(self, op: Operation) -> bool:
+        """Whether an operation makes or takes what is done in chunks."""
+        if op in self.loops:
+            return any(self.touches(inner) for inner in op.regions[0].block.ops)
+        return any(v in self.made for v in (*op.operands, *op.results))
+
+    def _take_all(self, block: Block) -> None:
+        for op in block.ops:
+            if not self.known:
+                return
+            if op in self.loops and self.touches(op):
+                self._take_loop(op)  # type: ignore[arg-type]
+            elif self.touches(op) and not (op.parent is not self.block and is_terminator(op)):
+                self._take(op)
+                self.made.update(() if is_sum_of_rows(op) else op.results)
+
+    def _take(self, op: Operation) -> None:
+        """Note that an operation is done in chunks; everything that it needs the rows of must be."""
+        pending = [op]
+        while pending:
+            current = pending.pop()
+            sources = self.sources(current)
+            if sources is None:
+                self.known = False
+                return
+            if not is_sum_of_rows(current):
+                self.rowed.update(current.results)
+            for value in sources:
+                if value in self.rowed:
+                    continue
+                if not isinstance(value.owner, Operation):
+                    self.known = False
+                    return
+                pending.append(value.owner)
+
+    def _take_loop(self, loop: scf.ForOp) -> None:
+        """A loop that carries rows: what it does to them is done lane by lane, and has no effect."""
+        body, end = loop.body.block, end_of(loop.body.block)
+        carried = list(zip(loop.iter_args, body.args[1:], end.operands, loop.results, strict=True))
+        for init, arg, _, result in carried:
+            if rows_of(arg) == self.rows:
+                self.rowed.update((arg, result))
+                self.made.update((arg, result))
+                if isinstance(init.owner, Operation) and init not in self.rowed:
+                    self._take(init.owner)
+                self.known = self.known and init in self.rowed
+        self._take_all(body)
+        for op in body.ops:
+            rowed = self.touches(op)
+            may_be = isinstance(op, LOADS) and not (isinstance(op, tile.LoadOp) and is_volatile(op))
+            if rowed and is_sum_of_rows(op):
+                self.known = False
+            elif (op in self.loops and rowed) or op is end:
+                continue
+            elif not (may_be or is_pure(op)) or isinstance(op, tile.DotOp):
+                self.known = False
+        for _, arg, yielded, result in carried:
+            if arg in self.rowed:
+                if isinstance(yielded.owner, Operation) and yielded not in self.rowed:
+                    self._take(yielded.owner)
+                self.known = self.known and yielded in self.rowed
+            elif yielded in self.made or result.first_use is not None:
+                self.known = False
+
+    def sources(self, op: Operation) -> list[SSAValue] | None:
+        """The operands of which a chunk of `op` needs a chunk; None if it cannot be done in chunks."""
+        results = () if is_sum_of_rows(op) else op.results
+        if any(rows_of(v) != self.rows for v in results):
+            return None
+        tiles = [v for v in op.operands if tile.is_tile(v)]
+        match op:
+            case tile.LoadViewOp() | tile.StoreViewOp():
+                return self._of_view(op, tiles)
+            case tile.LoadOp() if is_volatile(op):
+                return None
+            case tile.ArangeOp() | tile.SplatOp():
+                return []
+            case tile.BroadcastOp():
+                return tiles if rows_of(op.source) == self.rows else []
+            case tile.ExpandDimsOp():
+                return tiles if op.axis.value.data > 0 else None
+            case tile.ReduceOp():
+                region = op.combine.block.ops
+                simple = all(is_lane_wise(o) or isinstance(o, tile.YieldOp) for o in region)
+                return tiles if simple or not is_sum_of_rows(op) else None
+            case tile.ScanOp():
+                return tiles if op.axis.value.data > 0 else None
+            case tile.LoadOp() | tile.StoreOp():
+                pass
+            case _ if not is_lane_wise(op):
+                return None
+        return tiles if all(rows_of(v) == self.rows for v in tiles) else None
+
+    def _of_view(self, op: Any, tiles: list[SSAValue]) -> list[SSAValue] | None:
+        first, *others = tile.view_kinds(op)
+        accessed: SSAValue = op.result if isinstance(op, tile.LoadViewOp) else op.value
+        if first == "wrapped" or rows_of(accessed) != self.rows:
+            return None
+        if others and first == "strided" and constant_int(op.strides[0]) == 1:
+            return None  # neighbours in memory would be in different chunks
+        columns = op.indices[first == "indexed" :]
+        if any(tile.shape_of(v) == (self.rows,) for v in columns):
+            return None
+        return [v for v in tiles if v not in columns]
+
+    def needs(self, op: Operation) -> list[SSAValue]:
+        """The rowed values that an operation needs, of those made outside of it."""
+        return [v for v in used_by(op) if v in self.rowed and not defined_inside(v, op)]
+
+    # ---- the loops ----
+
+    def groups(self) -> list[Group]:
+        """The loops to make; none if something is in the way."""
+        if not self.known or not self.rows:
+            return []
+        found: list[Group] = []
+        group = Group(self)
+        for op in self.block.ops:
+            large = self.touches(op)
+            sink = large and (isinstance(op, STORES) or is_sum_of_rows(op))
+            ends = group.feeds(op) if sink else not large and (self._outside(op) or group.feeds(op))
+            if group.sinks and ends:
+                group.before = op
+                found.append(group)
+                group = Group(self)
+            if sink:
+                group.sinks.append(op)
+        return found if all(g.is_legal() for g in found) else []
+
+    @staticmethod
+    def _outside(op: Operation) -> bool:
+        """Whether an operation on no large tile keeps its place among those that are."""
+        return is_terminator(op) or not is_pure(op) or bool(op.regions)
+
+    def is_needed_whole(self, planned: Mapping[Block, Plan]) -> bool:
+        """Whether what is within this block needs more than what costs nothing of what is done in chunks
+        here, other than in chunks of its own."""
+        return any(
+            not self._is_free(value)
+            for value in self.made
+            if isinstance(value.owner, Operation) and value.owner.parent is self.block
+            for use in value.uses
+            if (parent := use.operation.parent) is not self.block
+            and not (parent in planned and value in planned[parent].rowed)
+            and not self.in_loops(use.operation)
+        )
+
+    def _is_free(self, value: SSAValue) -> bool:
+        """Whether a value is made of counters and scalars alone, none of them reduced here."""
+        pending, seen = [value], {value}
+        while pending:
+            op = pending.pop().owner
+            if not isinstance(op, Operation) or op.parent is not self.block:
+                continue
+            if not is_pure(op) or op.regions:
+                return False
+            new = [v for v in op.operands if v not in seen]
+            seen.update(new)
+            pending += new
+        return True
+
+    def in_loops(self, op: Operation) -> bool:
+        """Whether an operation is within one of `loops`."""
+        parent = op.parent_op()
+        while parent is not None and parent not in self.loops:
+            parent = parent.parent_op()
+        return parent is not None
+
+
+def ops_of(block: Block, loops: frozenset[Operation]) -> Iterator[Operation]:
+    """Operations of a block, and of those `loops` that are in it."""
+    for op in block.ops:
+        yield op
+        if op in loops:
+            yield from ops_of(op.regions[0].block, loops)
+
+
+def used_by(op: Operation) -> list[SSAValue]:
+    """What an operation and those within it use."""
+    if not isinstance(op, scf.ForOp):
+        return list(op.operands)
+    return [v for inner in op.walk() for v in inner.operands]
+
+
+def is_sum_of_rows(op: Operation) -> bool:
+    """Whether an operation reduces the first dimension."""
+    return isinstance(op, tile.ReduceOp) and op.axis.value.data == 0
+
+
+def rows_of(value: SSAValue) -> int:
+    """The first extent of a tile; 0 for scalars."""
+    shape = tile.shape_of(value)
+    return shape[0] if shape else 0
+
+
+def _elements(value: SSAValue) -> int:
+    return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
+
+
+# ---- one loop ---------------------------------------------------------------------------------------------
+
+
+class Group:
+    """Stores and reductions that share a loop over chunks."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sinks: list[Operation] = []
+        """Stores and reductions."""
+        self.before: Operation | None = None
+        """Where the loop goes."""
+
+    def feeds(self, op: Operation) -> bool:
+        """Whether `op`, or what it needs on large tiles, uses what this loop reduces."""
+        return any(v.owner in self.sinks for needed in self._slice([op]) for v in used_by(needed))
+
+    def slice(self) -> list[Operation]:
+        """Everything on large tiles that the sinks need, and they themselves, in order."""
+        return sorted(self._slice(self.sinks), key=self.plan.place.__getitem__)
+
+    def _slice(self, ends: Sequence[Operation]) -> set[Operation]:
+        needed: set[Operation] = set()
+        pending = list(ends)
+        while pending:
+            op = pending.pop()
+            if op in needed:
+                continue
+            needed.add(op)
+            owners = [v.owner for v in self.plan.needs(op)]
+            pending += [owner for owner in owners if isinstance(owner, Operation)]
+        return needed
+
+    # ---- order in memory ----
+
+    def is_legal(self) -> bool:
+        """Whether loads may be done where and when the loop does them, and stores as well."""
+        ops = self.slice()
+        loads = [op for outer in ops for op in outer.walk() if isinstance(op, LOADS)]
+        stores = [op for op in ops if isinstance(op, STORES)]
+        return all(self._stays_true(load, stores) for load in loads) and all(
+            in_step(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
+        )
+
+    def _stays_true(self, load: Operation, own: Sequence[Operation]) -> bool:
+        """Whether nothing between a load and the loop writes what it reads: for a load in a block around
+        this one, nothing in what they have in common either, which may be a loop."""
+        place = self.plan.place
+        end = place[self.before] if self.before is not None else 0
+        around = _ancestor_in(load.parent, self.before)
+        inside = around is None  # a loop of this block
+        again = set(around.walk()) if around is not None and around is not self.before else set()
+        first = around is self.before or inside
+        for op, at in place.items():
+            between = place[load] < at < end or op in again
+            if not between or (first and op in own):
+                continue
+            if isinstance(op, STORES):
+                if not leaves_alone(load, op):
+                    return False
+            elif isinstance(op, scf.ForOp | scf.IfOp):
+                continue  # what is in them comes by itself
+            elif not isinstance(op, (*LOADS, tile.AssumeOp)) and has_effect(op):
+                return False
+        return True
+
+
+def _ancestor_in(block: Block | None, op: Operation | None) -> Operation | None:
+    """The operation of `block` that `op` is, or is within."""
+    while op is not None and op.parent is not block:
+        op = op.parent_op()
+    return op
