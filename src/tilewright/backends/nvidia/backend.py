@@ -21,6 +21,7 @@ from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import BLOCKS
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 
@@ -75,7 +76,7 @@ class NvidiaBackend(LoweringBackend):
         assembled = assembler.assemble(ptx, _tidy_up)
         if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
-            ptx, assembled = _with_more_blocks(ptx, assembled, block, target, options)
+            ptx, assembled = _assembled_again(ptx, assembled, block, target, options)
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:
@@ -123,11 +124,21 @@ def _tidy_up() -> None:
         gc.collect(0)
 
 
-def _with_more_blocks(
+def _assembled_again(
     ptx: str, assembled: Assembled, block: Block, target: TargetInfo, options: Options
 ) -> tuple[str, Assembled]:
-    """PTX and what is made of it with a limit on registers, where more blocks then share a multiprocessor
-    and nothing more goes to memory; else both as they are."""
+    """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
+
+    Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
+    is given all. And where with a few fewer more blocks share a multiprocessor, and nothing more goes to
+    memory, it is given fewer.
+    """
+    most = registers_of_a_thread(-(-block.threads // 32))
+    if assembled.spills and assembled.registers < most:
+        limited = with_limit(ptx, most)
+        other = assemble(limited, target, options)
+        if other.spills < assembled.spills:
+            return limited, other
     limit = limit_for_more(block, target) if assembled.registers else None
     if limit is None:
         return ptx, assembled

@@ -18,13 +18,21 @@ Tiles of more dimensions go in chunks of whole rows (the first dimension). What 
 stays within its chunk, so that a loop over rows may normalise and store them.
 
 Smaller tiles go in chunks as well where what is done to them would be more than `code` instructions (random
-numbers, functions of libraries) and one loop does it all.
+numbers, functions of libraries), or more than `crowd` times the registers there are, and one loop does it all.
 
-Applies to programs whose large tiles all have one number of rows, outside of loops and branches,
-with nothing but such operations on them; others stay as they are. A load is done again, or later than
-stores, only where they are apart or, in the same loop, lane by lane at the same addresses (the contract
-of execution; two arguments are taken to be apart or lane by lane the same). Before `fit-warps` and
-`assign-layouts`.
+Each block of the program is looked at by itself: its body, those of its loops and branches. In a block the
+large tiles must all have one number of rows, and nothing but such operations may be done to them; other
+blocks stay as they are. What a block needs of the ones around it is computed, and loaded, again within it.
+A loop that carries such tiles, and does with them what needs neither sums of their rows nor stores, is
+exchanged with the loop over chunks::
+
+    for k: t = t + load p, k         for i: for k: t = t + load chunk i of p, k
+    s = sum t                  ->           s = s + t
+                                     s = sum s
+
+A load is done again, or later than stores, only where they are apart or, in the same loop, lane by lane at
+the same addresses (the contract of execution; two arguments are taken to be apart or lane by lane the
+same, and what all programs load is written by none). Before `fit-warps` and `assign-layouts`.
 """
 
 from __future__ import annotations
@@ -56,7 +64,12 @@ from tilewright.passes.gpu.analysis.chunks import (
     of_program,
     what_to_keep,
 )
-from tilewright.passes.gpu.analysis.work import instructions, instructions_of_an_element
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.work import (
+    instructions,
+    instructions_of_an_element,
+    words_at_once,
+)
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
@@ -75,6 +88,8 @@ class ChunkTiles(Pass):
     """Elements of a chunk that each thread gets; of rows four times as many, where that is little code."""
     code: int = 2048
     """Operations on single elements in a thread's code that are too many, whatever they are on."""
+    crowd: int = 2
+    """Registers that tiles would need at once, of those that a thread has, that are too many."""
     keep: bool = True
     """Mark what `keep-chunks` may keep."""
     without: ClassVar[dict[str, dict[str, Any]]] = {"keep-chunks": {"keep": False}}
@@ -163,6 +178,13 @@ class _Planner:
             for v in (*op.operands, *op.results)
         )
 
+    def _is_much(self, ops: Sequence[Operation]) -> bool:
+        """Whether what `ops` do is much code, or needs far more registers than there are."""
+        if instructions(ops, self.threads) > self.options.code:
+            return True
+        registers = registers_of_a_thread(self.threads // _LANES)
+        return words_at_once(ops, self.threads) > self.options.crowd * registers
+
     @property
     def _limit(self) -> int:
         return min(self.options.registers * self.threads, self.options.all_registers)
@@ -175,7 +197,7 @@ class _Planner:
         chunks = options.share * threads, wide * threads
         plan = Plan(block, self.place, (self._limit, *chunks), loops)
         groups = plan.groups()
-        if groups or instructions(ops, threads) <= options.code:
+        if groups or not self._is_much(ops):
             return plan, groups
         plan = Plan(block, self.place, (chunks[0], *chunks))
         groups = plan.groups()

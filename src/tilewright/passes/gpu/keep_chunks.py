@@ -160,8 +160,10 @@ def _keep(loads: list[_Marked], function: FuncOp) -> None:
     buffer = _buffer(loads[0], function)
     for load in writers:
         _write(load, buffer)
-    before = outermost_in(writers[0].around, readers[0].op)
-    insert_before(gpu.BarrierOp.create(location=before.location), before)
+    around = writers[0].around
+    for first in (readers[0], *([writers[0]] if around is not function.body.block else [])):
+        before = outermost_in(around, first.op)  # within a loop others may still be at what is kept
+        insert_before(gpu.BarrierOp.create(location=before.location), before)
     for load in readers:
         _read(load, buffer)
 

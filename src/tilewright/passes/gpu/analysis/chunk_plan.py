@@ -228,7 +228,7 @@ class Plan:
             if isinstance(value.owner, Operation) and value.owner.parent is self.block
             for use in value.uses
             if (parent := use.operation.parent) is not self.block
-            and not (parent in planned and value in planned[parent].rowed)
+            and (parent is None or parent not in planned or value not in planned[parent].rowed)
             and not self.in_loops(use.operation)
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_lane_wise
@@ -31,6 +33,30 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
             elements = prod(tile.shape_of(op.results[0]))
             total += -(-elements // threads) * _MANY.get(op.name, 1)
     return total
+
+
+def words_at_once(ops: Iterable[Operation], threads: int) -> int:
+    """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` of
+    one block load and what is computed of them. What costs nothing to make again does not count."""
+    order = {op: i for i, op in enumerate(ops)}
+    change = [0] * (len(order) + 1)
+    held: set[SSAValue] = set()
+    for op, start in order.items():
+        loads = isinstance(op, tile.LoadOp | tile.LoadViewOp)
+        if not loads and not (is_on_tiles(op) and any(v in held for v in op.operands)):
+            continue
+        for result in op.results:
+            if not tile.is_tile(result) or tile.element_of(result) == i1:
+                continue
+            held.add(result)
+            size = tile.element_bytes(tile.element_of(result))
+            words = -(-prod(tile.shape_of(result)) * size // (4 * threads))
+            last = max(
+                (order.get(use.operation, len(order) - 1) for use in result.uses), default=start
+            )
+            change[start] += words
+            change[max(start, last)] -= words
+    return max(itertools.accumulate(change))
 
 
 def is_on_tiles(op: Operation) -> bool:
