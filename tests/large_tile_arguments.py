@@ -12,7 +12,7 @@ Arguments = tuple[dict[str, Any], dict[str, Any], tuple[int, int, int]]
 OF_ROWS = (
     "cross_entropy", "divergence", "jensen_shannon", "group_norm", "layer_norm_blocks",
     "dropout_add", "largest_of_blocks", "until_small", "rms_norm_rows", "layer_norm_backward",
-    "layer_norm", "softmax_backward", "softmax_rows", "softmax_if", "mean_of_rows",
+    "layer_norm", "softmax", "softmax_backward", "softmax_rows", "softmax_if", "mean_of_rows",
     "linear_recurrence", "count_with_atomics", "cumulative", "cumulative_blocks",
 )  # fmt: skip
 OF_TILES = (
@@ -76,6 +76,7 @@ def arguments(name: str, block: int, seed: int = 0) -> Arguments:
             "x": normal(3, n), "weight": normal(n), "bias": normal(n), "out": normal(3, n),
             "mean": normal(3), "rstd": normal(3), "n": n,
         },
+        "softmax": {"x": normal(3, n), "out": normal(3, n), "n": n},
         "softmax_backward": {
             "p": positive(3, n) / np.float32(n), "dp": normal(3, n), "dx": normal(3, n), "n": n,
         },

@@ -219,6 +219,16 @@ def layer_norm(x, weight, bias, out, mean, rstd, n, BLOCK: tl.constexpr):
 
 
 @tw.jit
+def softmax(x, out, n, BLOCK: tl.constexpr):
+    """A row a program."""
+    start = tl.program_id(0).to(tl.int64) * n
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + start + at, mask=at < n, other=-float("inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, axis=0))
+    tl.store(out + start + at, e / tl.sum(e, axis=0), mask=at < n)
+
+
+@tw.jit
 def softmax_backward(p, dp, dx, n, BLOCK: tl.constexpr):
     """Two tiles that both loops need."""
     start = tl.program_id(0).to(tl.int64) * n
@@ -468,6 +478,7 @@ CASES = [
     _row(layer_norm_backward, "bbffbbffnn", 65536, 32),
     _row(layer_norm, "ffffffn", 65536, 32),
     _row(layer_norm, "hhhhffn", 65536, 8),
+    _row(softmax, "ffn", 32768, 8),
     _row(softmax_backward, "fffn", 65536, 32),
     _row(softmax_backward, "hhhn", 131072, 16),
     _row(softmax_rows, "ffnn", 65536, 16),

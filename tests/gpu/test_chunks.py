@@ -1,6 +1,8 @@
 """Tiles larger than the registers: chunks of them, kept in shared memory or loaded again, against float64."""
 
 import pytest
+from tests import large_tile_arguments as given
+from tests import large_tiles
 
 import tilewright as tw
 import tilewright.language as tl
@@ -93,3 +95,40 @@ def test_columns_in_place(rows, length, warps):
     away = x.double() - x.double().amin(1, keepdim=True)
     columns[(200,)](x, C=length, B=rows, num_warps=warps)
     assert error(x, away / away.amax(1, keepdim=True)) < 1e-5
+
+
+# ---- in loops and branches ----------------------------------------------------------------------------------
+
+#: elements of a block (rows and columns of a tile), and warps
+BLOCKS = [(65536, 32), (32768, 4)]
+TILES = [(256, 4), (128, 1)]
+
+
+def on_both(name, block, warps):
+    """A kernel's arrays after it ran on the CPU and on the GPU, twice there."""
+    arguments, constants, grid = given.arguments(name, block)
+    kernel, results = getattr(large_tiles, name), []
+    for device in ("cpu", "cuda", "cuda"):
+        moved = [
+            torch.from_numpy(v.copy()).to(device) if hasattr(v, "dtype") else v
+            for v in arguments.values()
+        ]
+        kernel[grid](*moved, **constants, num_warps=warps)
+        results.append([v.cpu() for v in moved if hasattr(v, "dtype")])
+    return results
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "warps"),
+    [(name, *size) for name in given.OF_ROWS for size in BLOCKS]
+    + [(name, *size) for name in given.OF_TILES for size in TILES],
+)
+def test_large_tiles(name, block, warps):
+    expected, found, again = on_both(name, block, warps)
+    for a, b, c in zip(expected, found, again, strict=True):
+        if a.is_floating_point():
+            scale = a.double().square().mean().sqrt()
+            assert float((a.double() - b.double()).abs().max() / scale) < 2e-3
+        else:
+            assert torch.equal(a, b)
+        assert torch.equal(b, c)

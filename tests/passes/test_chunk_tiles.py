@@ -17,7 +17,7 @@ from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program, generate
 
-ONE_EACH = ChunkTiles(registers=1, share=1)
+ONE_EACH = ChunkTiles(registers=1, share=1, whole=False)
 """A thread has one element of a tile or of a chunk."""
 
 

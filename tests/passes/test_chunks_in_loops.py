@@ -11,6 +11,7 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.passes.gpu.chunk_tiles import ChunkTiles
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
@@ -96,7 +97,13 @@ def test_memory_that_is_written_on_the_way(times):
 
 @pytest.mark.parametrize(("program", "loops"), [(shared_weights, 3), (own_weights, 1)])
 def test_what_may_be_loaded_again(program, loops):
-    arguments = {"x": matrix(4, 100), "w": numbers(100), "out": matrix(4, 101), "n": 100, "times": 4}
+    arguments = {
+        "x": matrix(4, 100),
+        "w": numbers(100),
+        "out": matrix(4, 101),
+        "n": 100,
+        "times": 4,
+    }
     assert same(program, arguments, {"B": 128}) == loops
 
 
@@ -158,7 +165,11 @@ def columns_of_loops(x, out, n, times, B: tl.constexpr):
     total, wide = tl.zeros((B,), tl.float32), tl.zeros((B, B), tl.float32)
     for i in range(times):
         weight = tl.load(x + i * n + c, mask=c < n, other=0.0)
-        v = tl.load(x + r[:, None] * n + c[None, :] + i, mask=(r[:, None] < n - 4) & (c[None, :] < n), other=0.0)
+        v = tl.load(
+            x + r[:, None] * n + c[None, :] + i,
+            mask=(r[:, None] < n - 4) & (c[None, :] < n),
+            other=0.0,
+        )
         total += tl.sum(v * weight[None, :], 1)
         wide += v * weight[None, :] + r[:, None] - c[None, :]
     tl.store(out + r, total, mask=r < n)
@@ -266,7 +277,10 @@ def test_kept_in_loops():
     program = Program("", arguments, {"B": 16384}, (1, 1, 1), 1e-4)
     built = build(KernelFunction(two_loads), program.signature(), program.divisible())
     text = str(built.module)
-    module = after_all_passes(text)
+    passes = tuple(
+        ChunkTiles(whole=False) if p.name == "chunk-tiles" else p for p in nvidia_passes()
+    )
+    module = after_all_passes(text, 4, passes)
     assert str(module).count("gpu.alloc") == 1 and "gpu.local_load" in str(module)
     values = list(arguments.values())
     expected = run_on_copies(parse_ir(text), values, program.grid)

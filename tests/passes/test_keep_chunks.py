@@ -117,7 +117,8 @@ def test_some_are_kept_and_others_loaded_again(name):
     """With little shared memory, as a quarter of the chunks or more must fit."""
     program, text = program_of(name)
     passes = tuple(
-        ChunkTiles(registers=8, share=2) if p.name == "chunk-tiles" else p for p in nvidia_passes()
+        ChunkTiles(registers=8, share=2, whole=False) if p.name == "chunk-tiles" else p
+        for p in nvidia_passes()
     )
     module = after_all_passes(text, passes=passes, target="sm_86")
     values = list(program.arguments.values())

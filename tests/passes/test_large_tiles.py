@@ -17,7 +17,7 @@ from tilewright.passes.gpu.chunk_tiles import ChunkTiles
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
-CHUNKS = ChunkTiles(registers=1, share=1)
+CHUNKS = ChunkTiles(registers=1, share=1, whole=False)
 STAY = (
     "layer_norm_backward",  # carries tiles beside sums of its rows
     "linear_recurrence",  # stores what it carries

@@ -73,6 +73,11 @@ from tilewright.passes.gpu.analysis.work import (
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
+_NEVER = 1 << 62
+_OTHERS = 24
+"""Registers for addresses, counters and the like."""
+_LEAST, _MOST = 8, 64
+"""Elements of a chunk in each thread."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,15 @@ class ChunkTiles(Pass):
     """Elements of a tile that a thread may hold."""
     all_registers: int = 49152
     """Elements of a tile that all threads may hold: three quarters of a multiprocessor's registers."""
-    share: int = 8
-    """Elements of a chunk that each thread gets; of rows four times as many, where that is little code."""
+    share: int = 16
+    """Elements of a chunk that each thread gets, where it has registers for them; of rows four times as many,
+    where that is little code."""
     code: int = 2048
     """Operations on single elements in a thread's code that are too many, whatever they are on."""
     crowd: int = 2
     """Registers that tiles would need at once, of those that a thread has, that are too many."""
+    whole: bool = True
+    """Leave tiles of loops and branches whole where all that is held at once fits into the registers."""
     keep: bool = True
     """Mark what `keep-chunks` may keep."""
     without: ClassVar[dict[str, dict[str, Any]]] = {"keep-chunks": {"keep": False}}
@@ -133,6 +141,7 @@ class _Planner:
     def __init__(self, options: ChunkTiles, function: FuncOp) -> None:
         self.options, self.function = options, function
         self.threads = _LANES * warps_of(function)
+        self.registers = registers_of_a_thread(warps_of(function))
         self.place = {op: i for i, op in enumerate(function.walk())}
         self.loops: set[Operation] = set()
         """Loops that carry tiles, which may run once a chunk as a whole."""
@@ -159,6 +168,9 @@ class _Planner:
     def _blocks(self) -> list[Block]:
         """Blocks of the function, those within others first: of programs with products only its own."""
         body = self.function.body.block
+        largest = max((_elements(r) for op in self.place for r in op.results), default=0)
+        if largest <= min(self.options.share, _LEAST) * self.threads:
+            return []
         if any(isinstance(op, tile.DotOp) for op in self.place):
             return [body] if not self._has_large_elsewhere(body) else []
         inner = [
@@ -172,36 +184,65 @@ class _Planner:
 
     def _has_large_elsewhere(self, body: Block) -> bool:
         return any(
-            tile.is_tile(v) and prod(tile.shape_of(v)) > self._limit
+            _elements(v) > self._limit
             for op in self.place
             if op.parent is not body
             for v in (*op.operands, *op.results)
         )
-
-    def _is_much(self, ops: Sequence[Operation]) -> bool:
-        """Whether what `ops` do is much code, or needs far more registers than there are."""
-        if instructions(ops, self.threads) > self.options.code:
-            return True
-        registers = registers_of_a_thread(self.threads // _LANES)
-        return words_at_once(ops, self.threads) > self.options.crowd * registers
 
     @property
     def _limit(self) -> int:
         return min(self.options.registers * self.threads, self.options.all_registers)
 
     def _of_block(self, block: Block) -> tuple[Plan, list[Group]]:
-        options, threads, ops = self.options, self.threads, list(block.ops)
-        loops, wide = frozenset(self.loops), 4 * options.share
-        if instructions_of_an_element(ops_of(block, loops)) * wide > options.code // 2:
-            wide = options.share
-        chunks = options.share * threads, wide * threads
-        plan = Plan(block, self.place, (self._limit, *chunks), loops)
-        groups = plan.groups()
-        if groups or not self._is_much(ops):
+        loops = frozenset(self.loops)
+        ops = list(ops_of(block, loops))
+        words = words_at_once(ops, self.threads)
+        carries = any(op in loops for op in ops)
+        within = carries or block is not self.function.body.block
+        chunks = self._chunks(ops, words, carries)
+        plan, groups = Plan(block, self.place, (_NEVER, *chunks)), []
+        fits = self.options.whole and words + _OTHERS <= self.registers
+        if not within or not fits:
+            plan = Plan(block, self.place, (self._limit, *chunks), loops)
+            groups = plan.groups()
+        if groups or not self._is_much(block):
             return plan, groups
         plan = Plan(block, self.place, (chunks[0], *chunks))
         groups = plan.groups()
         return plan, groups if len(groups) == 1 else []  # nothing is done twice
+
+    def _chunks(self, ops: Sequence[Operation], words: int, carries: bool) -> tuple[int, int]:
+        """Elements of a chunk, and of one of rows: `words` are what a thread needs for all of `ops`."""
+        largest = max((_elements(r) for op in ops for r in op.results), default=1)
+        share = self.options.share
+        wide = 4 * share
+
+        def is_crowded(elements: int) -> bool:
+            return words * elements * self.threads > self.registers * largest
+
+        # each load of a loop waits for the one before: as many at once as there is room for
+        while carries and self.options.whole and share < _MOST and not is_crowded(4 * share):
+            share *= 2
+        while share > _LEAST and is_crowded(share):
+            share //= 2
+        while wide > share and is_crowded(wide):
+            wide //= 2
+        wide = max(share, wide)
+        if instructions_of_an_element(ops) * wide > self.options.code // 2:
+            wide = min(share, self.options.share)
+        return share * self.threads, wide * self.threads
+
+    def _is_much(self, block: Block) -> bool:
+        """Whether what a block does is much code, or needs far more registers than there are."""
+        ops = list(block.ops)
+        if instructions(ops, self.threads) > self.options.code:
+            return True
+        return words_at_once(ops, self.threads) > self.options.crowd * self.registers
+
+
+def _elements(value: SSAValue) -> int:
+    return prod(tile.shape_of(value)) if tile.is_tile(value) else 0
 
 
 # ---- writing loops --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from math import prod
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
@@ -36,26 +37,35 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
 
 
 def words_at_once(ops: Iterable[Operation], threads: int) -> int:
-    """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` of
-    one block load and what is computed of them. What costs nothing to make again does not count."""
+    """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` load
+    or carry from iteration to iteration and what is computed of them. What costs nothing to make again does
+    not count, nor what is loaded for one operation."""
     order = {op: i for i, op in enumerate(ops)}
     change = [0] * (len(order) + 1)
     held: set[SSAValue] = set()
-    for op, start in order.items():
-        loads = isinstance(op, tile.LoadOp | tile.LoadViewOp)
-        if not loads and not (is_on_tiles(op) and any(v in held for v in op.operands)):
-            continue
-        for result in op.results:
-            if not tile.is_tile(result) or tile.element_of(result) == i1:
-                continue
-            held.add(result)
-            size = tile.element_bytes(tile.element_of(result))
-            words = -(-prod(tile.shape_of(result)) * size // (4 * threads))
-            last = max(
-                (order.get(use.operation, len(order) - 1) for use in result.uses), default=start
-            )
+
+    def hold(value: SSAValue, start: int) -> None:
+        if tile.is_tile(value) and tile.element_of(value) != i1:
+            held.add(value)
+            size = tile.element_bytes(tile.element_of(value))
+            words = -(-prod(tile.shape_of(value)) * size // (4 * threads))
+            last = max((order.get(use.operation, len(order)) for use in value.uses), default=start)
             change[start] += words
             change[max(start, last)] -= words
+
+    for op, start in order.items():
+        if isinstance(op, tile.LoadOp | tile.LoadViewOp):
+            used = list(op.results[0].uses)
+            if len(used) == 1 and is_lane_wise(used[0].operation):
+                held.add(op.results[0])
+            else:
+                hold(op.results[0], start)
+        elif isinstance(op, scf.ForOp) and (end := op.body.block.last_op) in order:
+            for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
+                hold(arg, start)
+                hold(result, order[end])
+        elif is_on_tiles(op) and any(v in held for v in op.operands):
+            hold(op.results[0], start)
     return max(itertools.accumulate(change))
 
 
