@@ -22,6 +22,9 @@ _lock = threading.Lock()
 _MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
 """A parameter that is a tensor map: llvmlite cannot write that it is passed by value."""
 _BY_VALUE = r'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" \1'
+_MANY_LINES = 50_000
+_joins = True
+"""What `_join_accesses` was last asked for."""
 _machines: dict[str, Any] = {}
 _parts: dict[frozenset[str], bytes] = {}
 """Functions of libdevice -> bitcode of them and what they call."""
@@ -56,6 +59,7 @@ def to_ptx(
     text = _with_bounds(loop_ids(text), options, threads, blocks, alone)
     with _lock:  # target machines are not made for two threads at once
         machine = _machine(target)
+        _join_accesses(text.count("\n") < _MANY_LINES)
         try:
             module = binding.parse_assembly(text)
             module.verify()
@@ -70,6 +74,16 @@ def to_ptx(
         builder = binding.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)
+
+
+def _join_accesses(wanted: bool) -> None:
+    """Whether LLVM looks for neighbouring accesses to join. It compares all of a block with each other: of a
+    sort of 16,384 elements (96,000 lines) that takes 20 seconds, and what has neighbours is joined already."""
+    global _joins
+    if wanted is not _joins:
+        off = "false" if wanted else "true"
+        binding.set_option("tilewright", f"-disable-nvptx-load-store-vectorizer={off}")
+        _joins = wanted
 
 
 def with_limit(ptx: str, registers: int) -> str:
