@@ -11,7 +11,6 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.passes.gpu.chunk_tiles import ChunkTiles
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
@@ -277,10 +276,7 @@ def test_kept_in_loops():
     program = Program("", arguments, {"B": 16384}, (1, 1, 1), 1e-4)
     built = build(KernelFunction(two_loads), program.signature(), program.divisible())
     text = str(built.module)
-    passes = tuple(
-        ChunkTiles(whole=False) if p.name == "chunk-tiles" else p for p in nvidia_passes()
-    )
-    module = after_all_passes(text, 4, passes)
+    module = after_all_passes(text)
     assert str(module).count("gpu.alloc") == 1 and "gpu.local_load" in str(module)
     values = list(arguments.values())
     expected = run_on_copies(parse_ir(text), values, program.grid)

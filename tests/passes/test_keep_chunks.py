@@ -94,9 +94,13 @@ def program_of(name):
 
 
 def after_all_passes(text, warps=4, passes=None, target="sm_90a"):
+    """`passes`: those of a GPU, with tiles in chunks though they would fit, if none are given."""
+    passes = passes or tuple(
+        ChunkTiles(whole=False) if p.name == "chunk-tiles" else p for p in nvidia_passes()
+    )
     module = parse_ir(text)
     module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    run_pipeline(module, passes or nvidia_passes(), target_info(target), verify="each")
+    run_pipeline(module, passes, target_info(target), verify="each")
     return module
 
 

@@ -153,3 +153,122 @@ func.func @overlapping(%p: !tile.ptr<f32>, %n: i64) {
   }
   func.return
 }
+// -----
+// Rows of n elements that end at n.
+// CHECK-LABEL: @lines
+func.func @lines(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %row = arith.addi %i, %zero : i64
+    %o = arith.muli %row, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%q, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Each program takes every so manieth of them.
+// CHECK-LABEL: @lines_of_programs
+func.func @lines_of_programs(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %pid = tile.program_id 0 : i32 : i32
+  %pids = tile.num_programs 0 : i32 : i32
+  %pid64 = arith.extsi %pid : i32 to i64
+  %pids64 = arith.extsi %pids : i32 to i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %far = arith.muli %i, %pids64 : i64
+    %row = arith.addi %pid64, %far : i64
+    %o = arith.muli %row, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%q, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Rows that may end behind the next one's beginning.
+// CHECK-LABEL: @other_limit
+func.func @other_limit(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %row = arith.addi %i, %zero : i64
+    %o = arith.muli %row, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one, %m) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%q, %one, %m, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Rows one element too long.
+// CHECK-LABEL: @longer
+func.func @longer(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %more = arith.addi %n, %one : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %row = arith.addi %i, %zero : i64
+    %o = arith.muli %row, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%q, %one, %more) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    "tile.store_view"(%q, %one, %more, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+  }
+  func.return
+}
+// -----
+// Chunks of rows: each ends where its row does.
+// CHECK-LABEL: @chunks_of_lines
+func.func @chunks_of_lines(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK-NOT: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %four = arith.constant 4 : i64
+  %chunk = arith.constant 64 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    scf.for %j = %zero to %four step %one : i64 {
+      %c = arith.muli %j, %chunk : i64
+      %r = tile.addptr %q, %c : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      %left = arith.subi %n, %c : i64
+      %x = "tile.load_view"(%r, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+      "tile.store_view"(%r, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    }
+  }
+  func.return
+}
+// -----
+// Chunks that go on into the next row.
+// CHECK-LABEL: @chunks_beyond
+func.func @chunks_beyond(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
+  // CHECK: gpu.barrier
+  // CHECK: return
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %four = arith.constant 4 : i64
+  %chunk = arith.constant 64 : i64
+  scf.for %i = %zero to %rows step %one : i64 {
+    %o = arith.muli %i, %n : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    scf.for %j = %zero to %four step %one : i64 {
+      %c = arith.muli %j, %chunk : i64
+      %r = tile.addptr %q, %c : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+      %x = "tile.load_view"(%r, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+      "tile.store_view"(%r, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    }
+  }
+  func.return
+}

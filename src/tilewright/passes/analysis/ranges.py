@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.lines import ends_before, free_loops, offset_of
+from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -19,22 +22,31 @@ def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) ->
 
     Without `loop`: in one run of the code that holds both; else both are in `loop` and `second` is in
     a later iteration. Loops around one of them alone, or within `loop`, may be anywhere. Known for
-    constant strides, and bases a constant apart.
+    constant strides, and bases a constant apart; and for rows that their limits end (`lines`).
     """
     if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
     if first.base.type != second.base.type:
         return False
+    if any(kind != "strided" for op in (first, second) for kind in tile.view_kinds(op)):
+        return False
+    return _by_constants(first, second, loop) or (
+        loop is not None and ends_before(first, second, loop)
+    )
+
+
+def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
+    """The same for constant strides, and bases a constant apart."""
     symbols = Symbolic()
     (start_a, root_a), (start_b, root_b) = (
-        _offset(first.base, symbols),
-        _offset(second.base, symbols),
+        offset_of(first.base, symbols),
+        offset_of(second.base, symbols),
     )
     reach_a, reach_b = _reach(first), _reach(second)
     if reach_a is None or reach_b is None or root_a is not root_b:
         return False
-    start_a, (low_a, high_a) = _anywhere(start_a, reach_a, _free(first, second, loop), symbols)
-    start_b, (low_b, high_b) = _anywhere(start_b, reach_b, _free(second, first, loop), symbols)
+    start_a, (low_a, high_a) = _anywhere(start_a, reach_a, free_loops(first, second, loop), symbols)
+    start_b, (low_b, high_b) = _anywhere(start_b, reach_b, free_loops(second, first, loop), symbols)
     distance = (start_b - start_a).number
     if distance is None:
         return False
@@ -63,17 +75,6 @@ def _reach(view: tile.LoadViewOp | tile.StoreViewOp) -> tuple[int, int] | None:
     return low, high
 
 
-def _free(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:
-    """Loops around `op` of which it may be in any iteration, whatever the one of `other` is."""
-    found: list[scf.ForOp] = []
-    parent = op.parent_op()
-    while parent is not None and parent is not loop:
-        if isinstance(parent, scf.ForOp) and not (loop is None and parent.is_ancestor(other)):
-            found.append(parent)
-        parent = parent.parent_op()
-    return found
-
-
 def _anywhere(
     start: Polynomial, reach: tuple[int, int], loops: list[scf.ForOp], symbols: Symbolic
 ) -> tuple[Polynomial, tuple[int, int]]:
@@ -90,15 +91,6 @@ def _anywhere(
         low, high = low + min(0, far), high + max(0, far)
         start = Polynomial.of({m: c for m, c in start.terms if m != counter})
     return start, (low, high)
-
-
-def _offset(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]:
-    """Elements from the pointer that a chain of additions starts at, and that pointer."""
-    total, value = ZERO, pointer
-    while isinstance(value.owner, tile.AddPtrOp):
-        total = total + symbols.of(value.owner.offset)
-        value = value.owner.pointer
-    return total, value
 
 
 def _per_iteration(loop: scf.ForOp, start: Polynomial, symbols: Symbolic) -> int | None:

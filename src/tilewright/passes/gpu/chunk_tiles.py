@@ -1,7 +1,8 @@
 """`chunk-tiles`: tiles of more elements than threads have registers are gone through in chunks.
 
 A thread holds its elements of a tile in registers, and code for each is written out. Beyond `registers`
-elements a thread that is slow to compile, and registers go to memory. This pass makes a loop over chunks
+elements a thread, where with what else is held they are more than the registers there are, these go to memory
+(and it is slow to compile). This pass makes a loop over chunks
 of the tile of what loads, computes element by element, reduces and stores::
 
     x = load p                       for i: x = load chunk i of p
@@ -97,7 +98,7 @@ class ChunkTiles(Pass):
     crowd: int = 2
     """Registers that tiles would need at once, of those that a thread has, that are too many."""
     whole: bool = True
-    """Leave tiles of loops and branches whole where all that is held at once fits into the registers."""
+    """Leave tiles whole where all that is held at once fits into the registers."""
     keep: bool = True
     """Mark what `keep-chunks` may keep."""
     without: ClassVar[dict[str, dict[str, Any]]] = {"keep-chunks": {"keep": False}}
@@ -199,11 +200,10 @@ class _Planner:
         ops = list(ops_of(block, loops))
         words = words_at_once(ops, self.threads)
         carries = any(op in loops for op in ops)
-        within = carries or block is not self.function.body.block
         chunks = self._chunks(ops, words, carries)
         plan, groups = Plan(block, self.place, (_NEVER, *chunks)), []
         fits = self.options.whole and words + _OTHERS <= self.registers
-        if not within or not fits:
+        if not fits:
             plan = Plan(block, self.place, (self._limit, *chunks), loops)
             groups = plan.groups()
         if groups or not self._is_much(block):

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_lane_wise
 
 _MANY = {
@@ -39,8 +40,9 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
 def words_at_once(ops: Iterable[Operation], threads: int) -> int:
     """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` load
     or carry from iteration to iteration and what is computed of them. What costs nothing to make again does
-    not count, nor what is loaded for one operation."""
+    not count, nor what is loaded for one operation that needs not wait."""
     order = {op: i for i, op in enumerate(ops)}
+    waits = [i for op, i in order.items() if op.regions]
     change = [0] * (len(order) + 1)
     held: set[SSAValue] = set()
 
@@ -55,15 +57,20 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
 
     for op, start in order.items():
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
-            used = list(op.results[0].uses)
-            if len(used) == 1 and is_lane_wise(used[0].operation):
+            used = [use.operation for use in op.results[0].uses]
+            until = order.get(used[0], len(order)) if len(used) == 1 else len(order)
+            if (
+                until < len(order)
+                and is_lane_wise(used[0])
+                and not any(start < i < until for i in waits)
+            ):
                 held.add(op.results[0])
             else:
                 hold(op.results[0], start)
-        elif isinstance(op, scf.ForOp) and (end := op.body.block.last_op) in order:
+        elif isinstance(op, scf.ForOp) and end_of(op.body.block) in order:
             for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
                 hold(arg, start)
-                hold(result, order[end])
+                hold(result, order[end_of(op.body.block)])
         elif is_on_tiles(op) and any(v in held for v in op.operands):
             hold(op.results[0], start)
     return max(itertools.accumulate(change))
