@@ -21,6 +21,30 @@ from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.analysis.symbolic import Symbolic
 
+VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
+
+
+def base_of(op: Any) -> SSAValue:
+    """Where an access begins."""
+    return op.base if isinstance(op, VIEWS) else op.pointer
+
+
+def dimensions_of(op: Any) -> list[tuple[SSAValue, int, SSAValue | None]]:
+    """Stride, extent and limit of each dimension; none of the access of a scalar."""
+    if not isinstance(op, VIEWS):
+        return []
+    accessed = op.result if isinstance(op, tile.LoadViewOp) else op.value
+    limits = tile.view_limits(op)
+    extents = enumerate(tile.shape_of(accessed))
+    return [(s, n, limits.get(d)) for s, (d, n) in zip(op.strides, extents, strict=True)]
+
+
+def is_strided(op: Operation) -> bool:
+    """Whether an access is of a scalar, or of a tile by strides alone."""
+    if isinstance(op, VIEWS):
+        return all(kind == "strided" for kind in tile.view_kinds(op))
+    return isinstance(op, tile.LoadOp | tile.StoreOp) and not tile.is_tile(op.pointer)
+
 
 def offset_of(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValue]:
     """Elements from the pointer that a chain of additions starts at, and that pointer."""
@@ -48,11 +72,14 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return False
     symbols = Symbolic()
-    (start_a, root_a), (start_b, root_b) = (offset_of(op.base, symbols) for op in (first, second))
-    if root_a is not root_b or first.base.type != second.base.type:
+    (start_a, root_a), (start_b, root_b) = (
+        offset_of(base_of(op), symbols) for op in (first, second)
+    )
+    if root_a is not root_b:
         return False
     facts = _Facts(first, second, loop, symbols)
-    if not all(facts.is_positive(symbols.of(v), 0) for op in (first, second) for v in op.strides):
+    strides = [stride for op in (first, second) for stride, _, _ in dimensions_of(op)]
+    if not all(facts.is_positive(symbols.of(stride), 0) for stride in strides):
         return False
     counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
     advance = _factor(start_b, counter)
@@ -68,13 +95,11 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
 
 def _ends(view: Any, start: Polynomial, symbols: Symbolic) -> Iterator[Polynomial]:
     """Where an access ends, one past its last element: by the extent or the limit of each dimension."""
-    accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
-    limits = tile.view_limits(view)
     choices: list[list[Polynomial]] = []
-    for d, (stride, extent) in enumerate(zip(view.strides, tile.shape_of(accessed), strict=True)):
+    for stride, extent, limit in dimensions_of(view):
         counts = [Polynomial.constant(extent)]
-        if d in limits:
-            counts.append(symbols.of(limits[d]))
+        if limit is not None:
+            counts.append(symbols.of(limit))
         choices.append([(count - ONE) * symbols.of(stride) for count in counts])
     for chosen in itertools.product(*choices):
         yield sum(chosen, start) + ONE
@@ -101,8 +126,9 @@ class _Facts:
         self.positive: set[SSAValue] = set()
         """Scalars that are 1 or more."""
         for op in (first, second):
-            for limit in tile.view_limits(op).values():
-                self._at_least_one(symbols.of(limit))
+            for _, _, limit in dimensions_of(op):
+                if limit is not None:
+                    self._at_least_one(symbols.of(limit))
 
     def _at_least_one(self, limit: Polynomial) -> None:
         """A limit of 1 or more that is one scalar less what is not negative: so is the scalar."""

@@ -10,11 +10,16 @@ from xdsl.ir import Operation
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.lines import ends_before, free_loops, offset_of
+from tilewright.passes.analysis.lines import (
+    base_of,
+    dimensions_of,
+    ends_before,
+    free_loops,
+    is_strided,
+    offset_of,
+)
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
-
-_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
 def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
@@ -24,11 +29,9 @@ def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) ->
     a later iteration. Loops around one of them alone, or within `loop`, may be anywhere. Known for
     constant strides, and bases a constant apart; and for rows that their limits end (`lines`).
     """
-    if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
+    if not (is_strided(first) and is_strided(second)):
         return False
-    if first.base.type != second.base.type:
-        return False
-    if any(kind != "strided" for op in (first, second) for kind in tile.view_kinds(op)):
+    if tile.element_of(base_of(first)) != tile.element_of(base_of(second)):
         return False
     return _by_constants(first, second, loop) or (
         loop is not None and ends_before(first, second, loop)
@@ -39,8 +42,8 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     """The same for constant strides, and bases a constant apart."""
     symbols = Symbolic()
     (start_a, root_a), (start_b, root_b) = (
-        offset_of(first.base, symbols),
-        offset_of(second.base, symbols),
+        offset_of(base_of(first), symbols),
+        offset_of(base_of(second), symbols),
     )
     reach_a, reach_b = _reach(first), _reach(second)
     if reach_a is None or reach_b is None or root_a is not root_b:
@@ -60,15 +63,12 @@ def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     return distance + stride + high_b < low_a
 
 
-def _reach(view: tile.LoadViewOp | tile.StoreViewOp) -> tuple[int, int] | None:
+def _reach(op: Operation) -> tuple[int, int] | None:
     """Lowest and highest element offset from the base, limits aside."""
-    accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
     low = high = 0
-    for kind, stride, extent in zip(
-        tile.view_kinds(view), view.strides, tile.shape_of(accessed), strict=True
-    ):
+    for stride, extent, _ in dimensions_of(op):
         step = constant_int(stride)
-        if kind != "strided" or (step is None and extent > 1):
+        if step is None and extent > 1:
             return None
         far = (step or 0) * (extent - 1)
         low, high = min(low, low + far), max(high, high + far)
