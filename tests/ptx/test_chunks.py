@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import large_tile_arguments as given
+from tests.passes.test_large_tiles import program_of
 from tests.ptx.launch import run_ptx
 from tests.ptx.test_ptx import TARGETS, from_file
 
@@ -68,5 +70,16 @@ def test_chunks_that_are_kept(name, target):
         parse_ir(text), Options(num_warps=4, disable=IN_CHUNKS), target_info(target)
     )
     assert artifact.plan.shared_bytes > 16 << 10
+    expected = run_on_copies(parse_ir(text), values, program.grid)
+    program.compare(expected, run_ptx(artifact, values, program.grid))
+
+
+@pytest.mark.parametrize("name", [*given.OF_ROWS, *given.OF_TILES])
+def test_large_tiles(name):
+    """In loops and branches, rows one after another: nothing meets where no barrier is."""
+    program, text = program_of(name, 32 if name in given.OF_TILES else 256)
+    values = list(program.arguments.values())
+    options = Options(num_warps=2, disable=("chunk-tiles{registers=2 share=2 whole=false}",))
+    artifact = backend.compile(parse_ir(text), options, target_info("sm_90a"))
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_ptx(artifact, values, program.grid))
