@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for _folder in ("src", "tests"):
+for _folder in ("src", "tests", "examples"):
     sys.path.insert(0, str(ROOT / _folder))
 
 import torch  # noqa: E402
 
+import gpu_kernels  # noqa: E402
 import large_tiles  # noqa: E402
 
 ROUNDS, READING_MS = 7, 4.0
@@ -423,9 +424,15 @@ def main() -> None:
     given = parser.parse_args()
     stock = None if given.no_triton else stock_kernels()
     start = time.perf_counter()
-    print(
-        "| kernel, type, row / block, warps | GB/s | Triton's time / ours | first call, registers + spilled |"
+    for key, value in gpu_kernels.machine().items() if stock is not None else ():
+        print(f"- {key}: {value}")
+    columns = (
+        "kernel, type, row / block, warps",
+        "GB/s",
+        "Triton's time / ours",
+        "first call, registers + spilled",
     )
+    print(f"\n| {' | '.join(columns)} |")
     print("|---|---|---|---|")
     for row in ROWS:
         if given.only and not any(word in row[0].__name__ for word in given.only):
