@@ -66,7 +66,7 @@ def softmax() -> Iterator[Case]:
     yield softmax_case("split-bounds", 8192, "split-bounds", "tile")
     yield softmax_case("split-bounds", 8115, "split-bounds", "tile")
     yield softmax_case("split-bounds", 256, "split-bounds", "online")
-    yield softmax_case("keep-chunks", 32768, "keep-chunks", warps=8)
+    yield softmax_case("keep-chunks", 32768, "keep-chunks", warps=4)
     yield softmax_case("keep-chunks", 65536, "keep-chunks")
     yield softmax_case("keep-chunks", 131072, "keep-chunks")
     yield softmax_case("keep-chunks", 65536, "keep-chunks", half=True)

@@ -1,4 +1,4 @@
-// RUN: chunk-tiles{registers=1 share=1},cse
+// RUN: chunk-tiles{registers=1 share=1 whole=false},cse
 // A tile of 64 elements for 32 threads: two chunks, of which a reduction starts from the first.
 // CHECK-LABEL: @total
 func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.warps = 1 : i32} {
@@ -30,6 +30,27 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64
   "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
   tile.barrier
   "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  func.return
+}
+// -----
+// A loop that carries a tile runs once a chunk.
+// CHECK-LABEL: @exchanged
+func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.warps = 1 : i32} {
+  // CHECK: scf.for {{.+}} = %{{.+}} to %{{.+}} step
+  // CHECK: scf.for {{.+}} to %n step %one iter_args({{.+}}) -> (tensor<32xf32>)
+  // CHECK: "tile.load_view"({{.+}}) {{.+}} -> tensor<32xf32>
+  // CHECK: "tile.store_view"({{.+}}, tensor<32xf32>)
+  // CHECK-NOT: 64xf32
+  %zero = arith.constant 0 : i64
+  %f = arith.constant 0.0 : f32
+  %z = tile.splat %f : f32 to tensor<64xf32>
+  %s = scf.for %i = %zero to %n step %one iter_args(%t = %z) -> (tensor<64xf32>) : i64 {
+    %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %u = arith.addf %t, %x : tensor<64xf32>
+    scf.yield %u : tensor<64xf32>
+  }
+  "tile.store_view"(%q, %one, %s) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
   func.return
 }
 // -----
