@@ -194,6 +194,12 @@ class Plan:
         """The rowed values that an operation needs, of those made outside of it."""
         return [v for v in used_by(op) if v in self.rowed and not defined_inside(v, op)]
 
+    def whole_of(self, op: Operation) -> list[SSAValue]:
+        """What an operation needs that is not done in chunks, of what is made outside of it."""
+        rowed = self.sources(op) if op not in self.loops else None
+        chunked = self.needs(op) if rowed is None else rowed
+        return [v for v in used_by(op) if v not in chunked and not defined_inside(v, op)]
+
     # ---- the loops ----
 
     def groups(self) -> list[Group]:
@@ -201,15 +207,20 @@ class Plan:
         if not self.known or not self.rows:
             return []
         found: list[Group] = []
-        group = Group(self)
+        group, last = Group(self), None
         for op in self.block.ops:
             large = self.touches(op)
             sink = large and (isinstance(op, STORES) or is_sum_of_rows(op))
-            ends = group.feeds(op) if sink else not large and (self._outside(op) or group.feeds(op))
-            if group.sinks and ends:
+            if sink and last is not None and not group.sinks and last.takes(op):
+                last.sinks.append(op)
+                continue
+            outside = not large and self._outside(op)
+            if group.sinks and (outside or ((sink or not large) and group.feeds(op))):
                 group.before = op
                 found.append(group)
-                group = Group(self)
+                group, last = Group(self), group
+            if outside:
+                last = None
             if sink:
                 group.sinks.append(op)
         return found if all(g.is_legal() for g in found) else []
@@ -300,6 +311,16 @@ class Group:
     def feeds(self, op: Operation) -> bool:
         """Whether `op`, or what it needs on large tiles, uses what this loop reduces."""
         return any(v.owner in self.sinks for needed in self._slice([op]) for v in used_by(needed))
+
+    def takes(self, op: Operation) -> bool:
+        """Whether a store or reduction that comes after the loop's place, with nothing in between that has an
+        effect, may be in the loop: it needs nothing that is made later."""
+        place = self.plan.place
+        start = place[self.before] if self.before is not None else 0
+        needed = [v for each in self._slice([op]) for v in self.plan.whole_of(each)]
+        return not self.feeds(op) and all(
+            place.get(v.owner, 0) < start for v in needed if isinstance(v.owner, Operation)
+        )
 
     def slice(self) -> list[Operation]:
         """Everything on large tiles that the sinks need, and they themselves, in order."""

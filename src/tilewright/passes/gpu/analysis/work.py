@@ -40,7 +40,7 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
 def words_at_once(ops: Iterable[Operation], threads: int) -> int:
     """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` load
     or carry from iteration to iteration and what is computed of them. What costs nothing to make again does
-    not count, nor what is loaded for one operation that needs not wait."""
+    not count, nor what one operation alone uses that needs not wait."""
     order = {op: i for i, op in enumerate(ops)}
     waits = [i for op, i in order.items() if op.regions]
     change = [0] * (len(order) + 1)
@@ -55,24 +55,28 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
             change[start] += words
             change[max(start, last)] -= words
 
+    def is_used_at_once(value: SSAValue, start: int) -> bool:
+        """Whether one operation alone uses it, and nothing keeps that from coming right after."""
+        users = [use.operation for use in value.uses]
+        end = order.get(users[0], len(order)) if len(users) == 1 else len(order)
+        at_once = end < len(order) and (
+            is_lane_wise(users[0]) or isinstance(users[0], tile.ReduceOp)
+        )
+        return at_once and not any(start < i < end for i in waits)
+
     for op, start in order.items():
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp):
-            used = [use.operation for use in op.results[0].uses]
-            until = order.get(used[0], len(order)) if len(used) == 1 else len(order)
-            if (
-                until < len(order)
-                and is_lane_wise(used[0])
-                and not any(start < i < until for i in waits)
-            ):
+        if isinstance(op, scf.ForOp):
+            if end_of(op.body.block) in order:
+                for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
+                    hold(arg, start)
+                    hold(result, order[end_of(op.body.block)])
+        elif isinstance(op, tile.LoadOp | tile.LoadViewOp) or (
+            is_on_tiles(op) and any(v in held for v in op.operands)
+        ):
+            if is_used_at_once(op.results[0], start):
                 held.add(op.results[0])
             else:
                 hold(op.results[0], start)
-        elif isinstance(op, scf.ForOp) and end_of(op.body.block) in order:
-            for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
-                hold(arg, start)
-                hold(result, order[end_of(op.body.block)])
-        elif is_on_tiles(op) and any(v in held for v in op.operands):
-            hold(op.results[0], start)
     return max(itertools.accumulate(change))
 
 
