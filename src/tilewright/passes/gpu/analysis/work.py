@@ -20,6 +20,7 @@ _MANY = {
     "tile.libm": 40, "tile.remf": 20, "tile.gate": 7,
 }  # fmt: skip
 """Operations that take many instructions an element."""
+_LOADS = (tile.LoadOp, tile.LoadViewOp)
 
 
 def instructions_of_an_element(ops: Iterable[Operation]) -> int:
@@ -59,10 +60,13 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
         """Whether one operation alone uses it, and nothing keeps that from coming right after."""
         users = [use.operation for use in value.uses]
         end = order.get(users[0], len(order)) if len(users) == 1 else len(order)
-        at_once = end < len(order) and (
-            is_lane_wise(users[0]) or isinstance(users[0], tile.ReduceOp)
-        )
-        return at_once and not any(start < i < end for i in waits)
+        if end == len(order) or any(start < i < end for i in waits):
+            return False
+        loads = isinstance(value.owner, _LOADS)
+        if isinstance(users[0], tile.ReduceOp):
+            return not loads
+        # what is loaded takes its place, or what is made of it does
+        return is_lane_wise(users[0]) and not (loads and is_used_at_once(users[0].results[0], end))
 
     for op, start in order.items():
         if isinstance(op, scf.ForOp):
@@ -70,9 +74,7 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
                 for arg, result in zip(op.body.block.args[1:], op.results, strict=True):
                     hold(arg, start)
                     hold(result, order[end_of(op.body.block)])
-        elif isinstance(op, tile.LoadOp | tile.LoadViewOp) or (
-            is_on_tiles(op) and any(v in held for v in op.operands)
-        ):
+        elif isinstance(op, _LOADS) or (is_on_tiles(op) and any(v in held for v in op.operands)):
             if is_used_at_once(op.results[0], start):
                 held.add(op.results[0])
             else:
