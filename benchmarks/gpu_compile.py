@@ -32,7 +32,7 @@ def measured(case: Any, target: str, patience: float, disable: str) -> str:
     pieces: list[str] = []
     whole = assemble.Assembler.assemble
 
-    def noted(self: Any, ptx: str) -> Any:
+    def noted(self: Any, ptx: str, *_: object) -> Any:
         pieces.append(ptx)
         return assemble.Assembled()
 

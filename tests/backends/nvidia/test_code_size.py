@@ -23,7 +23,7 @@ TOO_MANY = ("sorted_rows",)
 def test_lines(case, monkeypatch):
     given = []
 
-    def noted(self, ptx):
+    def noted(self, ptx, *_):
         given.append(ptx)
         return assemble.Assembled()
 
