@@ -19,12 +19,17 @@ from tests.ptx.values import Fault, immediate
 np.seterr(all="ignore")
 _STATEMENT = re.compile(r"(?:@(!?)([%\w]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
 _LABEL = re.compile(r"([$\w]+):\s*")
+_USED = re.compile(r'\.pragma "used_bytes_mask (0x[0-9a-f]+)"')
 _WORDS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
 
 
 @dataclass
 class Instruction:
-    """One statement: its guard, its name with its modifiers, and its operands."""
+    """One statement: its guard, its name with its modifiers, and its operands.
+
+    `used` are the bytes of a load that somebody looks at, where LLVM says so: it makes one wide load of
+    several narrow ones, over gaps in between.
+    """
 
     guard: str
     negated: bool
@@ -32,6 +37,7 @@ class Instruction:
     mods: tuple[str, ...]
     operands: list[str]
     text: str
+    used: list[int] | None = None
 
 
 def parse(ptx, entry):
@@ -41,7 +47,7 @@ def parse(ptx, entry):
     body = ptx[ptx.index(f".entry {entry}") :]
     parameters = re.findall(r"\.param [^,()]*?(\w+)(?:\[\d+\])?\s*[,)]", body[: body.index("{")])
     text = body[body.index("{") + 1 : body.rindex("}")]
-    instructions, labels, scope, depth = [], {}, 0, 0
+    instructions, labels, scope, depth, used = [], {}, 0, 0, None
     for part in text.replace("{ .reg", "{\n;.reg").split(";"):
         part = part.strip()
         while True:
@@ -56,6 +62,8 @@ def parse(ptx, entry):
             else:
                 break
         if not part or part.startswith("."):
+            found_mask = _USED.match(part)
+            used = int(found_mask[1], 16) if found_mask else used
             continue
         guard, name, rest = (lambda g: (g.group(2), g.group(3), g.group(4)))(_STATEMENT.match(part))
         negated = bool(_STATEMENT.match(part).group(1))
@@ -64,7 +72,10 @@ def parse(ptx, entry):
             operands = [re.sub(r"\bp\b", f"p@{scope}", o) for o in operands]
             guard = f"p@{scope}" if guard == "p" else guard
         head, *mods = name.split(".")
-        instructions.append(Instruction(guard or "", negated, head, tuple(mods), operands, part))
+        bytes_ = None if used is None else [i for i in range(used.bit_length()) if used >> i & 1]
+        made = Instruction(guard or "", negated, head, tuple(mods), operands, part, bytes_)
+        instructions.append(made)
+        used = None
     return parameters, instructions, labels, int(found.group(1)) if found else 16
 
 

@@ -141,8 +141,9 @@ class Shared:
             raise Fault("a shared access outside of what the launch asks for")
         return cells
 
-    def read(self, addresses, size, threads, aligned=None, atomic=False):
-        cells = self.at(addresses, size, aligned)
+    def read(self, addresses, size, threads, aligned=None, atomic=False, used=None):
+        whole = self.at(addresses, size, aligned)
+        cells = whole if used is None else whole[:, used]
         if not self.written[cells].all():
             raise Fault("shared memory is read that nothing was written to")
         if self.flying[cells].any():
@@ -152,7 +153,7 @@ class Shared:
             raise Fault("what another thread wrote is read without a barrier in between")
         if not atomic:
             self.cells.note_reads(cells, threads)
-        return self.bytes[cells]
+        return self.bytes[whole]
 
     def write(self, addresses, data, threads, aligned=None, atomic=False):
         cells = self.at(addresses, data.shape[1], aligned)

@@ -77,6 +77,8 @@ class Together:
         where = self._space(op)
         who = np.flatnonzero(mask)
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
+        if op.used is not None and where is m.shared:
+            more["used"] = op.used
         raw = where.read(m.address(source)[mask], size * len(names), who, **more)
         for i, name in enumerate(names):
             part = np.ascontiguousarray(raw[:, i * size : (i + 1) * size]).view(f"u{size}")[:, 0]
