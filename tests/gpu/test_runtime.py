@@ -451,9 +451,10 @@ def test_do_bench_does_not_count_the_launch():
 def test_do_bench_of_work_on_the_cpu():
     import time
 
-    assert 1.9 < do_bench(lambda: time.sleep(0.002), warmup=5, rep=30) < 10
+    # how much longer it takes depends on what else the machine does
+    assert do_bench(lambda: time.sleep(0.002), warmup=5, rep=30) > 1.9
     a = np.ones((300, 300), np.float32)
-    assert 0.01 < do_bench(lambda: a @ a, warmup=5, rep=30) < 50
+    assert do_bench(lambda: a @ a, warmup=5, rep=30) > 0.01
 
 
 def test_autotune(tmp_path, monkeypatch):

@@ -69,6 +69,8 @@ def test_torch_tensors(add):
     for _ in range(2):
         with pytest.raises(LaunchError, match="meta"):
             add_kernel[(8,)](x.to("meta"), y, out, 500, BLOCK=64)
+        with pytest.raises(LaunchError, match="no memory of its own"):  # also by the fast way
+            add_kernel[(8,)](x, y.view(50, 10).to_sparse(), out, 500, BLOCK=64)
 
 
 def test_objects_with_array_protocols(add):

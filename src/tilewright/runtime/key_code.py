@@ -201,15 +201,18 @@ class KeyCode:
     def _found(self, key: str) -> list[str]:
         """Statements that look the compiled kernel up."""
         lines = [*self._setup, f"_tw_found = _tw_get({key})"]
-        if not self._unpacked:
+        faults = ["TypeError", "ValueError"] if self._unpacked else []
+        if any(".data_ptr()" in line for line in self._setup):
+            faults.append("RuntimeError")  # torch, of tensors without memory: the slow way says so
+        if not faults:
             return lines
         return [
             "try:",
-            *(f"    {line}" for line in self._unpacked),
-            "except (TypeError, ValueError):",
+            *(f"    {line}" for line in (*self._unpacked, *self._setup)),
+            f"except ({', '.join(faults)}):",
             "    _tw_found = None",
             "else:",
-            *(f"    {line}" for line in lines),
+            f"    {lines[-1]}",
         ]
 
     def body(self) -> str:
