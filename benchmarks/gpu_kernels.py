@@ -20,6 +20,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -344,15 +345,13 @@ def main() -> None:
 
 def machine() -> dict[str, str]:
     """Device and versions."""
-    import triton
-
     from tilewright.runtime.drivers.cuda import driver
 
     return {
         "device": torch.cuda.get_device_name(),
         "driver": _driver_version() or str(driver().version),
         "torch": torch.__version__,
-        "triton": triton.__version__,
+        "triton": version("triton"),  # of what is installed: tilewright may have its name
         "date": time.strftime("%Y-%m-%d"),
     }
 

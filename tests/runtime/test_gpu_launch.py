@@ -1,5 +1,6 @@
 """Launches of GPU arrays, from `kernel[grid](...)` to the driver call, on a libcuda that records."""
 
+import random
 import sys
 import types
 
@@ -135,6 +136,23 @@ def test_specialisation_is_that_of_the_cpu(fake):
     d = launch(0x1000000, 0x1000100, 0x1000200, n=1)
     assert len({a, b, c, d}) == 4
     assert [arg.name for arg in d.plan.arguments] == ["x_ptr", "y_ptr", "out_ptr"]
+
+
+def test_launches_in_any_order_run_what_their_arguments_ask_for(fake):
+    rng = random.Random(3)
+    for _ in range(200):
+        addresses = [0x1000000 + 256 * i + rng.choice((0, 0, 0, 4)) for i in range(3)]
+        arrays = [
+            Tensor(address, dtype=rng.choice(("torch.float32",) * 4 + ("torch.int32",)))
+            for address in addresses
+        ]
+        n, block = rng.choice((1000, 1008, 1016, 1, 5, 1 << 33)), rng.choice((256, 256, 512))
+        options = rng.choice(({}, {}, {"num_warps": 8}))
+        found = add[(1,)](*arrays, n, BLOCK=block, **options)
+        assert found is add.warmup(*arrays, n, BLOCK=block, grid=(1,), **options)
+        assert fake.launches[-1].slots[:3] == addresses
+        assert n == 1 or fake.launches[-1].slots[3] & (1 << 64) - 1 == n
+    assert len(fake.launches) == 200
 
 
 def test_options_change_the_code(fake):

@@ -170,7 +170,7 @@ class CompiledKernel:
         self.signature: Mapping[str, Any] = {}
         """Parameter → `specialize.ArgumentType` it was compiled for, where that is known."""
         self._loaded: dict[int | None, Any] = {}
-        self._launchers: dict[tuple[int | None, tuple[str, ...]], Any] = {}
+        self._launchers: dict[Any, Any] = {}
         self._keep: list[Any] = []
         self._lock = threading.Lock()
 
@@ -268,12 +268,15 @@ class CompiledKernel:
         gpu = cuda_driver()
         return lambda: gpu.load(self.artifact, device)
 
-    def launcher(self, kinds: Sequence[str], device: int | None = None) -> Any:
+    def launcher(
+        self, kinds: Sequence[str], device: int | None = None, conditions: Sequence[int] = ()
+    ) -> Any:
         """A call for arguments fetched as `kinds` say: `call(grid, *values)` on the CPU
-        (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`).
+        (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`). Where one of `conditions`
+        (`drivers.conditions`) does not hold it starts nothing and says so.
         """
-        kinds = tuple(kinds)
-        found = self._launchers.get((device, kinds))
+        case = device, tuple(kinds), tuple(conditions)
+        found = self._launchers.get(case)
         if found is None:
             if sum(kind != "skip" for kind in kinds) != len(self.plan.arguments):
                 raise LaunchError(
@@ -283,15 +286,15 @@ class CompiledKernel:
             kernel = self._load(device)
             with self._lock:
                 if device is None:
-                    found = self._cpu_launcher(kernel, kinds)
+                    found = self._cpu_launcher(kernel, kinds, conditions)
                 else:
                     from tilewright.runtime.drivers.cuda import driver
 
-                    found = driver().launcher(kernel, self.plan, kinds)
-                self._launchers[device, kinds] = found
+                    found = driver().launcher(kernel, self.plan, kinds, conditions)
+                self._launchers[case] = found
         return found
 
-    def _cpu_launcher(self, kernel: Any, kinds: Sequence[str]) -> Any:
+    def _cpu_launcher(self, kernel: Any, kinds: Sequence[str], conditions: Sequence[int]) -> Any:
         from tilewright.runtime.drivers.cpu import driver
 
         written = iter([a.written for a in self.plan.arguments])
@@ -299,7 +302,7 @@ class CompiledKernel:
             "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
             for kind in kinds
         ]
-        found, keep = driver().launcher(kernel, self.plan, kinds_now)
+        found, keep = driver().launcher(kernel, self.plan, kinds_now, conditions)
         self._keep.append(keep)
         return _flushing(found) if self.plan.prints else found
 

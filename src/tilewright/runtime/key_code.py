@@ -9,6 +9,7 @@ from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
 from tilewright.runtime.descriptors import Described, TensorDescriptor
 from tilewright.runtime.devices import stream_function
+from tilewright.runtime.drivers import conditions
 
 if TYPE_CHECKING:
     from tilewright.runtime.launch import Launcher
@@ -33,14 +34,23 @@ class KeyCode:
         self.possible = library != ""
         self.params = launcher.params
         self.classes = classes
-        self.scope: dict[str, Any] = {}
+        self.scope: dict[str, Any] = {
+            "_tw_integer": conditions.of_integer, "_tw_word": conditions.of_word,
+            "_tw_pointer": conditions.of_address, "_tw_extent": conditions.of_extent,
+        }  # fmt: skip
         self._tests: list[str] = []
         self._bases: list[str] = []
         self._unpacked: list[str] = []
         """Statements that take descriptors apart; they fail for descriptors of other ranks."""
         self._setup: list[str] = []
+        self._late: list[str] = []
+        """Of the setup, what the key needs and the call does not."""
         self._parts: list[str] = []
+        self._steady: list[str] = []
+        """The parts of the key that native code cannot ask for itself (`drivers.conditions`)."""
         self._call: list[str] = []
+        self._conditions: list[str] = []
+        """One expression a word of the call: the condition that its value now comes to."""
         self._addresses: list[str] = []
         self._aligned: list[str] = []
         self._device: str | None = None
@@ -55,7 +65,16 @@ class KeyCode:
         for i, guard in enumerate(launcher.kernel.guards()):
             self._guard(i, guard)
         if self._device is not None:
-            self._parts.append("_tw_d")
+            self._part("_tw_d")
+
+    def _part(self, text: str) -> None:
+        """A part of the key that has to be compared in Python."""
+        self._parts.append(text)
+        self._steady.append(text)
+
+    def _pass(self, word: str, condition: str = "0") -> None:
+        self._call.append(word)
+        self._conditions.append(condition)
 
     def _compare_classes(self) -> None:
         """In one comparison, before anything is asked of an argument; what descriptors hold in another."""
@@ -98,34 +117,41 @@ class KeyCode:
         values = ", ".join((*sizes, *steps))
         self.scope["_tw_unusual"] = unusual_integers
         self._parts.append(f"{low} if {usual} else _tw_unusual({values})")
-        self._parts += [*block, f"{n}.padding"]
+        for part in (*block, f"{n}.padding"):
+            self._part(part)
         if f"_tw_a{i}" not in self._aligned:
             self._parts.append(f"_tw_a{i} & 15")
-        self._call[-1] = f"_tw_a{i}"
-        self._call += [*sizes, *steps]
+        self._call[-1], self._conditions[-1] = f"_tw_a{i}", f"_tw_pointer(_tw_a{i})"
+        for v in sizes:
+            self._pass(v, f"_tw_extent({v}, {v == sizes[-1]})")
+        for v in outer:
+            self._pass(v, f"_tw_extent({v})")
+        self._pass(last, f"_tw_integer({last}) if {last} == 1 else None")
 
     def _constant(self, p: Any, kind: type) -> None:
         plain = kind in _PLAIN_CLASSES
-        self._parts.append(p.name if plain else f"_tw_constant({p.name})")
+        self._part(p.name if plain else f"_tw_constant({p.name})")
 
     def _argument(self, p: Any, kind: type) -> None:
         if kind in (int, float, bool) and specialize.annotated_type(p) is not None:
             self.scope[f"_tw_text{p.index}"] = lambda v: (
                 self.launcher.specializer.argument(p, v).text
             )
-            self._parts.append(f"_tw_text{p.index}({p.name})")
-            self._call.append(p.name)
+            self._part(f"_tw_text{p.index}({p.name})")
+            self._pass(p.name)
         elif kind is int:
             self._parts.append(self._integer(p))
-            self._call.append(p.name)
+            aligned = self.launcher.specializer.align(p)
+            asked = f"_tw_integer({p.name}, {aligned})"
+            self._pass(p.name, f"_tw_word({p.name})" if p.do_not_specialize else asked)
         elif kind in (bool, float) or kind is type(None):
-            self._call.append(p.name)
+            self._pass(p.name)
         elif kind in (str, dtype):
-            self._parts.append(p.name)
-            self._call.append("None")
+            self._part(p.name)
+            self._pass("None")
         elif kind is constexpr or issubclass(kind, specialize.KernelFunction):
-            self._parts.append(f"_tw_constant({p.name})")
-            self._call.append("None")
+            self._part(f"_tw_constant({p.name})")
+            self._pass("None")
         else:
             self._array(p, kind, p.name)
 
@@ -142,10 +168,14 @@ class KeyCode:
         """An array of class `kind` that the expression `name` gives."""
         numpy = sys.modules.get("numpy")
         if numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
-            self._address(p, name, f"_tw_address({name})", name)
+            # a descriptor's array is passed as its address
+            place = self._late if name == p.name else self._setup
+            place.append(f"_tw_a{p.index} = _tw_address({name})")
+            self._address(p, name, name)
             self.scope["_tw_address"] = specialize.numpy_address_reader()
         elif kind.__module__.partition(".")[0] == "torch" and hasattr(kind, "data_ptr"):
-            self._address(p, name, f"{name}.data_ptr()", f"_tw_a{p.index}")
+            self._setup.append(f"_tw_a{p.index} = {name}.data_ptr()")
+            self._address(p, name, f"_tw_a{p.index}")
             if self.library is not None:
                 self._on_device(f"{name}.get_device()")
             elif _torch_has_devices():
@@ -153,17 +183,18 @@ class KeyCode:
             # meta tensors have no address, and empty ones may do without the fast way
             self._addresses.append(f"_tw_a{p.index}")
         elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
-            self._address(p, name, f"{name}.data.ptr", f"_tw_a{p.index}")
+            self._setup.append(f"_tw_a{p.index} = {name}.data.ptr")
+            self._address(p, name, f"_tw_a{p.index}")
             self._on_device(f"{name}.data.device_id")
             self._addresses.append(f"_tw_a{p.index}")
         else:
             self.possible = False
 
-    def _address(self, p: Any, name: str, address: str, passed: str) -> None:
-        self._setup.append(f"_tw_a{p.index} = {address}")
-        self._parts.append(f"{name}.dtype")
-        self._call.append(passed)
-        if self.launcher.specializer.align(p):
+    def _address(self, p: Any, name: str, passed: str) -> None:
+        aligned = self.launcher.specializer.align(p)
+        self._part(f"{name}.dtype")
+        self._pass(passed, f"_tw_pointer(_tw_a{p.index}, {aligned})")
+        if aligned:
             self._aligned.append(f"_tw_a{p.index}")
 
     def _on_device(self, device: str) -> None:
@@ -187,8 +218,16 @@ class KeyCode:
     def setup(self, indent: str) -> str:
         """Statements that make the key's parts."""
         device = [] if self._device is None else [f"_tw_d = {self._device}"]
-        lines = (*self._bases, *device, *self._unpacked, *self._setup)
+        lines = (*self._bases, *device, *self._unpacked, *self._setup, *self._late)
         return "".join(f"{indent}{line}\n" for line in lines)
+
+    def steady(self) -> str:
+        """The expression of the part of the key that Python has to compare: a tuple."""
+        return f"({''.join(part + ', ' for part in self._steady)})"
+
+    def conditions(self) -> str:
+        """The expression of the conditions for the rest of it: a tuple."""
+        return f"({''.join(part + ', ' for part in self._conditions)})"
 
     def key(self) -> str:
         """The key's expression: a tuple."""
@@ -198,62 +237,77 @@ class KeyCode:
             parts.append(f"({' | '.join(self._aligned)}) & 15 and ({several},)")
         return f"({''.join(part + ', ' for part in parts)})"
 
-    def _found(self, key: str) -> list[str]:
-        """Statements that look the compiled kernel up."""
-        lines = [*self._setup, f"_tw_found = _tw_get({key})"]
+    def _launch(self, entry: str) -> list[str]:
+        """Statements that launch `entry`, (call, compiled kernel), and return if that worked."""
+        names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
+        stream = "" if self.library is None else ", _tw_stream(_tw_d)"
+        return [
+            "if grid.__class__ is not tuple:",
+            "    if _tw_callable(grid):",
+            f"        grid = grid({{{names}}})",
+            "    if grid.__class__ is not tuple:",
+            "        grid = _tw_extents(grid)",
+            f"_tw_r = {entry}[0](grid{stream}{''.join(', ' + c for c in self._call)})",
+            "if _tw_r is None:",
+            f"    return {entry}[1]",
+            "if _tw_r.__class__ is tuple:",
+            f"    _tw_report({entry}, _tw_r, grid)",
+        ]
+
+    def _guarded(self, lines: list[str]) -> list[str]:
+        """`lines` after those that take arguments apart; what has no address or another rank goes the slow way."""
         faults = ["TypeError", "ValueError"] if self._unpacked else []
         if any(".data_ptr()" in line for line in self._setup):
             faults.append("RuntimeError")  # torch, of tensors without memory: the slow way says so
+        setup = [*self._unpacked, *self._setup]
         if not faults:
-            return lines
+            return [*setup, *lines]
         return [
-            "try:",
-            *(f"    {line}" for line in (*self._unpacked, *self._setup)),
-            f"except ({', '.join(faults)}):",
-            "    _tw_found = None",
-            "else:",
-            f"    {lines[-1]}",
-        ]
+            "try:", *_indented(setup), f"except ({', '.join(faults)}):", "    pass",
+            "else:", *_indented(lines),
+        ]  # fmt: skip
 
     def body(self) -> str:
-        """Statements of the fast way, inside the generated function's `try`."""
-        names = ", ".join(f"{p.name!r}: {p.name}" for p in self.params)
-        tests = " and ".join(
-            [
-                *self._tests,
-                "not _tw_extra",
-                "not warmup",
-                "not _tw_hooks",
-                "grid is not _tw_missing",
-            ]
-        )
+        """Statements of the fast way, inside the generated function's `try`.
+
+        `_tw_last` is what was launched last, `(steady part of the key, (call that asks for the rest, compiled
+        kernel))`; where this launch is of another case, the whole key finds `(call, compiled kernel, last)`.
+        """
+        tests = [
+            *self._tests,
+            "not _tw_extra",
+            "not warmup",
+            "not _tw_hooks",
+            "grid is not _tw_missing",
+        ]
         plain = "()" if self.library is None else "(*_tw_options.items(),)"
         options = f"{plain} if _tw_usual(_tw_options) else _tw_option_key(_tw_options)"
         usual = "" if self.library is None else "".join(
             f"{name}, " for name in self.launcher.usual_options
         )  # fmt: skip
-        key = self.key()[:-1] + f"{usual}({options}) if _tw_options else (), _tw_s)"
-        stream = "" if self.library is None else ", _tw_stream(_tw_d)"
+        rest = f"{usual}({options}) if _tw_options else (), _tw_s)"
+        known = ["_tw_found is not None", *self._addresses]
+        lookup = [
+            "_tw_same, _tw_entry = _tw_last",
+            f"if {self.steady()[:-1]}{rest} == _tw_same:",
+            *_indented(self._launch("_tw_entry")),
+            *self._late,
+            f"_tw_found = _tw_get({self.key()[:-1]}{rest})",
+            f"if {' and '.join(known)}:",
+            "    _tw_last = _tw_found[2]",
+            *_indented(self._launch("_tw_found")),
+        ]
         lines = [
-            f"if {tests}:",
+            f"if {' and '.join(tests)}:",
             "    _tw_s = None if _tw_plain(_tw_names) else _tw_settings()",
             "    if _tw_s is None or not (_tw_s[0] or _tw_s[1]):",
-            *(f"        {line}" for line in self._found(key)),
-            "        if _tw_found is not None"
-            + "".join(f" and {a}" for a in self._addresses)
-            + ":",
-            "            if grid.__class__ is not tuple:",
-            "                if _tw_callable(grid):",
-            f"                    grid = grid({{{names}}})",
-            "                if grid.__class__ is not tuple:",
-            "                    grid = _tw_extents(grid)",
-            f"            _tw_r = _tw_found[0](grid{stream}{''.join(', ' + c for c in self._call)})",
-            "            if _tw_r is None:",
-            "                return _tw_found[1]",
-            "            if _tw_r.__class__ is tuple:",
-            "                _tw_report(_tw_found, _tw_r, grid)",
+            *_indented(_indented(self._guarded(lookup))),
         ]
-        return "\n".join("        " + line for line in lines)
+        return "\n".join(_indented(_indented(lines)))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]
 
 
 def unusual_integers(*values: int) -> tuple[Any, ...]:

@@ -50,6 +50,9 @@ class _Missing:
 
 MISSING = _Missing()
 
+#: the last launch of a generated function that has none: `(part of a key, (call, compiled kernel))`
+NONE_LAUNCHED = None, None
+
 
 class Launcher:
     """Launches one kernel: holds what was compiled for it and the functions generated for it."""
@@ -65,7 +68,8 @@ class Launcher:
         self.compiled: dict[tuple[Any, ...], CompiledKernel] = {}
         self._pending: dict[tuple[Any, ...], threading.Lock] = {}
         self._fast: dict[_Case, Callable[..., Any]] = {}
-        self._keys: dict[_Case, tuple[Callable[..., Any], dict[Any, Any]]] = {}
+        self._keys: dict[_Case, tuple[dict[str, Any], dict[Any, Any]]] = {}
+        """The globals of its generated functions, and the compiled kernels by key."""
         self._lock = threading.RLock()
         self._seen: Any = None
         self._check_parameters()
@@ -93,19 +97,20 @@ class Launcher:
         if not code.possible:
             return None
         entries: dict[Any, Any] = {}
-        function, key = self._generate(code.body(), code, entries)
+        function, scope = self._generate(code.body(), code, entries)
         self._fast[case] = function
-        self._keys[case] = (key, entries)
+        self._keys[case] = scope, entries
         return function
 
     def _generate(
         self, fast: str, code: KeyCode | None, entries: dict[Any, Any] | None = None
-    ) -> tuple[Callable[..., Any], Any]:
+    ) -> tuple[Callable[..., Any], dict[str, Any]]:
         names = [p.name for p in self.params if _is_named(p)]
         head, values = self._head()
         usual = self.usual_options
         source = f"""
 def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usual)}, **_tw_options):
+    global _tw_last
     try:
 {fast or "        pass"}
 {"".join(f"        if {n} is not None: _tw_options[{n!r}] = {n}{chr(10)}" for n in usual)}
@@ -115,9 +120,8 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     raise _tw_shown
 """
         if code is not None:
-            source += (
-                f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {code.key()}\n"
-            )
+            made = f"{code.key()}, {code.steady()}, {code.conditions()}"
+            source += f"def _tw_key({', '.join(names)}):\n{code.setup('    ')}    return {made}\n"
         test, variables = config.launch_variables_test()
         gpu = code is not None and code.library is not None
         scope: dict[str, Any] = {
@@ -126,7 +130,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(gpu), "_tw_usual": launch_options.usual(gpu),
-            "_tw_report": _report, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
+            "_tw_report": _report, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
             **values,
         }  # fmt: skip
         if code is not None:
@@ -134,7 +138,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         tree = ast.parse(source)
         on_one_line(tree, self.kernel.definition_line)
         exec(compile(tree, self.kernel.file, "exec"), scope)
-        return untraced_code(scope[self.name]), scope.get("_tw_key")
+        return untraced_code(scope[self.name]), scope
 
     def _head(self) -> tuple[str, dict[str, Any]]:
         """Parameter list up to the launch's own keywords, and the defaults it names."""
@@ -268,8 +272,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             with self._lock:
                 self._seen = self.kernel.dependencies
                 self.compiled.clear()
-                for _, entries in self._keys.values():
+                for scope, entries in self._keys.values():
                     entries.clear()
+                    scope["_tw_last"] = NONE_LAUNCHED
                 self._fast.clear()
                 self._keys.clear()
                 self.kernel.set_run(self.binder())
@@ -353,17 +358,21 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             ]
             if "tuple" in kinds:
                 return
-            make_key, entries = self._keys[case]
+            scope, entries = self._keys[case]
             test, names = config.launch_variables_test()
             settings = None if test(names) else config.launch_variables()
-            rest = {n: v for n, v in options.items() if n not in self.usual_options}
-            option_key = launch_options.fast_key_of(place is not None)(rest) if rest else ()
+            other = {n: v for n, v in options.items() if n not in self.usual_options}
+            option_key = launch_options.fast_key_of(place is not None)(other) if other else ()
             usual = [] if place is None else [options.get(n) for n in self.usual_options]
-            key = (*make_key(*values), *usual, option_key, settings)
+            key, steady, conditions = scope["_tw_key"](*values)
+            rest = *usual, option_key, settings
             if len(entries) > 4096:
                 entries.clear()
-            call = compiled.launcher(kinds, None if place is None else place.device)
-            entries[key] = (call, compiled)
+            device = None if place is None else place.device
+            last = NONE_LAUNCHED
+            if None not in conditions:
+                last = (*steady, *rest), (compiled.launcher(kinds, device, conditions), compiled)
+            entries[*key, *rest] = compiled.launcher(kinds, device), compiled, last
             self.kernel.set_run(function)
 
     def _interpret(self, values: tuple[Any, ...], grid: Any, place: Place | None) -> None:
@@ -430,5 +439,5 @@ def _reachable(
     return on_host(values, place)
 
 
-def _report(entry: tuple[Any, CompiledKernel], result: Any, grid: tuple[int, ...]) -> None:
+def _report(entry: tuple[Any, ...], result: Any, grid: tuple[int, ...]) -> None:
     entry[1].raise_result(result, grid)

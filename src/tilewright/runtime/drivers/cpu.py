@@ -75,14 +75,19 @@ class CpuDriver:
         return LoadedKernel(artifact, tracker[artifact.entry], tracker)
 
     def launcher(
-        self, kernel: LoadedKernel, plan: LaunchPlan, kinds: Sequence[str]
+        self,
+        kernel: LoadedKernel,
+        plan: LaunchPlan,
+        kinds: Sequence[str],
+        conditions: Sequence[int] = (),
     ) -> tuple[Callable[..., Any], Any]:
         """`(call, keep)`: `call(grid tuple, *arguments)` runs the kernel; keep `keep` as long.
 
-        `kinds` says how each argument is fetched (`native_ir.KINDS`). The call gives None, a tuple
-        (program, assert site) after a failed assertion, or one of `native_ir`'s codes.
+        `kinds` says how each argument is fetched (`native_ir.KINDS`), `conditions` what must hold for it
+        (nothing). The call gives None, a tuple (program, assert site) after a failed assertion, or one of
+        `native_ir`'s codes.
         """
-        record = ctypes.create_string_buffer(8 * native_ir.RECORD_WORDS + max(len(kinds), 1))
+        record = ctypes.create_string_buffer(8 * native_ir.RECORD_WORDS + max(2 * len(kinds), 1))
         words = (ctypes.c_uint64 * native_ir.RECORD_WORDS).from_buffer(record)
         slots = sum(kind != "skip" for kind in kinds)
         words[0], words[1], words[2] = kernel.address, slots, plan.scratch_bytes
@@ -90,6 +95,8 @@ class CpuDriver:
         words[3], words[4], words[5] = thresholds(plan.program_cost)
         for i, kind in enumerate(kinds):
             record[8 * native_ir.RECORD_WORDS + i] = native_ir.KINDS[kind]
+        for i, condition in enumerate(conditions, len(kinds)):
+            record[8 * native_ir.RECORD_WORDS + i] = condition
         call = self._function("tw_launch", ctypes.addressof(record))
         return call, (record, kernel)
 

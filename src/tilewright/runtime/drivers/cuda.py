@@ -278,15 +278,19 @@ class CudaDriver:
     # ---- launching ---------------------------------------------------------------------------------
 
     def launcher(
-        self, kernel: LoadedGpuKernel, plan: LaunchPlan, kinds: Sequence[str]
+        self,
+        kernel: LoadedGpuKernel,
+        plan: LaunchPlan,
+        kinds: Sequence[str],
+        conditions: Sequence[int] = (),
     ) -> Callable[..., Any]:
         """`call(grid tuple, stream, *arguments)` starts the kernel and returns at once.
 
-        `kinds` says how each argument is fetched (`cuda_ir.KINDS`). The call gives None, or one of
-        `cuda_ir`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
+        `kinds` says how each argument is fetched (`cuda_ir.KINDS`), `conditions` what must hold for it
+        (nothing). The call gives None, or one of `cuda_ir`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
         the call then gives a tuple (program, assert site) when one failed.
         """
-        record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(len(kinds), 1))
+        record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(2 * len(kinds), 1))
         words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
         fault = self._fault_record(kernel.device) if plan.asserts else 0
         words[0], words[1] = kernel.address, kernel.device.context
@@ -299,12 +303,14 @@ class CudaDriver:
         words[8], maps = describe(plan.tensor_maps)
         for i, kind in enumerate(kinds):
             record[8 * cuda_ir.RECORD_WORDS + i] = cuda_ir.KINDS[kind]
+        for i, condition in enumerate(conditions, len(kinds)):
+            record[8 * cuda_ir.RECORD_WORDS + i] = condition
         address = ctypes.addressof(record)
         self._records[address] = ((record, maps), kernel.entry)
         if self._native is None:
             from tilewright.runtime.drivers.cuda_portable import portable_launcher
 
-            call = portable_launcher(self.api, words, kinds, plan.tensor_maps)
+            call = portable_launcher(self.api, words, kinds, conditions, plan.tensor_maps)
         else:
             call = builtin_function(self._method, address)
         if fault or plan.prints:

@@ -13,7 +13,7 @@ Records that both sides know (offsets in bytes):
     record  0 function  8 context  16 threads (i32)  20 dynamic shared memory (i32)
             24 blocks of a program (i32)  28 whether it may begin before the kernel before it is over (i32)
             32 arguments  40 slots  48 fault record or 0  56 tensor maps
-            64 their descriptions (`tensor_map_ir`)  72… one kind an argument
+            64 their descriptions (`tensor_map_ir`)  72… one kind an argument, then one of `conditions` each
 
 A kernel's parameters are `slots` of 8 bytes, of which the driver reads as many as the parameter has
 (the machine is little-endian); a "blob" slot is the address of the parameter itself. Tensor maps and
@@ -22,12 +22,13 @@ the fault record's address are parameters more, in this order.
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.conditions import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.native_ir import FETCH, READ_GRID
 from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 
 #: how a slot's value is fetched from a Python object
 KINDS = {"address": 1, "int": 4, "uint": 5, "fp32": 6, "fp64": 7, "bool": 8, "skip": 9, "blob": 10}
-#: what the launcher returns instead of None: these, or DRIVER_ERROR + CUresult
+#: what the launcher returns instead of None: these, `conditions.OTHER_CASE` or DRIVER_ERROR + CUresult
 BAD_GRID, BAD_CALL, DRIVER_ERROR, MAP_ERROR = 1, 4, 1000, 100_000
 #: launches that the ring remembers
 RING = 8
@@ -50,6 +51,7 @@ declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 
 READ_GRID
 FETCH
+HOLDS
 ENCODE_MAPS
 
 define internal ptr @code(i64 %value) nounwind {
@@ -217,8 +219,8 @@ streams:
   %stream = call ptr @PyLong_AsVoidPtr(ptr %stream.o)
   br label %head
 head:
-  %i = phi i64 [ 0, %streams ], [ %i.next, %next ], [ %i.next, %fetch ]
-  %s = phi i64 [ 0, %streams ], [ %s.next, %next ], [ %s, %fetch ]
+  %i = phi i64 [ 0, %streams ], [ %i.next, %next ], [ %i.next, %skip ], [ %i.next, %folded ]
+  %s = phi i64 [ 0, %streams ], [ %s.next, %next ], [ %s, %skip ], [ %s, %folded ]
   %more = icmp ult i64 %i, %given
   br i1 %more, label %fetch, label %packed
 fetch:
@@ -229,15 +231,29 @@ fetch:
   %kind.o = add i64 %i, 72
   %kind.p = getelementptr i8, ptr %record, i64 %kind.o
   %kind = load i8, ptr %kind.p
+  %condition.p = getelementptr i8, ptr %kind.p, i64 %given
+  %condition = load i8, ptr %condition.p
   %slot = getelementptr i64, ptr %slots, i64 %s
   %param = getelementptr ptr, ptr %params, i64 %s
   store ptr %slot, ptr %param
-  switch i8 %kind, label %number [ i8 9, label %head
+  switch i8 %kind, label %number [ i8 9, label %skip
     i8 10, label %blob ]
+skip:
+  %unasked = icmp eq i8 %condition, 0
+  br i1 %unasked, label %head, label %folded
+folded:
+  %one = call i64 @fetch(i8 4, ptr %object)
+  %still.one = call i1 @holds(i8 %condition, i64 %one)
+  br i1 %still.one, label %head, label %other
 number:
   %value = call i64 @fetch(i8 %kind, ptr %object)
   store i64 %value, ptr %slot
-  br label %next
+  %as.before = call i1 @holds(i8 %condition, i64 %value)
+  br i1 %as.before, label %next, label %other
+other:
+  call void @PyErr_Clear()
+  %s5 = call ptr @code(i64 OTHER_CASE)
+  ret ptr %s5
 blob:
   %at = call ptr @PyLong_AsVoidPtr(ptr %object)
   store ptr %at, ptr %param
@@ -302,6 +318,8 @@ def launcher_ir() -> str:
     return (
         LAUNCHER.replace("READ_GRID", READ_GRID)
         .replace("FETCH", FETCH)
+        .replace("HOLDS", HOLDS)
+        .replace("OTHER_CASE", str(OTHER_CASE))
         .replace("ENCODE_MAPS", ENCODE)
         .replace("MAP_ERROR", str(MAP_ERROR))
         .replace("STATE_WORDS", str(STATE_WORDS))

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.backends.base import TensorMap
 from tilewright.runtime.drivers import cuda_ir
+from tilewright.runtime.drivers.conditions import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
 from tilewright.runtime.drivers.tensor_map_ir import (
     DATA_TYPES,
@@ -22,7 +23,11 @@ _INVALID_VALUE = 1  # of CUresult
 
 
 def portable_launcher(
-    api: CudaApi, record: Any, kinds: Sequence[str], maps: Sequence[TensorMap] = ()
+    api: CudaApi,
+    record: Any,
+    kinds: Sequence[str],
+    conditions: Sequence[int] = (),
+    maps: Sequence[TensorMap] = (),
 ) -> Callable[..., Any]:
     """See `CudaDriver.launcher`; `record` are the words of a launch record."""
     launch, extended = api.function("cuLaunchKernel"), api.function("cuLaunchKernelEx")
@@ -38,6 +43,8 @@ def portable_launcher(
         in_range = 1 <= len(grid) <= 3 and 0 <= x < 1 << 31 and all(0 <= e < 65536 for e in (y, z))
         if not in_range:
             return cuda_ir.BAD_GRID
+        if not all_hold(conditions, values):
+            return OTHER_CASE
         pairs = [(k, v) for k, v in zip(kinds, values, strict=True) if k != "skip"]
         slots = (ctypes.c_uint64 * (len(pairs) + 1))(*[_bits(k, v) for k, v in pairs], record[6])
         base = ctypes.addressof(slots)

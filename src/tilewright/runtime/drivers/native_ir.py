@@ -10,7 +10,7 @@ Records that both sides know (offsets in bytes):
             32 thread limit  40 pool  48 pthread key of the scratch  56 turns of a spin wait
     record  0 kernel  8 slots  16 scratch bytes  24 programs run inline at most
             32 least programs a thread  40 programs run under the GIL at most
-            48 arguments  56… one kind an argument ("skip" leaves no slot)
+            48 arguments  56… one kind an argument ("skip" leaves no slot), then one of `conditions` each
     job     0 kernel  8 slots  16 programs  24 scratch bytes  32 fault (3 words)  56 out of memory
     pool    0 busy  64 threads at work  68 launcher sleeps  128 job  136 threads of the job
             256+64*i worker i: +0 turn  +4 asleep  +8 pool  +16 i
@@ -22,6 +22,7 @@ block of programs that its number says, so that a thread meets the same data in 
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.conditions import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.pool_ir import NO_POOL, POOL
 
 #: how a slot's value is fetched from a Python object
@@ -31,7 +32,7 @@ KINDS = {
 }  # fmt: skip
 #: byte offset of `data` and of `flags` in NumPy's array struct (part of its stable ABI)
 NUMPY_DATA, NUMPY_FLAGS, NUMPY_WRITEABLE = 16, 64, 0x400
-#: integers that `tw_launch` returns instead of None
+#: integers that `tw_launch` returns instead of None, beside `conditions.OTHER_CASE`
 BAD_GRID, OUT_OF_MEMORY, READ_ONLY, BAD_CALL = 1, 2, 3, 4
 STATE_WORDS, RECORD_WORDS = 8, 7
 
@@ -314,6 +315,7 @@ define internal ptr @status(i64 %code) nounwind {
 
 READ_GRID
 FETCH
+HOLDS
 @format = internal constant [5 x i8] c"(LL)\00"
 
 define ptr @tw_launch(ptr %self, ptr %args, i64 %nargs) nounwind {
@@ -342,8 +344,8 @@ bad.grid:
   %s1 = call ptr @status(i64 1)
   ret ptr %s1
 head:
-  %i = phi i64 [ 0, %grid ], [ %i.next, %stored ], [ %i.next, %fetch ]
-  %s = phi i64 [ 0, %grid ], [ %s.next, %stored ], [ %s, %fetch ]
+  %i = phi i64 [ 0, %grid ], [ %i.next, %slotted ], [ %i.next, %skip ], [ %i.next, %asked ]
+  %s = phi i64 [ 0, %grid ], [ %s.next, %slotted ], [ %s, %skip ], [ %s, %asked ]
   %more = icmp ult i64 %i, %given
   br i1 %more, label %fetch, label %packed
 fetch:
@@ -353,9 +355,17 @@ fetch:
   %kind.o = add i64 %i, 56
   %kind.p = getelementptr i8, ptr %record, i64 %kind.o
   %kind = load i8, ptr %kind.p
+  %condition.p = getelementptr i8, ptr %kind.p, i64 %given
+  %condition = load i8, ptr %condition.p
   switch i8 %kind, label %number [ i8 2, label %numpy
     i8 3, label %written
-    i8 9, label %head ]
+    i8 9, label %skip ]
+skip:
+  %unasked = icmp eq i8 %condition, 0
+  br i1 %unasked, label %head, label %folded
+folded:
+  %v.f = call i64 @fetch(i8 4, ptr %object)
+  br label %stored
 number:
   %v.i = call i64 @fetch(i8 %kind, ptr %object)
   br label %stored
@@ -373,7 +383,17 @@ numpy:
   %v.n = load i64, ptr %data.p
   br label %stored
 stored:
-  %value = phi i64 [ %v.i, %number ], [ %v.n, %numpy ]
+  %value = phi i64 [ %v.i, %number ], [ %v.n, %numpy ], [ %v.f, %folded ]
+  %as.before = call i1 @holds(i8 %condition, i64 %value)
+  br i1 %as.before, label %asked, label %other
+other:
+  call void @PyErr_Clear()
+  %s5 = call ptr @status(i64 OTHER_CASE)
+  ret ptr %s5
+asked:
+  %dropped = icmp eq i8 %kind, 9
+  br i1 %dropped, label %head, label %slotted
+slotted:
   %slot = getelementptr i64, ptr %slots, i64 %s
   store i64 %value, ptr %slot
   %s.next = add i64 %s, 1
@@ -461,4 +481,5 @@ def launcher_ir(machine: str, system: str) -> str:
     if has_pool(machine, system):
         pool = POOL.replace("FUTEX", str(_FUTEX[architecture]))
     text = _COMMON.replace("READ_GRID", READ_GRID).replace("FETCH", FETCH) + pool
+    text = text.replace("HOLDS", HOLDS).replace("OTHER_CASE", str(OTHER_CASE))
     return text.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause)

@@ -19,6 +19,7 @@ from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers import native_ir
+from tilewright.runtime.drivers.conditions import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 from tilewright.runtime.drivers.native_code import jit_compiler
 
@@ -68,7 +69,11 @@ class PortableDriver:
         return LoadedKernel(artifact, tracker[artifact.entry], tracker)
 
     def launcher(
-        self, kernel: LoadedKernel, plan: LaunchPlan, kinds: Sequence[str]
+        self,
+        kernel: LoadedKernel,
+        plan: LaunchPlan,
+        kinds: Sequence[str],
+        conditions: Sequence[int] = (),
     ) -> tuple[Callable[..., Any], Any]:
         """See `CpuDriver.launcher`."""
         entry = _ENTRY(kernel.address)
@@ -80,6 +85,10 @@ class PortableDriver:
                 total *= extent if isinstance(extent, int) else -1
             if not 1 <= len(grid) <= 3 or any(e < 0 for e in grid):
                 return native_ir.BAD_GRID
+            if not all_hold(
+                conditions, [_plain(k, v) for k, v in zip(kinds, arguments, strict=True)]
+            ):
+                return OTHER_CASE
             for kind, value in zip(kinds, arguments, strict=True):
                 if kind == "numpy_written" and not value.flags.writeable:
                     return native_ir.READ_ONLY
@@ -124,10 +133,14 @@ class PortableDriver:
         return (ctypes.addressof(buffer) + 63) & ~63
 
 
+def _plain(kind: str, value: Any) -> Any:
+    """A number, the address of an array."""
+    return value.ctypes.data if kind in ("numpy", "numpy_written") else value
+
+
 def _slot(kind: str, value: Any) -> int:
     """The 64 bits of an argument slot."""
-    if kind in ("numpy", "numpy_written"):
-        return value.ctypes.data
+    value = _plain(kind, value)
     if kind == "fp32":
         return struct.unpack("<I", struct.pack("<f", _to_single(value)))[0]
     if kind == "fp64":
