@@ -315,3 +315,35 @@ def test_results_go_to_the_current_stream():
         result = tw.matmul(a2, b)
     stream.synchronize()
     check(result, 2 * (a.double() @ b.double()), 2e-3, 512)
+
+
+@pytest.mark.parametrize("m", [1, 200])
+def test_calls_like_the_last_one_on_other_streams_and_addresses(m):
+    b = torch.randn(300, 160, device="cuda").half()
+    whole = torch.randn(40, 1 + m * 300, device="cuda").half()
+    out = torch.empty(m, 160, device="cuda", dtype=torch.float16)
+    torch.cuda.synchronize()
+    for i in range(40):
+        a = whole[i, i % 3 == 1 :][: m * 300].view(m, 300)  # now and then at an odd address
+        stream = torch.cuda.Stream() if i % 4 == 1 else torch.cuda.current_stream()
+        with torch.cuda.stream(stream):
+            out.zero_()
+            tw.matmul(a, b, out, alpha=0.5)
+            found = out.clone()
+        stream.synchronize()
+        check(found, 0.5 * a.double() @ b.double(), EPS["float16"], 300, f"call {i}")
+
+
+def test_calls_like_the_last_one_are_captured():
+    a, b = (torch.randn(256, 256, device="cuda").half() for _ in range(2))
+    out = torch.empty_like(a)
+    for _ in range(3):
+        tw.matmul(a, b, out)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tw.matmul(a, b, out)
+    for _ in range(2):
+        a.copy_(torch.randn(256, 256, device="cuda"))
+        out.zero_()
+        graph.replay()
+        check(out, a.double() @ b.double(), EPS["float16"], 256)

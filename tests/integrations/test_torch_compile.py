@@ -41,10 +41,12 @@ def run(folder, code):
     return done.stdout
 
 
-def test_functions_that_torch_compiles_launch_kernels(tmp_path):
+@pytest.mark.parametrize("before", [0, 2])
+def test_functions_that_torch_compiles_launch_kernels(tmp_path, before):
+    """Also such as have run without it."""
     out = run(
         tmp_path,
-        """
+        f"""
         import torch, warnings
         import tilewright as tw
         from kernels import add, tuned
@@ -57,6 +59,8 @@ def test_functions_that_torch_compiles_launch_kernels(tmp_path):
             return two.relu() + tw.matmul(two.view(10, 100), y.view(100, 10)).sum()
 
         x, y = torch.randn(1000), torch.randn(1000)
+        for _ in range({before}):
+            function(x, y)
         warnings.simplefilter("error")
         compiled = torch.compile(function, backend="eager")
         for _ in range(3):

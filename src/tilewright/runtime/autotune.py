@@ -21,7 +21,6 @@ from tilewright.runtime.interface import KernelInterface, innermost
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.tuning import Tuner, TuningTask, set_zero
 from tilewright.runtime.tuning_config import Config, effective_options, target_family
-from tilewright.runtime.untraced import untraced
 
 Hook = Callable[..., Any]
 _Choice = tuple[Config, dict[str, Any]]
@@ -204,7 +203,6 @@ class Autotuner(KernelInterface):
         family = target_family(found)
         return tuple(key if family == "cpu" else [*key, family])
 
-    @untraced
     def _choose(self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any]) -> _Choice:
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         if len(self.configs) == 1:

@@ -19,6 +19,7 @@ from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import ArgumentType, element_type, is_array
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.runtime.untraced import untraced
 
 
 class Described:
@@ -33,6 +34,7 @@ class Described:
         self.description = description
         self.name = self.__name__ = description.name
 
+    @untraced
     def __call__(self, *arguments: Any, config: MatmulConfig | None = None, **options: Any) -> Any:
         """Run on arrays and integers.
 

@@ -32,7 +32,7 @@ from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
-from tilewright.runtime.untraced import untraced, untraced_code
+from tilewright.runtime.untraced import untraced
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -138,7 +138,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         tree = ast.parse(source)
         on_one_line(tree, self.kernel.definition_line)
         exec(compile(tree, self.kernel.file, "exec"), scope)
-        return untraced_code(scope[self.name]), scope
+        return untraced(scope[self.name]), scope
 
     def _head(self) -> tuple[str, dict[str, Any]]:
         """Parameter list up to the launch's own keywords, and the defaults it names."""
@@ -172,7 +172,6 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
 
     # ---- the slow way --------------------------------------------------------------------------------
 
-    @untraced
     def slow(
         self,
         tried: _Case | None,
@@ -373,7 +372,25 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             if None not in conditions:
                 last = (*steady, *rest), (compiled.launcher(kinds, device, conditions), compiled)
             entries[*key, *rest] = compiled.launcher(kinds, device), compiled, last
+            scope["_tw_last"] = last
             self.kernel.set_run(function)
+
+    def last_call(
+        self, values: Sequence[Any], place: Place | None, compiled: CompiledKernel
+    ) -> Callable[..., Any] | None:
+        """The native call of the launch just made with `values`: it takes the grid, the stream on a GPU and a word for
+        each value, and starts nothing where the words are of another case. Values after these must be of the same
+        classes and, if they are arrays, dtypes.
+
+        None where launches look at more than their values, or say more than that they worked.
+        """
+        plan = compiled.plan
+        if self.kernel.pre_run_hooks or [*self.kernel.guards()] or plan.asserts or plan.prints:
+            return None
+        case = tuple(map(class_of, values)), None if place is None else place.library
+        scope, _ = self._keys.get(case, ({}, None))
+        _, entry = scope.get("_tw_last", NONE_LAUNCHED)
+        return entry[0] if entry is not None and entry[1] is compiled else None
 
     def _interpret(self, values: tuple[Any, ...], grid: Any, place: Place | None) -> None:
         from tilewright.debug.eager import run_eager

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
@@ -18,20 +17,22 @@ from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
 from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs, spreads
+from tilewright.runtime.devices import Place, place_of
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
+from tilewright.runtime.matmul_plan import Launch, Panels, Plan
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
 from tilewright.runtime.overlap import ResultApart, overlaps_itself
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 from tilewright.runtime.untraced import untraced
-from tilewright.runtime.workspace import workspace
 
-_plans: dict[Any, _Plan] = {}
+_plans: dict[Any, Plan] = {}
 _MOST_PLANS = 4096
 
 
+@untraced
 def matmul(
     a: Any,
     b: Any,
@@ -94,7 +95,7 @@ def matmul(
     raise shown
 
 
-def _remembered(key: Any, plan: _Plan) -> _Plan:
+def _remembered(key: Any, plan: Plan) -> Plan:
     if len(_plans) >= _MOST_PLANS:
         _plans.clear()
     _plans[key] = plan
@@ -131,113 +132,13 @@ def _key(part: Part) -> Any:
     return part.kind, arrays, part.dtype, part.function, part.axis
 
 
-@dataclass(frozen=True)
-class _Launch:
-    """One kernel of a plan with its integers. `pointers` are positions in a plan's list of arrays."""
-
-    kernel: GeneratedKernel
-    grid: tuple[int, ...]
-    integers: tuple[int, ...]
-    options: dict[str, Any]
-    pointers: tuple[int, ...]
-    numbers: bool
-
-
-@dataclass(frozen=True)
-class _Panels:
-    """A workspace for a packed operand: what it is called, how many elements, as what it is written and read."""
-
-    role: str
-    count: int
-    stored: dtype
-    packed: dtype
-
-    def make(self) -> tuple[Any, Any]:
-        """The same memory, as the packing program and as the product sees it."""
-        read = workspace(self.role, self.count, self.packed)
-        if self.stored == self.packed:
-            return read, read
-        return read.view(self.stored.array_name), read
-
-
-class _Plan:
-    """What a call with known shapes does: make the result, launch, give it back."""
-
-    def __init__(
-        self,
-        launches: tuple[_Launch, ...],
-        make: Callable[[Any], Any] | None,
-        work: Callable[[Any], Any] | None,
-        result: Callable[[Any], Any] | None,
-        adds: bool,
-        numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
-        replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
-        panels: tuple[_Panels, ...] = (),
-        check: ResultApart | None = None,
-    ) -> None:
-        self.launches, self.make, self.work, self.result = launches, make, work, result
-        self.adds, self.numbers, self.replace = adds, numbers, replace_operands
-        self.panels, self.check = panels, check
-
-    def __call__(
-        self,
-        a: Any,
-        b: Any,
-        out: Any,
-        c: Any,
-        parts: tuple[Part, ...],
-        alpha: float | None,
-        beta: float,
-    ) -> Any:
-        if self.make is not None:
-            out = self.make(a)
-        elif self.check is not None:
-            read = [a, b] if c is None else [a, b, c]
-            self.check(out, [*read, *(x for part in parts for x in part.arrays)])
-        target = out
-        if self.replace is not None:
-            a, b = self.replace(a)
-        if len(self.launches) == 1 and not parts and c is None and not self.adds:
-            launch = self.launches[0]
-            numbers = () if alpha is None else (alpha,)
-            launch.kernel[launch.grid](a, b, out, *launch.integers, *numbers, **launch.options)
-        elif self.launches:
-            work = None if self.work is None else self.work(a)
-            arrays = [a, b, out, out if self.adds else c, work]
-            for each in self.panels or _NO_PANELS:
-                arrays += each.make()
-            for part in parts:
-                if part.arrays:
-                    arrays += part.arrays
-            numbers = self.numbers(alpha, beta, parts)
-            for launch in self.launches:
-                launch.kernel[launch.grid](
-                    *[arrays[i] for i in launch.pointers],
-                    *launch.integers,
-                    *(numbers if launch.numbers else ()),
-                    **launch.options,
-                )
-        return target if self.result is None else self.result(target)
-
-
-class _NoPanels:
-    """Keeps the positions of arrays where nothing is packed."""
-
-    def make(self) -> tuple[Any, Any]:
-        return None, None
-
-
-_NO_PANELS = (_NoPanels(), _NoPanels())
-
-
 # ---- making a plan ---------------------------------------------------------------------------------
 
 
-@untraced
-def _plan(call: Call) -> _Plan:
+def _plan(call: Call) -> Plan:
     found = prepare(call, _target(call))
     config, full = found.config, found.shape
-    launches = () if 0 in full else _launches(found)
+    launches = () if 0 in full else _launches(found, _place(call))
     make = _maker(call.a, full, found.dtype) if call.out is None else None
     work = None
     if config.parts > 1:
@@ -252,7 +153,7 @@ def _plan(call: Call) -> _Plan:
     adds = call.accumulate is True
     panels = () if found.config.panels is None else _panels(found)
     check = None if call.out is None else _check(call)
-    return _Plan(launches, make, work, result, adds, _numbers(call), replaced, panels, check)
+    return Plan(launches, make, work, result, adds, _numbers(call), replaced, panels, check)
 
 
 def _check(call: Call) -> ResultApart:
@@ -300,12 +201,16 @@ def _zero_operands(like: Any, m: int, n: int, kind: dtype) -> Callable[[Any], tu
 def _target(call: Call) -> Any:
     """The machine that the arrays are on."""
     from tilewright.backends import registry
-    from tilewright.runtime.devices import place_of
 
+    place = _place(call)
+    return registry.get("cpu").target() if place is None else place.target()
+
+
+def _place(call: Call) -> Place | None:
+    """The GPU that the arrays are on; None for the CPU."""
     named = [("a", call.a), ("b", call.b), ("out", call.out), ("c", call.c)]
     named += [("epilogue", x) for part in call.parts for x in part.arrays]
-    place = place_of([(name, x) for name, x in named if x is not None])
-    return registry.get("cpu").target() if place is None else place.target()
+    return place_of([(name, x) for name, x in named if x is not None])
 
 
 def _position(name: str) -> int:
@@ -317,7 +222,7 @@ def _position(name: str) -> int:
 _FIXED = ("a", "b", "out", "c", "work", "stored_a", "panels_a", "stored_b", "panels_b")
 
 
-def _panels(found: Prepared) -> tuple[_Panels, ...]:
+def _panels(found: Prepared) -> tuple[Panels, ...]:
     """The workspaces of packed operands."""
     config, problem = found.config, found.problem
     made = []
@@ -326,9 +231,7 @@ def _panels(found: Prepared) -> tuple[_Panels, ...]:
         block = config.block_m if name == "a" else config.block_n
         (tiles,) = program.grid(problem.m, problem.n, problem.planes(name), k=problem.k)
         made.append(
-            _Panels(
-                f"panels_{name}", tiles * block * config.block_k, program.stored, program.packed
-            )
+            Panels(f"panels_{name}", tiles * block * config.block_k, program.stored, program.packed)
         )
     return tuple(made)
 
@@ -341,7 +244,7 @@ def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
     return kernels(found.contraction, found.config, cpu and own, spread)
 
 
-def _launches(found: Prepared) -> tuple[_Launch, ...]:
+def _launches(found: Prepared, place: Place | None) -> tuple[Launch, ...]:
     problem = found.problem
     launches = []
     for kernel in kernels_of(found):
@@ -356,7 +259,7 @@ def _launches(found: Prepared) -> tuple[_Launch, ...]:
             names = [packs, f"stored_{packs}"]
         pointers = tuple(_position(name) for name in names)
         numbers = program.part in (WHOLE, TOTAL)
-        launches.append(_Launch(kernel, grid, integers, options, pointers, numbers))
+        launches.append(Launch(kernel, grid, integers, options, pointers, numbers, place))
     return tuple(launches)
 
 

@@ -35,7 +35,9 @@ class ResultApart:
         self.others = [(name, view_of(x), same) for name, x, same in others]
         self.spans = [_span(view) for _, view, _ in self.others]
         self._passed: tuple[int, ...] = ()
-        self._bounds = _bounds_check([out, *(x for _, x, _ in others)])
+        arrays = [out, *(x for _, x, _ in others)]
+        self._bounds = _bounds_check(arrays)
+        self._tensors = all(hasattr(x, "data_ptr") for x in arrays)
 
     def __call__(self, out: Any, arrays: Sequence[Any]) -> None:
         """Raises LaunchError where `out` shares elements with one of `arrays` (in the order given before)."""
@@ -45,7 +47,10 @@ class ResultApart:
                     break
             else:
                 return
-        places = tuple([address(x) for x in (out, *arrays)])
+        if self._tensors:
+            places = tuple([x.data_ptr() for x in (out, *arrays)])
+        else:
+            places = tuple([address(x) for x in (out, *arrays)])
         if places == self._passed:
             return
         start = places[0]

@@ -14,20 +14,16 @@ from typing import Any, TypeVar, cast
 from tilewright import config
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.interface import innermost
+from tilewright.runtime.untraced import untraced
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
-_KEEPS_OUT = str(Path("torch", "_dynamo", "eval_frame.py"))
-"""What `untraced` calls us through."""
-
-
 def _is_own(frame: FrameType) -> bool:
     code = frame.f_code
     names = (_PACKAGE, contextlib.__file__)  # `with` statements of ours go through contextlib
-    own = code.co_filename.startswith(names) or code.co_filename.endswith(_KEEPS_OUT)
-    return own or "_tw_extra" in code.co_varnames
+    return code.co_filename.startswith(names) or "_tw_extra" in code.co_varnames
 
 
 def caller_location() -> SourceLocation | None:
@@ -125,7 +121,7 @@ def {name}(*_tw_extra, **_tw_keywords):
         "_tw_strip": kernel.launcher.shown,
     }  # fmt: skip
     exec(compile(tree, file, "exec"), scope)
-    return functools.update_wrapper(scope[name], function)
+    return untraced(functools.update_wrapper(scope[name], function))
 
 
 def on_one_line(tree: ast.AST, line: int) -> None:

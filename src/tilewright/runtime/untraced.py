@@ -6,49 +6,37 @@ half a minute and with warnings of what it cannot follow. Nothing of torch is im
 
 from __future__ import annotations
 
-import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_told: list[Any] = []
-
-
-def _dynamo() -> Any:
-    """`torch._dynamo` where something has loaded it, told once to leave this package's files alone."""
-    dynamo: Any = sys.modules.get("torch._dynamo")
-    if getattr(dynamo, "disable", None) is None:  # perhaps it is being imported
-        return None
-    if dynamo not in _told:
-        _told.append(dynamo)
-        rules: Any = sys.modules.get("torch._dynamo.trace_rules")
-        if hasattr(rules, "add"):
-            rules.add("tilewright")
-    return dynamo
+_waiting: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Functions that were marked before torch was there to be told."""
 
 
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, and all that it calls, for calls that torch.compile may be looking at."""
+    """`function` itself, marked: torch.compile runs it, and what it calls, as it is.
 
-    @functools.wraps(function)
-    def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-        dynamo = _dynamo()
-        work: Any = function if dynamo is None else dynamo.disable(function)
-        return work(*arguments, **keywords)
-
-    return call
-
-
-def untraced_code(function: Callable[P, R]) -> Callable[P, R]:
-    """`function` itself, marked: torch.compile runs it as it is (but looks at what it calls).
-
-    It stands in a file of the user's, and is called at every launch: a wrapper would cost.
+    Launches go through such functions, some of which stand in files of the user's: a wrapper would cost. Those
+    marked before torch was loaded are told to it with the first one after: a launch of tensors makes one.
     """
-    if _dynamo() is not None:
-        skip: Any = getattr(sys.modules.get("torch._C._dynamo.eval_frame"), "skip_code", None)
-        if skip is not None:
-            skip(function.__code__)
-        vars(function)["_torchdynamo_disable"] = True
+    vars(function)["_torchdynamo_disable"] = True
+    _waiting.add(function)
+    frames: Any = sys.modules.get("torch._C._dynamo.eval_frame")
+    if frames is not None:
+        for each in list(_waiting):
+            _skip(frames, each.__code__)
+        _waiting.clear()
     return function
+
+
+def _skip(frames: Any, code: Any) -> None:
+    """Tell torch's hook of frames."""
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
+    elif hasattr(frames, "skip_code"):  # torch before 2.7
+        frames.skip_code(code)

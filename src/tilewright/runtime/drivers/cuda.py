@@ -82,6 +82,8 @@ class LoadedGpuKernel:
         self.module, self.address, self.log = module, function, log
         self.n_regs, local, self.most_threads = facts
         self.n_spills = local // 4
+        self.fault = 0
+        """Address of the record that its failed assertions write to, once it has one."""
 
 
 @functools.cache
@@ -292,7 +294,9 @@ class CudaDriver:
         """
         record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(2 * len(kinds), 1))
         words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
-        fault = self._fault_record(kernel.device) if plan.asserts else 0
+        if plan.asserts and not kernel.fault:
+            kernel.fault = self._fault_record(kernel.device)
+        fault = kernel.fault
         words[0], words[1] = kernel.address, kernel.device.context
         words[2] = plan.threads | plan.shared_bytes << 32
         early = plan.overlaps and self.version >= _EARLY_LAUNCHES

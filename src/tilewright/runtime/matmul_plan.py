@@ -1,0 +1,170 @@
+"""What a call of `matmul` with known shapes does: make the result, launch programs, give it back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import config
+from tilewright.dtypes import dtype
+from tilewright.runtime.devices import Place, stream_function
+from tilewright.runtime.epilogues import Part
+from tilewright.runtime.generated import GeneratedKernel
+from tilewright.runtime.overlap import ResultApart
+from tilewright.runtime.workspace import workspace
+
+
+class Launch:
+    """One kernel of a plan with its integers.
+
+    Args:
+        kernel, grid, integers, options: of the launch.
+        pointers: positions of its arrays in the plan's list.
+        numbers: whether the call's numbers follow the integers.
+        place: the GPU that it goes to, None for the CPU.
+
+    The plan's key has told all of the arrays but where they are. So after the first launch native code is called
+    at once, and asks for itself whether addresses are as they were then; if not, or if variables are set that
+    launches look at, the launch goes the way of all kernels.
+    """
+
+    def __init__(
+        self,
+        kernel: GeneratedKernel,
+        grid: tuple[int, ...],
+        integers: tuple[int, ...],
+        options: dict[str, Any],
+        pointers: tuple[int, ...],
+        numbers: bool,
+        place: Place | None,
+    ) -> None:
+        self.kernel, self.grid, self.integers, self.options = kernel, grid, integers, options
+        self.pointers, self.numbers, self.place = pointers, numbers, place
+        self._call: Callable[..., Any] | None = None
+        self._words: Callable[[Sequence[Any]], Iterable[Any]] = tuple
+        self._stream: Callable[[int], int] | None = None
+        self._plain, self._variables = config.launch_variables_test()
+        if place is not None:
+            self._stream = stream_function(place.library)
+
+    def __call__(self, arrays: Sequence[Any], numbers: Sequence[float]) -> None:
+        """Launch with arrays in the order of the kernel's pointers."""
+        call = self._call
+        if call is not None and self._plain(self._variables):
+            words = self._words(arrays)
+            if self._stream is None:
+                result = call(self.grid, *words, *self.integers, *numbers)
+            else:
+                stream = self._stream(self.place.device)  # pyright: ignore
+                result = call(self.grid, stream, *words, *self.integers, *numbers)
+            if result is None:
+                return
+        self._call = None
+        compiled = self.kernel[self.grid](*arrays, *self.integers, *numbers, **self.options)
+        words = _words(arrays)
+        if words is not None and compiled is not None:  # not interpreted
+            self._words = words
+            values = (*arrays, *self.integers, *numbers)
+            self._call = self.kernel.launcher.last_call(values, self.place, compiled)
+
+
+def _words(arrays: Sequence[Any]) -> Callable[[Sequence[Any]], Iterable[Any]] | None:
+    """What gives the words that native code takes for arrays of these classes: NumPy's arrays themselves, of
+    tensors the addresses. None for arrays that launches look at more closely.
+    """
+    libraries = [type(x).__module__.partition(".")[0] for x in arrays]
+    if all(name == "numpy" for name in libraries):
+        return iter
+    if not all(name in ("numpy", "torch") for name in libraries):
+        return None
+    address = type(arrays[libraries.index("torch")]).data_ptr
+    if "numpy" not in libraries:
+        return functools.partial(map, address)
+    tensors = [name == "torch" for name in libraries]
+    return lambda given: [
+        address(x) if tensor else x for x, tensor in zip(given, tensors, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A workspace for a packed operand: what it is called, how many elements, as what it is written and read."""
+
+    role: str
+    count: int
+    stored: dtype
+    packed: dtype
+
+    def make(self) -> tuple[Any, Any]:
+        """The same memory, as the packing program and as the product sees it."""
+        read = workspace(self.role, self.count, self.packed)
+        if self.stored == self.packed:
+            return read, read
+        return read.view(self.stored.array_name), read
+
+
+class _NoPanels:
+    """Keeps the positions of arrays where nothing is packed."""
+
+    def make(self) -> tuple[Any, Any]:
+        return None, None
+
+
+_NO_PANELS = (_NoPanels(), _NoPanels())
+
+
+class Plan:
+    """What a call with known shapes does: make the result, launch, give it back."""
+
+    def __init__(
+        self,
+        launches: tuple[Launch, ...],
+        make: Callable[[Any], Any] | None,
+        work: Callable[[Any], Any] | None,
+        result: Callable[[Any], Any] | None,
+        adds: bool,
+        numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
+        replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
+        panels: tuple[Panels, ...] = (),
+        check: ResultApart | None = None,
+    ) -> None:
+        self.launches, self.make, self.work, self.result = launches, make, work, result
+        self.adds, self.numbers, self.replace = adds, numbers, replace_operands
+        self.panels, self.check = panels, check
+
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        out: Any,
+        c: Any,
+        parts: tuple[Part, ...],
+        alpha: float | None,
+        beta: float,
+    ) -> Any:
+        if self.make is not None:
+            out = self.make(a)
+        elif self.check is not None:
+            read = [a, b] if c is None else [a, b, c]
+            for part in parts:
+                read += part.arrays
+            self.check(out, read)
+        target = out
+        if self.replace is not None:
+            a, b = self.replace(a)
+        if len(self.launches) == 1 and not parts and c is None and not self.adds:
+            self.launches[0]((a, b, out), () if alpha is None else (alpha,))
+        elif self.launches:
+            work = None if self.work is None else self.work(a)
+            arrays = [a, b, out, out if self.adds else c, work]
+            for each in self.panels or _NO_PANELS:
+                arrays += each.make()
+            for part in parts:
+                if part.arrays:
+                    arrays += part.arrays
+            numbers = self.numbers(alpha, beta, parts)
+            for launch in self.launches:
+                launch([arrays[i] for i in launch.pointers], numbers if launch.numbers else ())
+        return target if self.result is None else self.result(target)
