@@ -518,3 +518,16 @@ def test_descriptors(fake, monkeypatch):
     assert len(fake.modules) == 1
     with pytest.raises(TypeError):  # arrays of two devices go the slow way, which says so
         described[(1,)](*descriptors()[:2], *descriptors(device=1)[2:], 128, BK=64)
+
+
+def test_the_function_for_launches_is_made_while_the_assembler_is_at_work(fake, monkeypatch):
+    from tilewright.backends.nvidia import backend, tools
+
+    if tools.find("ptxas") is None:
+        pytest.skip("no ptxas")
+    found = []
+    monkeypatch.setattr(backend, "_tidy_up", lambda: found.append(len(add._launcher._fast)))
+    arrays = [Tensor(0x1000000 + 256 * i) for i in range(3)]
+    add.warmup(*arrays, 1000, BLOCK=64, grid=(1,))
+    add[(1,)](*arrays, 1000, BLOCK=128)
+    assert found == [0, 1]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Protocol
+
+MEANWHILE: ContextVar[Callable[[], object] | None] = ContextVar("meanwhile", default=None)
+"""What whoever compiles has to do anyway: a back end may call it once while it waits for a tool."""
 
 
 @dataclass(frozen=True)

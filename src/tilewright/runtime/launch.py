@@ -11,17 +11,17 @@ line, then the kernel's. Frames of this package are cut from the errors that it 
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright import config
-from tilewright.backends.base import Options
+from tilewright.backends.base import MEANWHILE, Options
 from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
@@ -90,9 +90,10 @@ class Launcher:
 
     def _fast_function(self, case: _Case) -> Callable[..., Any] | None:
         """The function for arguments of these classes, if they have a fast way."""
-        found = self._fast.get(case)
-        if found is not None:
-            return found
+        with self._lock:
+            return self._fast.get(case) or self._made(case)
+
+    def _made(self, case: _Case) -> Callable[..., Any] | None:
         code = KeyCode(self, *case)
         if not code.possible:
             return None
@@ -135,9 +136,8 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         }  # fmt: skip
         if code is not None:
             scope.update(code.scope)
-        tree = ast.parse(source)
-        on_one_line(tree, self.kernel.definition_line)
-        exec(compile(tree, self.kernel.file, "exec"), scope)
+        module = compile(source, self.kernel.file, "exec")
+        exec(on_one_line(module, self.kernel.definition_line), scope)
         return untraced(scope[self.name]), scope
 
     def _head(self) -> tuple[str, dict[str, Any]]:
@@ -213,9 +213,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         chosen = launch_options.parse(options, self.kernel, settings, place is not None)
         if (settings.interpret_ir or settings.interpret) and not warmup:
             return self._interpret_ir(types, values, grid, chosen, place)
-        compiled = self._compiled(types, chosen, settings, place)
         if warmup:
-            return compiled
+            return self._compiled(types, chosen, settings, place)
+        compiled = self._compiled(types, chosen, settings, place, case)
         extents = self._grid(grid, *given)
         self._run(compiled, types, values, extents, place)
         if not any(a is not b and type(a) is tuple for a, b in zip(given, values, strict=True)):
@@ -284,7 +284,11 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         options: Options,
         settings: config.Config,
         place: Place | None,
+        case: _Case | None = None,
     ) -> CompiledKernel:
+        """The kernel for arguments of these types, compiled if it is not there; meanwhile the function for launches
+        of `case` is made.
+        """
         target = "cpu" if place is None else place.target()
         key = (
             target,
@@ -305,8 +309,24 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
                 if self._seen is None:
                     self._seen = self.kernel.dependencies
                 signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
-                found = self.compiled[key] = compile_kernel(self.kernel, signature, options, target)
+                with self._function_meanwhile(case):
+                    found = compile_kernel(self.kernel, signature, options, target)
+                self.compiled[key] = found
         return found
+
+    @contextmanager
+    def _function_meanwhile(self, case: _Case | None) -> Generator[None]:
+        """Make the function for launches of `case` while the back end waits for a tool."""
+
+        def make() -> None:
+            with contextlib.suppress(LaunchError):  # it is made again, where its error is told
+                self._fast_function(case)  # pyright: ignore[reportArgumentType]
+
+        before = MEANWHILE.set(None if case is None else make)
+        try:
+            yield
+        finally:
+            MEANWHILE.reset(before)
 
     def _run(
         self,

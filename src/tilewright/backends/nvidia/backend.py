@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Attribute
 
 from tilewright.backends.arguments import launch_arguments
-from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
 from tilewright.backends.nvidia.codegen import emit_module
@@ -73,7 +73,7 @@ class NvidiaBackend(LoweringBackend):
         block = Block(plan.threads, 0, plan.shared_bytes)
         alone = not multiplies and blocks_at_once(block, target) == 1
         ptx = to_ptx(text, target, options, plan.threads, plan.cluster, alone)
-        assembled = assembler.assemble(ptx, _tidy_up)
+        assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
             ptx, assembled = _assembled_again(ptx, assembled, block, target, options)
@@ -113,6 +113,14 @@ def _emitted(
 
 _YOUNG = 50_000
 """So many new objects the collector gets through while `ptxas` assembles a small kernel."""
+
+
+def _meanwhile() -> None:
+    """What there is to do while the assembler is at work."""
+    work = MEANWHILE.get()
+    if work is not None:
+        work()
+    _tidy_up()
 
 
 def _tidy_up() -> None:
