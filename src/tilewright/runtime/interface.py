@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.runtime.untraced import untraced
+
 
 def innermost(kernel: Any) -> Any:
     """The jit function below any stack of autotuners and heuristics."""
@@ -21,6 +23,7 @@ class KernelInterface:
         """Launch over `grid`; with `warmup` compile only."""
         raise NotImplementedError
 
+    @untraced
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: a tuple or list of one to three integers, or a callable of the arguments."""
         return functools.partial(self.run, grid=grid, warmup=False)

@@ -21,6 +21,7 @@ from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
+from tilewright.runtime.untraced import untraced
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 
@@ -79,6 +80,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     # ---- launching ---------------------------------------------------------------------------------
 
+    @untraced
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: one to three integers, or a function from the arguments to them."""
         return functools.partial(self._run or self._first_run(), grid)

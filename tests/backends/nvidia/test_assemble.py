@@ -99,3 +99,17 @@ def test_something_may_be_done_meanwhile(tool, tmp_path):
     tool(f'cat > /dev/null; while [ ! -e {flag} ]; do sleep 0.01; done; cat $cubin > "$out"')
     with assemble.Assembler(TARGET) as assembler:
         assert assembler.assemble("x" * 1_000_000, flag.touch).cubin == WHOLE
+
+
+def test_the_tool_keeps_the_settings_of_the_c_library_that_there_are(tool, monkeypatch):
+    say = 'cat >/dev/null; cp $cubin $out; echo "[$GLIBC_TUNABLES|$MALLOC_TOP_PAD_|$HOME]"'
+    monkeypatch.setenv("HOME", "/somewhere")
+    for name in ("GLIBC_TUNABLES", "MALLOC_TOP_PAD_"):
+        monkeypatch.delenv(name, raising=False)
+    tool(say)
+    (line,) = assemble.assemble("ptx", TARGET).warnings
+    assert line == f"[{assemble._LARGE_PAGES}|{assemble._HEAP_STEP}|/somewhere]"
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "4096")
+    (line,) = assemble.assemble("ptx", TARGET).warnings
+    assert line == f"[glibc.malloc.arena_max=1:{assemble._LARGE_PAGES}|4096|/somewhere]"

@@ -14,11 +14,12 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from tilewright import config
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.backends.nvidia import tools
 from tilewright.errors import OutOfResources, PassError
@@ -82,6 +83,7 @@ class Assembler:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 pass_fds=(self._made,),
+                env=_with_large_pages(config.environment_of_child()),
             )
         except OSError as error:
             os.close(self._made)
@@ -121,6 +123,22 @@ class Assembler:
                 warnings=(f"{self.tool} is too old for this kernel: {_first_line(log)}",)
             )
         raise _failure(log, ptx, self.target)
+
+
+#: bytes by which a tool's heap grows
+_HEAP_STEP = 16 << 20
+_LARGE_PAGES = "glibc.malloc.hugetlb=1"
+
+
+def _with_large_pages(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a tool whose heap is to grow in large steps and of large pages.
+
+    To assemble a small kernel ptxas touches 7 MB for the first time, a page fault for every 4 KB: this takes 1 to
+    1.5 of its 6 to 8 ms away. What the C library does not know it ignores.
+    """
+    given = environment.get("GLIBC_TUNABLES")
+    tunables = f"{given}:{_LARGE_PAGES}" if given else _LARGE_PAGES
+    return {"MALLOC_TOP_PAD_": str(_HEAP_STEP), **environment, "GLIBC_TUNABLES": tunables}
 
 
 _ending: list[subprocess.Popen[bytes]] = []
