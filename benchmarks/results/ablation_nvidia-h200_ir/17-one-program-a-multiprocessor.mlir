@@ -149,9 +149,9 @@ builtin.module {
       } else {
         scf.yield %46, %69, %70 : tensor<128x256xf32, "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">, i32, i32
       }
-      %135 = gpu.part %103 {start = array<i64: 0, 0>} : tensor<128x256xf32, "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x32xf32, "128x32 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">
       gpu.tma_store_wait %3 written : !gpu.shared<tensor<128x32xf32>, "128x32x4 dim1 span128", #builtin.int<5>>
       gpu.barrier
+      %135 = gpu.part %103 {start = array<i64: 0, 0>} : tensor<128x256xf32, "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x32xf32, "128x32 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">
       gpu.local_store %135, %3[%44] {gpu.vector = 2 : i32} : tensor<128x32xf32, "128x32 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">, !gpu.shared<tensor<128x32xf32>, "128x32x4 dim1 span128", #builtin.int<5>>
       gpu.barrier
       %136 = gpu.elect : i1

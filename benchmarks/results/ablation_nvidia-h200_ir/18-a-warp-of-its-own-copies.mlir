@@ -141,6 +141,8 @@ builtin.module {
       } else {
         scf.yield %88, %104, %105 : tensor<128x256xf32, "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">, i32, i32
       }
+      gpu.tma_store_wait %3 written : !gpu.shared<tensor<128x32xf32>, "128x32x4 dim1 span128", #builtin.int<5>>
+      gpu.barrier
       %135 = arith.extsi %114 : i32 to i64
       %136 = arith.muli %135, %90 : i64
       %137 = arith.extsi %108 : i32 to i64
@@ -149,8 +151,6 @@ builtin.module {
       %140 = arith.muli %139, %92 : i64
       %141 = arith.addi %138, %140 : i64
       %142 = gpu.part %115 {start = array<i64: 0, 0>} : tensor<128x256xf32, "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x32xf32, "128x32 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">
-      gpu.tma_store_wait %3 written : !gpu.shared<tensor<128x32xf32>, "128x32x4 dim1 span128", #builtin.int<5>>
-      gpu.barrier
       gpu.local_store %142, %3[%45] {gpu.vector = 2 : i32} : tensor<128x32xf32, "128x32 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">, !gpu.shared<tensor<128x32xf32>, "128x32x4 dim1 span128", #builtin.int<5>>
       gpu.barrier
       %143 = gpu.elect : i1
