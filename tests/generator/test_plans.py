@@ -1,6 +1,8 @@
 """Calls of `matmul` like one before: native code is called at once, and asks where the arrays are."""
 
+import gc
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -106,3 +108,21 @@ def test_functions_of_the_user_may_change(monkeypatch):
         monkeypatch.setitem(globals(), "SHIFT", tw.language.constexpr(value))
         tw.matmul(a, b, out, config=CONFIG, epilogue=shifted)
         np.testing.assert_allclose(out, a @ b + value, rtol=1e-4, atol=1e-4)
+
+
+def test_code_is_kept_as_long_as_a_plan_calls_it():
+    from tilewright.runtime.matmul import _plans
+
+    a, b, out = operands(np.random.default_rng(7), "numpy")
+    config = tw.MatmulConfig(16, 16, 32)
+    for _ in range(2):
+        tw.matmul(a, b, out, config=config)
+    launch = list(_plans.values())[-1].launches[0]
+    compiled = weakref.ref(launch.kernel.launcher.compiled.popitem()[1])
+    for scope, entries in launch.kernel.launcher._keys.values():
+        entries.clear()
+        scope["_tw_last"] = (None, None)
+    gc.collect()
+    assert compiled() is not None
+    tw.matmul(a, b, out, config=config)
+    np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright import config
 from tilewright.dtypes import dtype
@@ -14,6 +14,9 @@ from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.overlap import ResultApart
 from tilewright.runtime.workspace import workspace
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled import CompiledKernel
 
 
 class Launch:
@@ -43,6 +46,8 @@ class Launch:
         self.kernel, self.grid, self.integers, self.options = kernel, grid, integers, options
         self.pointers, self.numbers, self.place = pointers, numbers, place
         self._call: Callable[..., Any] | None = None
+        self._compiled: CompiledKernel | None = None
+        """Whose code and record the call reads: kept as long."""
         self._words: Callable[[Sequence[Any]], Iterable[Any]] = tuple
         self._stream: Callable[[int], int] | None = None
         self._plain, self._variables = config.launch_variables_test()
@@ -65,7 +70,7 @@ class Launch:
         compiled = self.kernel[self.grid](*arrays, *self.integers, *numbers, **self.options)
         words = _words(arrays)
         if words is not None and compiled is not None:  # not interpreted
-            self._words = words
+            self._words, self._compiled = words, compiled
             values = (*arrays, *self.integers, *numbers)
             self._call = self.kernel.launcher.last_call(values, self.place, compiled)
 
