@@ -60,10 +60,14 @@ HALF_SHAPES = (
 @functools.cache
 def _program(who: str) -> Any:
     """The kernel as the compiler that has Triton's name compiles it."""
-    name = f"dot_kernel_{who}"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("dot_kernel.py"))
+    return module_of(f"dot_kernel_{who}", Path(__file__).with_name("dot_kernel.py"))
+
+
+def module_of(name: str, file: Path) -> Any:
+    """A file as the module `name`."""
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ValueError(name)
+        raise ValueError(file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -44,13 +44,7 @@ def with_triton(name: str) -> Any:
     folder = ROOT / "examples" / "seeds"
     if importlib.util.find_spec("pytest") is None:
         sys.modules["pytest"] = seeds_loader._stand_in_pytest()
-    spec = importlib.util.spec_from_file_location(f"stock_{name}", folder / f"{name}.py")
-    if spec is None or spec.loader is None:
-        raise ValueError(name)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return gpu_dots.module_of(f"stock_{name}", folder / f"{name}.py")
 
 
 @functools.cache

@@ -29,6 +29,7 @@ for _folder in ("src", "tests", "examples"):
 
 import torch  # noqa: E402
 
+import gpu_dots  # noqa: E402
 import gpu_kernels  # noqa: E402
 import large_tiles  # noqa: E402
 
@@ -322,13 +323,7 @@ def stock_kernels() -> Any:
     folder = Path(tempfile.mkdtemp())
     file = folder / "large_tiles_stock.py"
     file.write_text(text)
-    spec = importlib.util.spec_from_file_location("large_tiles_stock", file)
-    if spec is None or spec.loader is None:
-        raise ValueError(file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return gpu_dots.module_of("large_tiles_stock", file)
 
 
 def milliseconds(calls: dict[str, Callable[[], object]]) -> dict[str, float]:

@@ -45,6 +45,7 @@ class Launch:
     ) -> None:
         self.kernel, self.grid, self.integers, self.options = kernel, grid, integers, options
         self.pointers, self.numbers, self.place = pointers, numbers, place
+        self._device = 0 if place is None else place.device
         self._call: Callable[..., Any] | None = None
         self._compiled: CompiledKernel | None = None
         """Whose code and record the call reads: kept as long."""
@@ -62,7 +63,7 @@ class Launch:
             if self._stream is None:
                 result = call(self.grid, *words, *self.integers, *numbers)
             else:
-                stream = self._stream(self.place.device)  # pyright: ignore
+                stream = self._stream(self._device)
                 result = call(self.grid, stream, *words, *self.integers, *numbers)
             if result is None:
                 return

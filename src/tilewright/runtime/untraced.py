@@ -38,5 +38,5 @@ def _skip(frames: Any, code: Any) -> None:
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
-    elif hasattr(frames, "skip_code"):  # torch before 2.7
+    elif hasattr(frames, "skip_code"):  # older versions of torch
         frames.skip_code(code)

@@ -133,8 +133,8 @@ _LARGE_PAGES = "glibc.malloc.hugetlb=1"
 def _with_large_pages(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for a tool whose heap is to grow in large steps and of large pages.
 
-    To assemble a small kernel ptxas touches 7 MB for the first time, a page fault for every 4 KB: this takes 1 to
-    1.5 of its 6 to 8 ms away. What the C library does not know it ignores.
+    Even for a small kernel ptxas touches megabytes for the first time, otherwise with a page fault for every 4 KB and a
+    call for every 128. What the C library does not know it ignores.
     """
     given = environment.get("GLIBC_TUNABLES")
     tunables = f"{given}:{_LARGE_PAGES}" if given else _LARGE_PAGES
