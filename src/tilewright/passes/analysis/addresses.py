@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_pure
 
-_MEMORY = (
-    tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
-)  # fmt: skip
+View = tile.LoadViewOp | tile.StoreViewOp
+_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
 def root_of(pointer: SSAValue) -> BlockArgument | None:
@@ -51,32 +51,102 @@ def are_apart(first: SSAValue, second: SSAValue) -> bool:
 
 
 def same_addresses(first: Operation, second: Operation) -> bool:
-    """Whether lane i of both accesses is the same address, by the operands alone."""
-    views = (tile.LoadViewOp, tile.StoreViewOp)
-    if not (isinstance(first, views) and isinstance(second, views)):
+    """Whether lane i of both structured accesses is the same address, by the operands alone.
+
+    All that an address is computed from counts: base, extents, and per dimension the kind with its
+    stride, its start and size (wrapped) or its indices (indexed). Limits and masks do not: they
+    choose among the lanes. Both accesses are taken in one run of the code that holds them.
+    """
+    if not (isinstance(first, _VIEWS) and isinstance(second, _VIEWS)):
         return False
-    if len(first.strides) != len(second.strides):
+    if first.kinds != second.kinds or _extents(first) != _extents(second):
         return False
-    return same_scalar(first.base, second.base) and all(
-        same_scalar(a, b) for a, b in zip(first.strides, second.strides, strict=True)
-    )
+    operands = [
+        (first.base, second.base),
+        *zip(first.starts, second.starts, strict=True),
+        *zip(first.sizes, second.sizes, strict=True),
+        *zip(first.indices, second.indices, strict=True),
+    ]
+    for kind, a, b in zip(tile.view_kinds(first), first.strides, second.strides, strict=True):
+        if kind != "indexed":
+            operands.append((a, b))
+    return all(same_scalar(a, b) for a, b in operands)
+
+
+def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> bool | None:
+    """Whether the lanes of a structured access are distinct addresses: True where that is known, False
+    where two lanes are known to share one, None where it depends on run-time values.
+
+    Known for constant strides each of which goes beyond the reach of all smaller ones, and through
+    arguments that are apart. Limits and masks are left aside. `trust_strides`: strides that are known
+    at run time alone are taken to go beyond the reach of the others (docs/gpu.md).
+    """
+    if not isinstance(access, _VIEWS):
+        return None
+    root = root_of(access.base)
+    if root is not None and is_apart(root):
+        return True
+    steps: list[tuple[int, int]] = []
+    known = True
+    sizes = iter(access.sizes)
+    dims = zip(tile.view_kinds(access), access.strides, _extents(access), strict=True)
+    for kind, stride, extent in dims:
+        size = constant_of(next(sizes)) if kind == "wrapped" else extent
+        if extent == 1:
+            continue
+        step = constant_of(stride)
+        if kind == "indexed" or size is None or size < extent:
+            known = False  # one index may stand in two lanes
+        elif step is not None:
+            steps.append((step, size - 1))
+        else:
+            known = known and trust_strides
+    if any(stride == 0 for stride, _ in steps):
+        return False
+    reach = 0
+    for stride, last in sorted((abs(s), n) for s, n in steps):
+        if stride <= reach:
+            return None  # two sums of multiples may be equal
+        reach += stride * last
+    return True if known else None
+
+
+def _extents(access: View) -> tuple[int, ...]:
+    return tile.shape_of(access.result if isinstance(access, tile.LoadViewOp) else access.value)
 
 
 def same_scalar(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two scalars are equal because they are one value, or equal constants, or the same
-    operation on equal scalars."""
-    if a is b:
-        return True
-    x, y = a.owner, b.owner
-    if not (isinstance(x, Operation) and isinstance(y, Operation)):
-        return False
-    if x.name != y.name or x.regions or len(x.operands) != len(y.operands) or a.type != b.type:
-        return False
-    if isinstance(x, _MEMORY) or len(x.results) != 1:
-        return False
-    if x.properties != y.properties or x.attributes != y.attributes:
-        return False
-    return all(same_scalar(p, q) for p, q in zip(x.operands, y.operands, strict=True))
+    """Whether two values (scalars, or tiles of indices) are equal in one run of the code that holds both:
+    one value, or equal constants, or the same pure operation on equal operands."""
+    pending, seen = [(a, b)], set[tuple[SSAValue, SSAValue]]()
+    while pending:
+        pair = pending.pop()
+        x, y = pair
+        if x is y or pair in seen:
+            continue
+        seen.add(pair)
+        p, q = x.owner, y.owner
+        if not (isinstance(p, Operation) and isinstance(q, Operation)) or not _same_work(p, q):
+            return False
+        if x.type != y.type:
+            return False
+        pending += zip(p.operands, q.operands, strict=True)
+    return True
+
+
+def _same_work(p: Operation, q: Operation) -> bool:
+    """Whether two operations compute the same of equal operands, whenever they are executed."""
+    value = p.properties.get("value")
+    return (
+        type(p) is type(q)
+        and not isinstance(value, FloatAttr | DenseIntOrFPElementsAttr)  # 0.0 equals -0.0
+        and len(p.results) == 1
+        and len(p.operands) == len(q.operands)
+        and not p.regions
+        and is_pure(p)
+        and p.properties == q.properties
+        and p.attributes == q.attributes
+    )
 
 
 def constant_of(value: SSAValue) -> int | None:

@@ -48,7 +48,7 @@ from tilewright.passes.cpu.analysis.classify import (
     is_virtual,
     recompute_cost,
 )
-from tilewright.passes.cpu.analysis.hazards import UNKNOWN, accesses_within, relation
+from tilewright.passes.cpu.analysis.hazards import APART, UNKNOWN, accesses_within, relation
 
 _RECOMPUTE_LIMIT = 5
 
@@ -196,6 +196,13 @@ class _Partition:
                for v in op.operands):  # fmt: skip
             return False
         for own in accesses_within(op):
+            # scalars that wait for the group come after all of it
+            if isinstance(own, WRITES) and not all(
+                relation(load, own, nested=True) == APART
+                for follower in group.followers
+                for load in accesses_within(follower)
+            ):
+                return False
             for member in group.members:
                 for other in accesses_within(member):
                     if not _may_share(other, own, member is not other or op is not own):

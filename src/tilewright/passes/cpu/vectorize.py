@@ -47,6 +47,7 @@ from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.guards import hazards, safe_condition
 from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
+from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
@@ -217,50 +218,17 @@ class _Lowering:
         op.erase(safe_erase=False)
 
     def _ordered(self, op: cpu.GroupOp, emit: Emitter) -> list[SSAValue]:
-        """All loads and arithmetic first, values into scratch; then the stores one after another."""
-        first = op.clone()
-        stores = [o for o in first.body.block.ops if isinstance(o, tile.StoreViewOp | tile.StoreOp)]
-        later = []
-        for store in stores:
-            buffer = self._scratch(store.value.type)
-            write = cpu.WriteOp.create(operands=[store.value, buffer])
-            first.body.block.insert_op_before(write, store)
-            later.append((store, buffer))
-        groups = [self._store_group(first, store, buffer) for store, buffer in later]
-        for store in stores:
-            store.detach()
-            store.erase()
-        results = self._nest(first, emit, compact=True)
-        for group in groups:
+        """All loads and arithmetic first, operands of stores into scratch; then the stores."""
+        groups = split_stores(op, self._scratch)
+        dead, self.dead = self.dead, None
+        for group in groups.indices:
             self._nest(group, emit, compact=True)
-        for group in (first, *groups):
-            group.erase(safe_erase=False)
+        self.dead = dead
+        results = self._nest(groups.loads, emit, compact=True)
+        for group in groups.stores:
+            self._nest(group, emit, compact=True)
+        groups.erase()
         return results
-
-    def _store_group(self, first: cpu.GroupOp, store: Any, buffer: SSAValue) -> cpu.GroupOp:
-        """A group that does one store of `first` with its value from `buffer`."""
-        copy = first.clone()
-        index = list(first.body.block.ops).index(store)
-        target: Any = list(copy.body.block.ops)[index]
-        block = copy.body.block
-        read = cpu.ReadOp.create(operands=[buffer], result_types=[store.value.type])
-        block.insert_op_before(read, target)
-        position = list(target.operands).index(target.value)
-        target.operands[position] = read.result
-        keep = _needed_by(target)
-        for op in reversed(list(block.ops)):
-            if op not in keep:
-                op.detach()
-                op.erase(safe_erase=False)
-        body = Block()
-        for op in list(block.ops):
-            op.detach()
-            body.add_op(op)
-        body.add_op(cpu.GroupEndOp.create())
-        copy.erase(safe_erase=False)
-        return cpu.GroupOp.create(
-            properties=dict(first.properties), regions=[Region(body)], location=first.location
-        )
 
     def _nest(self, op: cpu.GroupOp, emit: Emitter, compact: bool) -> list[SSAValue]:
         """Emit a group's loops; with one lane when some value cannot be made for a chunk."""
@@ -327,19 +295,6 @@ class _Lowering:
         nest = Nest(op, shape, main, self.dead)
         nest.split_facts = frozenset(limits)
         return nest.build(body)
-
-
-def _needed_by(op: Operation) -> set[Operation]:
-    """`op` and the operations of its block that it needs, transitively."""
-    needed = {op}
-    pending = [op]
-    while pending:
-        for operand in pending.pop().operands:
-            owner = operand.owner
-            if isinstance(owner, Operation) and owner.parent is op.parent and owner not in needed:
-                needed.add(owner)
-                pending.append(owner)
-    return needed
 
 
 def _bounds(

@@ -38,7 +38,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.addresses import root_of, same_addresses
+from tilewright.passes.analysis.addresses import has_distinct_lanes, root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.ranges import apart
@@ -147,14 +147,17 @@ def _pointer(op: Operation) -> SSAValue:
 
 
 def _same_threads(first: Operation, second: Operation) -> bool:
-    """Whether each thread meets only its own elements: same addresses in the same layout.
+    """Whether each thread meets only its own elements: same addresses in the same layout, and no two lanes
+    (of different threads, perhaps) at one address.
 
     Where several warps hold an element the first writes it, and all read it: those are not its own. (Lanes of
     a warp run together.)
     """
     if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
         return False
-    if not same_addresses(first, second):
+    if not same_addresses(first, second) or not has_distinct_lanes(
+        second, trust_strides=True
+    ):
         return False
     layout = gpu.layout_of(accessed(first))
     if layout != gpu.layout_of(accessed(second)):

@@ -13,6 +13,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.addresses import (
     are_apart,
     constant_of,
+    has_distinct_lanes,
     same_addresses,
     same_scalar,
 )
@@ -58,6 +59,6 @@ def _pointer(access: Operation) -> SSAValue:
 
 
 __all__ = [
-    "APART", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "is_bounded", "relation",
-    "same_addresses", "same_scalar", "writes_memory",
+    "APART", "GUARD", "SAME", "UNKNOWN", "accesses_within", "constant_of", "has_distinct_lanes",
+    "is_bounded", "relation", "same_addresses", "same_scalar", "writes_memory",
 ]  # fmt: skip

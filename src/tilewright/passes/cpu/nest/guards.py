@@ -13,11 +13,13 @@ from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.analysis.classify import WRITES
 from tilewright.passes.cpu.analysis.hazards import (
     APART,
-    GUARD,
+    SAME,
     UNKNOWN,
     accesses_within,
     constant_of,
+    has_distinct_lanes,
     relation,
+    same_addresses,
     same_scalar,
 )
 from tilewright.passes.cpu.analysis.lanes import moved_loads
@@ -41,24 +43,20 @@ def hazards(group: cpu.GroupOp) -> list[Hazard]:
     """What has to be compared before the chunks of a group may run one after another."""
     members = list(group.body.block.ops)
     moved = moved_loads(group) if any(isinstance(op, WRITES) for op in members) else set()
-    return [
-        Hazard(access, store, own_lanes)  # type: ignore[arg-type]
-        for j, later in enumerate(members)
-        for store in accesses_within(later)
-        if isinstance(store, WRITES)
-        for earlier in members[:j]
-        for access in accesses_within(earlier)
-        if (found := relation(access, store, access is not earlier)) not in (UNKNOWN, APART)
-        if not (own_lanes := access not in moved and not _repeats(store)) or found == GUARD
-    ]
-
-
-def _repeats(access: Operation) -> bool:
-    """Whether several lanes of a structured access are known to have one address."""
-    if not isinstance(access, tile.LoadViewOp | tile.StoreViewOp):
-        return False
-    strides = zip(access.strides, tile.shape_of(_accessed(access)), strict=True)
-    return any(extent > 1 and constant_of(stride) == 0 for stride, extent in strides)
+    found: list[Hazard] = []
+    for j, later in enumerate(members):
+        for store in accesses_within(later):
+            if not isinstance(store, WRITES):
+                continue
+            distinct = has_distinct_lanes(store)
+            for earlier in members[:j]:
+                for access in accesses_within(earlier):
+                    kind = relation(access, store, access is not earlier)
+                    own_lanes = access not in moved and distinct is not False
+                    settled = kind == SAME and own_lanes and distinct is True
+                    if kind not in (UNKNOWN, APART) and not settled:
+                        found.append(Hazard(access, store, own_lanes))  # type: ignore[arg-type]
+    return found
 
 
 def _accessed(access: View) -> SSAValue:
@@ -68,27 +66,67 @@ def _accessed(access: View) -> SSAValue:
 def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
     """Scalar i1: every pair is disjoint, or lane-wise at the same addresses where that is safe."""
     ranges: dict[View, tuple[Index, Index, SSAValue]] = {}
+    lanes: dict[View, bool | SSAValue] = {}
     safe: bool | SSAValue = True
     for hazard in pairs:
-        pair = (hazard.access, hazard.store)
-        for access in pair:
-            if access not in ranges:
-                ranges[access] = _byte_range(emit, access)
-        (low_a, high_a, base_a), (low_b, high_b, base_b) = (ranges[a] for a in pair)
-        apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
+        access, store = hazard.access, hazard.store
         same: bool | SSAValue = False
-        if hazard.same_is_safe:
-            same = emit.compare("eq", base_a, base_b)
-        if len(pair[0].strides) != len(pair[1].strides) or (
-            element_bytes(_element(pair[0])) != element_bytes(_element(pair[1]))
-        ):
-            same = False
-        elif hazard.same_is_safe:
-            for x, y in zip(pair[0].strides, pair[1].strides, strict=True):
+        if hazard.same_is_safe and _comparable(access, store):
+            if store not in lanes:
+                lanes[store] = _distinct_lanes(emit, store)
+            same = lanes[store]
+        if same is not False and same_addresses(access, store):
+            safe = emit.both(safe, same)  # with lanes that share an address they overlap
+            continue
+        for each in (access, store):
+            if each not in ranges:
+                ranges[each] = _byte_range(emit, each)
+        (low_a, high_a, base_a), (low_b, high_b, base_b) = ranges[access], ranges[store]
+        apart = emit.either(emit.compare("sle", high_a, low_b), emit.compare("sle", high_b, low_a))
+        if same is not False:
+            same = emit.both(same, emit.compare("eq", base_a, base_b))
+            for x, y in zip(access.strides, store.strides, strict=True):
                 if not same_scalar(x, y):
                     same = emit.both(same, emit.compare("eq", x, y))
         safe = emit.both(safe, emit.either(apart, same))
     return emit.condition(safe)
+
+
+def _comparable(access: View, store: View) -> bool:
+    """Whether equal bases and strides mean equal addresses, lane by lane."""
+    shapes = [tile.shape_of(_accessed(each)) for each in (access, store)]
+    sizes = [element_bytes(_element(each)) for each in (access, store)]
+    return shapes[0] == shapes[1] and sizes[0] == sizes[1]
+
+
+def _distinct_lanes(emit: Emitter, access: View) -> bool | SSAValue:
+    """Whether no two live lanes of a strided access share an address: each stride is beyond the reach
+    of the smaller ones, taken in the order of the dimensions or in the reverse one."""
+    known = has_distinct_lanes(access)
+    if known is not None:
+        return known
+    limits = tile.view_limits(access)
+    steps: list[tuple[Index, Index]] = []
+    for d, extent in enumerate(tile.shape_of(_accessed(access))):
+        if extent == 1:
+            continue
+        last: Index = extent - 1
+        if d in limits:
+            last = emit.minus(emit.smallest(limits[d], extent), 1)
+        number = constant_of(access.strides[d])
+        stride: Index = access.strides[d] if number is None else abs(number)
+        if number is None:
+            stride = emit.largest(stride, emit.minus(0, stride))
+        steps.append((stride, last))
+    distinct: bool | SSAValue = False
+    for order in (steps[::-1], steps)[: len(steps)]:
+        reach: Index = 0
+        grows: bool | SSAValue = True
+        for stride, last in order:
+            grows = emit.both(grows, emit.at_least(stride, emit.plus(reach, 1)))
+            reach = emit.plus(reach, emit.times(stride, last))
+        distinct = emit.either(distinct, grows)
+    return distinct
 
 
 def _element(access: View) -> Any:

@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import root_of, same_addresses
+from tilewright.passes.analysis.addresses import has_distinct_lanes, root_of, same_addresses
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
@@ -157,7 +157,5 @@ def in_step(first: Operation, second: Operation) -> bool:
         return False
     if roots[0] is not roots[1]:
         return True  # apart, or lane by lane the same
-    kinds = [tile.view_kinds(op) for op in (first, second) if isinstance(op, VIEWS)]
-    strided = len(kinds) == 2 and all(k == "strided" for kind in kinds for k in kind)
-    same = strided and same_addresses(first, second)
+    same = same_addresses(first, second) and has_distinct_lanes(second, trust_strides=True) is True
     return same or apart(first, second)

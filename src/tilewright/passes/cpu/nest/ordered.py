@@ -1,0 +1,123 @@
+"""A group whose accesses overlap, as groups one after another: all operands first, then the stores.
+
+Contract of execution (design §4a.1): all lanes of a store take effect before any lane of the next
+operation, and every operand of a store is what it was before the first of them. The chunks of one
+group would interleave stores and loads, so where ranges overlap the group runs in three steps:
+
+1. operands of stores over another space than the group's (tiles of indices) go to scratch;
+2. the group without its stores; their other tile operands (value, mask, pointers) go to scratch;
+3. one group per store, in program order, with its operands from scratch.
+
+Virtual operands (`is_virtual_value`) need no memory and are recomputed in step 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.passes.cpu.analysis.classify import is_virtual_value
+
+_STORES = (tile.StoreOp, tile.StoreViewOp)
+
+
+@dataclass(frozen=True)
+class OrderedGroups:
+    """What to run in place of a group, in this order. The groups are in no block."""
+
+    indices: list[cpu.GroupOp]
+    """Write operands of stores that are over other spaces."""
+    loads: cpu.GroupOp
+    """The group without its stores; it has the group's results."""
+    stores: list[cpu.GroupOp]
+
+    def erase(self) -> None:
+        """Erase the groups once their loops are built."""
+        for group in (*self.indices, self.loads, *self.stores):
+            group.erase(safe_erase=False)
+
+
+def split_stores(group: cpu.GroupOp, scratch: Callable[[Attribute], SSAValue]) -> OrderedGroups:
+    """Split `group` into groups that do its stores after everything else.
+
+    `scratch` makes a buffer for a tile type. The group itself stays as it is.
+    """
+    loads = group.clone()
+    stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, _STORES)]
+    kept: dict[SSAValue, SSAValue] = {}
+    indices: list[cpu.GroupOp] = []
+    for store in stores:
+        for value in store.operands:
+            if not tile.is_tile(value) or value in kept or is_virtual_value(value):
+                continue
+            kept[value] = scratch(value.type)
+            if tile.shape_of(value) == group.extents:
+                write = cpu.WriteOp.create(operands=[value, kept[value]])
+                loads.body.block.insert_op_before(write, store)
+            else:
+                indices.append(_index_group(loads, value, kept[value]))
+    last = [_store_group(loads, store, kept) for store in stores]
+    for store in stores:
+        store.detach()
+        store.erase()
+    return OrderedGroups(indices, loads, last)
+
+
+def _index_group(loads: cpu.GroupOp, value: SSAValue, buffer: SSAValue) -> cpu.GroupOp:
+    """A group over the space of `value`, which writes it to `buffer`."""
+    mapping: dict[SSAValue, SSAValue] = {}
+    needed = _needed_by(value, loads)
+    body = _copies([op for op in loads.body.block.ops if op in needed], mapping)
+    body.add_op(cpu.WriteOp.create(operands=[mapping.get(value, value), buffer]))
+    return _group(body, tile.shape_of(value), loads)
+
+
+def _store_group(loads: cpu.GroupOp, store: Any, kept: dict[SSAValue, SSAValue]) -> cpu.GroupOp:
+    """A group that does one store with its operands from the buffers `kept`."""
+    mapping: dict[SSAValue, SSAValue] = {}
+    body = Block()
+    needed: set[Operation] = set()
+    for value in store.operands:
+        if value in kept and value not in mapping:
+            read = cpu.ReadOp.create(operands=[kept[value]], result_types=[value.type])
+            body.add_op(read)
+            mapping[value] = read.result
+        elif value not in mapping:
+            needed |= _needed_by(value, loads)
+    ops = [op for op in loads.body.block.ops if op in needed]
+    return _group(_copies([*ops, store], mapping, body), loads.extents, loads)
+
+
+def _needed_by(value: SSAValue, group: cpu.GroupOp) -> set[Operation]:
+    """The operations of `group` that `value` is computed by."""
+    needed: set[Operation] = set()
+    pending = [value]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Operation) and owner.parent is group.body.block:
+            if owner not in needed:
+                needed.add(owner)
+                pending.extend(v for op in owner.walk() for v in op.operands)
+    return needed
+
+
+def _copies(ops: list[Operation], mapping: dict[SSAValue, SSAValue], body: Block | None = None) -> Block:
+    """Copies of `ops` at the end of `body`; `mapping` then has their results."""
+    body = Block() if body is None else body
+    for op in ops:
+        body.add_op(op.clone(mapping))
+    return body
+
+
+def _group(body: Block, space: tuple[int, ...], like: cpu.GroupOp) -> cpu.GroupOp:
+    body.add_op(cpu.GroupEndOp.create())
+    return cpu.GroupOp.create(
+        properties={**like.properties, "space": DenseArrayBase.from_list(i64, list(space))},
+        regions=[Region(body)],
+        location=like.location,
+    )
