@@ -27,7 +27,7 @@ def shifted_under_a_loaded_mask(x, y, s, t, B: tl.constexpr):
 def mask_of_a_carried_tile(x, y, s, t, B: tl.constexpr):
     o = tl.arange(0, B)
     acc = tl.zeros((B,), tl.int32)
-    for i in range(2):
+    for _ in range(2):
         v = tl.load(x + s + o)
         tl.store(x + o, v, mask=acc > 0)
         acc += v
@@ -53,7 +53,9 @@ def rows_and_columns_of_indices(x, y, s, t, B: tl.constexpr):
     at = tl.load(x + r)
     v = tl.load(x + r[:, None] * 32 + c[None, :])
     tl.store(x + r[:, None] * 32 + c[None, :] + 1, v + 1)
-    tl.store(x + 1024 + (at % 16)[:, None] * 0 + r[:, None] * 32 + c[None, :], v, mask=at[:, None] > 60)
+    tl.store(
+        x + 1024 + (at % 16)[:, None] * 0 + r[:, None] * 32 + c[None, :], v, mask=at[:, None] > 60
+    )
 
 
 def three_stores_of_one_condition(x, y, s, t, B: tl.constexpr):
@@ -155,6 +157,14 @@ def atomic_after_a_load(x, y, s, t, B: tl.constexpr):
     tl.store(y + o, w, mask=w > 100)
 
 
+def atomics_of_other_lanes(x, y, s, t, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.atomic_add(x + o, o)
+    tl.atomic_add(x + B - 1 - o, 3)
+    old = tl.atomic_max(x + (o + 64) % B, 150)
+    tl.store(y + o, old)
+
+
 def length_from_the_array(x, y, s, t, B: tl.constexpr):
     o = tl.arange(0, B)
     n = tl.load(x + s)
@@ -174,7 +184,9 @@ def both_branches(x, y, s, t, B: tl.constexpr):
     tl.store(x + o + 1, v, mask=w > 60)
 
 
-KERNELS = [value for name, value in list(globals().items()) if getattr(value, "__module__", "") == __name__]
+KERNELS = [
+    value for name, value in list(globals().items()) if getattr(value, "__module__", "") == __name__
+]
 
 
 def arguments():

@@ -46,7 +46,9 @@ def add_one_twice(x, rows, columns, m, R: tl.constexpr, C: tl.constexpr):
     tl.store(at, v + 2, mask=live & (v > 100))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(64, 1), (0, 1), (1, 1), (1, 16), (3, 7), (0, 0), (-64, 1)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(64, 1), (0, 1), (1, 1), (1, 16), (3, 7), (0, 0), (-64, 1)]
+)
 def test_lanes_that_share_an_address(rows, columns):
     """Strides are known at run time alone: every lane reads before any writes."""
     x = np.arange(2048, dtype=np.int32) % 190

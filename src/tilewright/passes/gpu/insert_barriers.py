@@ -128,8 +128,10 @@ def _conflict(earlier: _Access, second: Operation) -> bool:
     first, around = earlier.op, list(earlier.around)
     if isinstance(first, _READS) and isinstance(second, _READS):
         return False
-    if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS):
+    if isinstance(first, _ATOMICS) and isinstance(second, _ATOMICS) and _commute(first, second):
         return False
+    if _releases(second) and not isinstance(first, _ATOMICS):
+        return True
     roots = root_of(_pointer(first)), root_of(_pointer(second))
     if None not in roots and roots[0] is not roots[1]:
         return False
@@ -140,6 +142,29 @@ def _conflict(earlier: _Access, second: Operation) -> bool:
         return not apart(first, second)
     loop = next(a for a in common if all(a.is_ancestor(other) for other in common))
     return not (isinstance(loop, scf.ForOp) and apart(first, second, loop))
+
+
+def _commute(first: Any, second: Any) -> bool:
+    """Whether the order of two atomic operations by different threads cannot be told: thread 0 does those
+    on scalars, in order; of others, one kind of update whose old values nothing uses."""
+    if not tile.is_tile(first.pointer) and not tile.is_tile(second.pointer):
+        return True
+    updates = isinstance(first, tile.AtomicRMWOp) and isinstance(second, tile.AtomicRMWOp)
+    return (
+        updates
+        and first.kind == second.kind
+        and first.kind.data != "xchg"
+        and not (first.result.uses or second.result.uses)
+    )
+
+
+def _releases(op: Operation) -> bool:
+    """Whether thread 0 tells other programs that what all threads did before is done (a lock's release)."""
+    return (
+        isinstance(op, _ATOMICS)
+        and not tile.is_tile(op.pointer)  # type: ignore[attr-defined]
+        and op.sem.data in ("release", "acq_rel")  # type: ignore[attr-defined]
+    )
 
 
 def _pointer(op: Operation) -> SSAValue:
@@ -155,9 +180,7 @@ def _same_threads(first: Operation, second: Operation) -> bool:
     """
     if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
         return False
-    if not same_addresses(first, second) or not has_distinct_lanes(
-        second, trust_strides=True
-    ):
+    if not same_addresses(first, second) or not has_distinct_lanes(second, trust_strides=True):
         return False
     layout = gpu.layout_of(accessed(first))
     if layout != gpu.layout_of(accessed(second)):

@@ -99,14 +99,16 @@ def _needed_by(value: SSAValue, group: cpu.GroupOp) -> set[Operation]:
     pending = [value]
     while pending:
         owner = pending.pop().owner
-        if isinstance(owner, Operation) and owner.parent is group.body.block:
-            if owner not in needed:
-                needed.add(owner)
-                pending.extend(v for op in owner.walk() for v in op.operands)
+        inside = isinstance(owner, Operation) and owner.parent is group.body.block
+        if inside and owner not in needed:
+            needed.add(owner)
+            pending.extend(v for op in owner.walk() for v in op.operands)
     return needed
 
 
-def _copies(ops: list[Operation], mapping: dict[SSAValue, SSAValue], body: Block | None = None) -> Block:
+def _copies(
+    ops: list[Operation], mapping: dict[SSAValue, SSAValue], body: Block | None = None
+) -> Block:
     """Copies of `ops` at the end of `body`; `mapping` then has their results."""
     body = Block() if body is None else body
     for op in ops:
