@@ -335,7 +335,7 @@ def box_places(
     corner, extents, pitches = (
         [int(run.value(v)) for v in group] for group in (op.corner, op.extents, op.pitches)
     )
-    beyond = any(extent <= max(0, at) for at, extent in _ends(corner, extents))
+    beyond = any(extent <= at for at, extent in _ends(corner, extents))
     for d in tile.ints(op.guarded):
         if not 0 <= corner[d] < gpu.REACH and not beyond:
             raise fault(

@@ -65,7 +65,7 @@ class _Search:
             case arith.DivSIOp():
                 return max(0, self.of(op.lhs)) // max(1, constant_int(op.rhs) or 1)
             case arith.RemSIOp() if nonnegative(op.lhs):
-                return min(self.of(op.lhs), self.of(op.rhs))
+                return min(self.of(op.lhs), max(0, self.of(op.rhs) - 1))
             case arith.MinSIOp():
                 return min(self.of(op.lhs), self.of(op.rhs))
             case arith.MaxSIOp():

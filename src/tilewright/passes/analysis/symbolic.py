@@ -29,6 +29,14 @@ class Symbolic:
             self._known[value] = self._find(value)
         return self._known[value]
 
+    def unknowns(self) -> list[SSAValue]:
+        """The scalars that polynomials are made of."""
+        return list(self._leaves)
+
+    def sums(self) -> list[tuple[SSAValue, Polynomial]]:
+        """The scalars met so far that are sums of others."""
+        return [(v, p) for v, p in self._known.items() if len(p.terms) > 1]
+
     def leaf(self, value: SSAValue) -> Polynomial:
         """The value itself as an unknown."""
         if value not in self._leaves:
@@ -84,25 +92,3 @@ def _is_counter(value: SSAValue) -> bool:
         and value.index == 0
         and isinstance(op.parent_op(), scf.ForOp)
     )
-
-
-def divide(polynomial: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial] | None:
-    """(quotient, rest) by a single term, the terms that it divides going into the quotient."""
-    if len(divisor.terms) != 1:
-        return None
-    ((monomial, coefficient),) = divisor.terms
-    quotient: dict[tuple[Leaf, ...], int] = {}
-    rest: dict[tuple[Leaf, ...], int] = {}
-    for term, c in polynomial.terms:
-        left = list(term)
-        divides = c % coefficient == 0
-        for leaf in monomial:
-            if leaf in left:
-                left.remove(leaf)
-            else:
-                divides = False
-        if divides:
-            quotient[tuple(left)] = quotient.get(tuple(left), 0) + c // coefficient
-        else:
-            rest[term] = rest.get(term, 0) + c
-    return Polynomial.of(quotient), Polynomial.of(rest)

@@ -211,10 +211,9 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value
     if not wrong:
         return address
     some = [
-        b.icmp_signed(">", gen.scalar(extent), at)
+        b.icmp_signed(">", gen.scalar(extent), place)
         for extent, place in zip(op.extents, corner, strict=True)
         if constant_int(extent) != gpu.UNBOUNDED
-        for at in (place, ir.Constant(I64, 0))
     ]
     stop = functools.reduce(b.and_, [functools.reduce(b.or_, wrong), *some])
     return b.select(stop, ir.Constant(I64, 0), address)

@@ -9,7 +9,7 @@ without wrapping where nothing of the lines beyond the end is ever stored.
 Coordinates have 32 bits. What has to be told apart is then a dimension of its own:
 
 - terms of the offset that are no part of a limited dimension's place (`batch * stride`): with them the
-  matrix would not end at a place that the host knows;
+  matrix would not end at a place that the host knows (`tma_coordinates` divides an offset);
 - along x without a limit, where coordinates are not known to reach: parts of 2^30 elements (`x >> 30`),
   which reach all memory.
 
@@ -20,7 +20,7 @@ is an illegal instruction, and one that is stored writes its last chunk whole, w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
@@ -34,10 +34,11 @@ from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.highest import highest_sum
+from tilewright.passes.analysis.inequalities import Inequalities
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
-from tilewright.passes.analysis.sign import nonnegative_sum
-from tilewright.passes.analysis.symbolic import Symbolic, divide
+from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Plane, Rules, divide_offset
 
 _PART = 30
 """Bits of the coordinates along x within a part of a line."""
@@ -120,27 +121,17 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     symbols = Symbolic()
     offset = _offset(copy.base, root, symbols)
     between = symbols.of(pitch)
-    if not _known_to_host(between):
+    if offset is None or not _known_to_host(between) or len(between.terms) != 1:
         return None
-    parts = divide(offset, between) if offset is not None else None
-    if parts is None:
-        return None
-    y, x = parts
-    across, down = _along(copy, dim, x, symbols), _along(copy, 1 - dim, y, symbols)
-    if across is None or down is None:
-        return None
-    planes = _planes(across.beside + down.beside * between, known, size)
-    if planes is None:
-        return None
-    lines = [
-        _for_host(_settled(line, step, planes), symbols)
-        for line, step in ((across, ONE), (down, between))
-    ]
-    if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
+    ends = [_end_of(copy, d, symbols) for d in (dim, 1 - dim)]
+    sums = Inequalities(symbols, copy)
+    lines, planes = _divided(offset, (ONE, between), ends, _rules(known, size, sums))
+    lines = [_for_host(line, symbols) for line in lines]
+    if not lines or not all(line.extent is None or _known_to_host(line.extent) for line in lines):
         return None
     if not _in_chunks(lines[0], known, shared, stored=buffer is not None):
         return None
-    divided = across.extent is None and not _reached(across.place, shared.length)
+    divided = lines[0].extent is None and not _reached(lines[0].place, shared.length, sums)
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
@@ -148,13 +139,13 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     guarded = [
         d
         for d, (line, length) in enumerate(zip(dims, sizes, strict=True))
-        if not line.within(length) and not (d == 0 and divided)
+        if not line.within(length, sums) and not (d == 0 and divided)
     ]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return Box(
         root,
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
-        (between, *(plane.pitch for plane in planes)),
+        (between, *(plane.stride for plane in planes)),
         tuple(line.place for line in dims),
         tuple(guarded),
         divided,
@@ -162,20 +153,43 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     )
 
 
-def _settled(line: _Line, step: Polynomial, planes: list[_Plane]) -> _Line:
-    """A line without the parts of its place that are whole planes: `(batch - 1) * stride` is one place."""
-    if line.extent is None:
-        return line
-    place, extent = line.place, line.extent
-    for monomial, coefficient in line.place.terms:
-        term = Polynomial(((monomial, coefficient),))
-        for plane in planes if _on_host(monomial) else ():
-            parts = divide(term * step, plane.pitch)
-            if parts is not None and parts[1] == ZERO:
-                plane.place += parts[0]
-                place, extent = place - term, extent - term
-                break
-    return replace(line, place=place, extent=extent)
+def _rules(known: Divisibility, size: int, sums: Inequalities) -> Rules:
+    """What is known of the scalars in an offset of elements of `size` bytes."""
+
+    def aligned(elements: Polynomial) -> bool:
+        return all(
+            coefficient * size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
+            for monomial, coefficient in elements.terms
+        )
+
+    return Rules(
+        on_host=lambda leaf: _is_argument(leaf.value),
+        stands_for_end=lambda monomial: _positive(monomial) is not None,
+        plausible=lambda place: sums.nonnegative(place, assumed=True),
+        highest=highest_sum,
+        aligned=aligned,
+    )
+
+
+def _divided(
+    offset: Polynomial, strides: tuple[Polynomial, ...], ends: list[_End | None], rules: Rules
+) -> tuple[list[_Line], tuple[Plane, ...]]:
+    """Place and end along both dimensions of a tile, and planes; no lines where there are none that fit."""
+    if None in ends:
+        return [], ()
+    given = [end for end in ends if end is not None]
+    axes = [
+        Axis(stride, end.limit, closed=end.wrapped is not None)
+        for stride, end in zip(strides, given, strict=True)
+    ]
+    coordinates = divide_offset(offset, axes, rules)
+    if coordinates is None:
+        return [], ()
+    lines = [
+        end.wrapped or _Line(place, end.limit and end.limit + place, condition=end.condition)
+        for place, end in zip(coordinates.places, given, strict=True)
+    ]
+    return lines, coordinates.planes
 
 
 def _in_chunks(line: _Line, known: Divisibility, shared: SharedLayout, stored: bool) -> bool:
@@ -192,38 +206,10 @@ def _in_chunks(line: _Line, known: Divisibility, shared: SharedLayout, stored: b
     )
 
 
-def _reached(place: Polynomial, size: int) -> bool:
+def _reached(place: Polynomial, size: int, sums: Inequalities) -> bool:
     """Whether coordinates reach all of a box that begins at a place, wherever the program has it."""
-    most = highest_sum(place) if nonnegative_sum(place) else None
+    most = highest_sum(place) if sums.nonnegative(place) else None
     return most is not None and most + size <= gpu.UNBOUNDED
-
-
-@dataclass
-class _Plane:
-    """One dimension beside x and y: a place that the program computes, and its pitch."""
-
-    pitch: Polynomial
-    place: Polynomial
-
-
-def _planes(beside: Polynomial, known: Divisibility, size: int) -> list[_Plane] | None:
-    """The dimensions of an offset in elements: of each pitch that the host knows, the places times it."""
-    groups: dict[tuple[Leaf, ...], dict[tuple[Leaf, ...], int]] = {}
-    for monomial, coefficient in beside.terms:
-        pitch = tuple(leaf for leaf in monomial if _is_argument(leaf.value))
-        place = tuple(leaf for leaf in monomial if not _is_argument(leaf.value))
-        groups.setdefault(pitch, {})[place] = coefficient
-    planes: list[_Plane] = []
-    for leaves, places in groups.items():
-        step = gcd(*places.values())
-        aligned = step * size
-        for leaf in leaves:
-            aligned *= known.of(leaf.value)
-        if aligned % _ALIGNMENT:
-            return None
-        pitch = Polynomial.of({leaves: step})
-        planes.append(_Plane(pitch, Polynomial.of({m: c // step for m, c in places.items()})))
-    return planes
 
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:
@@ -249,30 +235,28 @@ def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial 
 
 @dataclass(frozen=True)
 class _Line:
-    """Where a box begins along x or y, where that ends (None: nowhere), and what of the place is beside."""
+    """Where a box begins along x or y, and where that ends (None: nowhere)."""
 
     place: Polynomial
     extent: Polynomial | None
-    beside: Polynomial = ZERO
     wrapped: bool = False
     condition: SSAValue | None = None
     """Without it the box is beyond the end."""
 
-    def within(self, size: int) -> bool:
+    def within(self, size: int, sums: Inequalities) -> bool:
         """Whether coordinates are known to reach all of a box of this size, or where it ends."""
         if self.extent is None:
-            return _reached(self.place, size)
-        return self.wrapped or nonnegative_sum(self.place)
+            return _reached(self.place, size, sums)
+        return self.wrapped or sums.nonnegative(self.place)
 
 
-def _limited(place: Polynomial, limit: Polynomial) -> _Line | None:
-    """A place from which `limit` elements are within: what would move the end is beside."""
-    end = limit + place
-    extent = Polynomial(tuple(t for t in end.terms if _on_host(t[0]) or _positive(t[0])))
-    moving = end - extent
-    if not all(term in place.terms for term in moving.terms):
-        return None
-    return _Line(place - moving, extent, moving)
+@dataclass(frozen=True)
+class _End:
+    """Where a tile ends along a dimension: a limit in elements from its start, or none."""
+
+    limit: Polynomial | None = None
+    condition: SSAValue | None = None
+    wrapped: _Line | None = None
 
 
 def _for_host(line: _Line, symbols: Symbolic) -> _Line:
@@ -294,21 +278,20 @@ def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
     return None
 
 
-def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Line | None:
-    """Corner and extent along one dimension."""
-    kinds = [k.data for k in copy.kinds]
+def _end_of(copy: Access, dim: int, symbols: Symbolic) -> _End | None:
+    """The end along one dimension; None where boxes do not end as it does."""
+    kinds = tile.view_kinds(copy)
     limits = tile.view_limits(copy)
     if kinds[dim] == "strided":
         if dim not in limits:
-            return _Line(place, None)
+            return _End()
         limit, condition = limits[dim], None
         if isinstance(limit.owner, tile.SelectOp) and constant_int(limit.owner.rhs) == 0:
             limit, condition = limit.owner.lhs, limit.owner.condition
-        line = _limited(place, symbols.of(limit))
-        return line and replace(line, condition=condition)
+        return _End(symbols.of(limit), condition)
     if isinstance(copy, tile.StoreViewOp):
         return None
-    if kinds[dim] != "wrapped" or place != ZERO or dim in limits:
+    if kinds[dim] != "wrapped" or dim in limits:
         return None
     at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
     start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
@@ -318,7 +301,7 @@ def _along(copy: Access, dim: int, place: Polynomial, symbols: Symbolic) -> _Lin
         for result, k_dim in products
     ):
         return None
-    return _Line(start, size, wrapped=True) if _known_to_host(size) else None
+    return _End(wrapped=_Line(start, size, wrapped=True)) if _known_to_host(size) else None
 
 
 def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:

@@ -1,0 +1,156 @@
+"""Prove that sums of products of scalars are not negative, from inequalities between the scalars.
+
+A sum with negative terms, such as `n - 1 - i` of a loop that counts down, is not negative because of how its
+scalars are related: `i` counts to `n`. Each unknown brings the inequalities that its definition implies, and the
+place of the question those that hold there (loop counters, conditions of enclosing branches). A proof subtracts
+multiples of inequalities until no negative term is left.
+
+Relies on the contract of offset arithmetic: it does not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.polynomial import ONE, Monomial, Polynomial
+from tilewright.passes.analysis.sign import NONNEGATIVE, nonnegative, nonnegative_sum
+from tilewright.passes.analysis.symbolic import Symbolic
+
+_DEPTH = 4
+"""Inequalities that one proof uses at most."""
+_COMPARED = {
+    "sgt": ("lhs", "rhs", 1), "sge": ("lhs", "rhs", 0), "slt": ("rhs", "lhs", 1), "sle": ("rhs", "lhs", 0),
+}  # fmt: skip
+_OPPOSITE = {"sgt": "sle", "sge": "slt", "slt": "sge", "sle": "sgt"}
+
+
+class Inequalities:
+    """What is known not to be negative where an operation is."""
+
+    def __init__(self, symbols: Symbolic, at: Operation) -> None:
+        self._symbols = symbols
+        self._of_leaves: dict[SSAValue, list[Polynomial]] = {}
+        self._here = list(self._conditions(at))
+        self._known: dict[tuple[Polynomial, bool], bool] = {}
+
+    def nonnegative(self, total: Polynomial, assumed: bool = False) -> bool:
+        """Whether a polynomial is provably >= 0, or would be if all its unknowns were (`assumed`)."""
+        if (total, assumed) not in self._known:
+            self._known[total, assumed] = self._proved(total, assumed, _DEPTH)
+        return self._known[total, assumed]
+
+    def _proved(self, total: Polynomial, assumed: bool, depth: int) -> bool:
+        if _of_positives(total, assumed):
+            return True
+        negative = [term for term in total.terms if term[1] < 0]
+        if not negative or not depth:
+            return False
+        monomial, coefficient = max(negative, key=lambda term: len(term[0]))
+        for fact in self._facts(total):
+            for part, amount in fact.terms:
+                rest = _without(monomial, part) if amount < 0 else None
+                if rest is None or not _of_positives(Polynomial(((rest, 1),)), assumed):
+                    continue
+                common = gcd(coefficient, amount)
+                scaled = total * Polynomial.constant(-amount // common)
+                multiple = Polynomial(((rest, -coefficient // common),))
+                if self._proved(scaled - multiple * fact, assumed, depth - 1):
+                    return True
+        return False
+
+    def _facts(self, total: Polynomial) -> Iterator[Polynomial]:
+        for value in dict.fromkeys(leaf.value for leaf in total.leaves()):
+            if value not in self._of_leaves:
+                self._of_leaves[value] = list(self._implied(value))
+            yield from self._of_leaves[value]
+        yield from self._here
+        yield from (p for value, p in self._symbols.sums() if _marked(value))
+
+    def _implied(self, value: SSAValue) -> Iterator[Polynomial]:
+        """What the definition of an unknown says."""
+        op, this = value.owner, self._symbols.of(value)
+        if isinstance(op, Block):
+            loop = op.parent_op()
+            if isinstance(loop, scf.ForOp) and isinstance(value, BlockArgument) and not value.index:
+                step = constant_int(loop.step)
+                if step is not None and step > 0:
+                    yield self._bound(loop.ub) - ONE - this
+            return
+        match op:
+            case arith.RemSIOp() if nonnegative(op.lhs) and _positive(op.rhs):
+                yield self._symbols.of(op.rhs) - ONE - this
+                yield self._symbols.of(op.lhs) - this
+            case arith.DivSIOp() if nonnegative(op.lhs) and _positive(op.rhs):
+                by, of = self._symbols.of(op.rhs), self._symbols.of(op.lhs)
+                yield of - by * this
+                yield by * this + by - ONE - of
+            case arith.MinSIOp():
+                yield from (self._symbols.of(v) - this for v in op.operands)
+            case arith.MaxSIOp():
+                yield from (this - self._symbols.of(v) for v in op.operands)
+            case tile.ProgramIdOp():
+                for other in self._symbols.unknowns():
+                    owner = other.owner
+                    if isinstance(owner, tile.NumProgramsOp) and owner.axis == op.axis:
+                        yield self._symbols.of(other) - ONE - this
+            case _:
+                return
+
+    def _bound(self, end: SSAValue) -> Polynomial:
+        """The end of a loop inside of it: `max(n, 0)` is n there."""
+        op = end.owner
+        if isinstance(op, arith.MaxSIOp):
+            for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                if constant_int(zero) == 0:
+                    return self._symbols.of(value)
+        return self._symbols.of(end)
+
+    def _conditions(self, at: Operation) -> Iterator[Polynomial]:
+        """Conditions of the branches around an operation."""
+        inner: Operation = at
+        while (outer := inner.parent_op()) is not None:
+            if isinstance(outer, scf.IfOp):
+                compared = outer.cond.owner
+                if isinstance(compared, tile.CmpIOp) and not tile.is_tile(compared.lhs):
+                    name = compared.predicate.data
+                    if inner.parent_region() is not outer.true_region:
+                        name = _OPPOSITE.get(name, "")
+                    if name in _COMPARED:
+                        more, less, apart = _COMPARED[name]
+                        values = [self._symbols.of(getattr(compared, v)) for v in (more, less)]
+                        yield values[0] - values[1] - Polynomial.constant(apart)
+            inner = outer
+
+
+def _of_positives(total: Polynomial, assumed: bool) -> bool:
+    """Whether no term of a sum is negative."""
+    if assumed:
+        return all(coefficient > 0 for _, coefficient in total.terms)
+    return nonnegative_sum(total)
+
+
+def _positive(value: SSAValue) -> bool:
+    number = constant_int(value)
+    return number is not None and number > 0
+
+
+def _marked(value: SSAValue) -> bool:
+    """Whether a pass has recorded that a value is not negative."""
+    op = value.owner
+    return isinstance(op, Operation) and NONNEGATIVE in op.attributes
+
+
+def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    """The factors of a product without some of them; None where it does not have those."""
+    rest = list(monomial)
+    for leaf in part:
+        if leaf not in rest:
+            return None
+        rest.remove(leaf)
+    return tuple(rest)

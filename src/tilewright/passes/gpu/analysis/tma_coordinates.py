@@ -1,0 +1,289 @@
+"""Divide the offset of a TMA tile into coordinates of a tensor map.
+
+The address of a tile is `root + offset` in elements, with a polynomial `offset`; a tensor map has dimensions of
+strides that the host knows. Any division into `Σ coordinate_d * stride_d = offset` addresses the same element, as
+long as no coordinate is negative or beyond 32 bits: there the hardware fills with zeros. Which terms belong to
+which coordinate is not in the polynomial any more, so it is inferred:
+
+- A limit of a dimension fixes the terms of its coordinate that the host does not know: coordinate plus limit
+  is the extent, which the host encodes.
+- Terms of a dimension without a limit belong to it if its stride divides them. Those that would move the end of
+  a limited dimension become dimensions of their own (*planes*), whose strides are products of arguments.
+- What is left is known to the host (constants, strides of matrices), or negative (of counters that go down). It
+  goes where coordinates are provably not negative, if the scalars in them are not. Where no assignment makes all
+  of them so, there must be one that is better than all others.
+
+Ensures: `Σ coordinate_d * stride_d = offset`, exactly. Does not ensure that coordinates are in range: callers
+prove that, or test it when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import gcd, prod
+
+from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomial
+
+_MOST_ASSIGNMENTS = 256
+_FARTHEST = 1 << 30
+"""Bounds of coordinates from which on they say nothing but the type."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the division asks about scalars."""
+
+    on_host: Callable[[Leaf], bool]
+    """Whether the launcher knows a scalar: a kernel argument."""
+    stands_for_end: Callable[[Monomial], bool]
+    """Whether a term of a limit may be part of an extent though the launcher does not know it."""
+    plausible: Callable[[Polynomial], bool]
+    """Whether a coordinate is provably not negative if none of its scalars is."""
+    highest: Callable[[Polynomial], int | None]
+    """An upper bound, if one is known."""
+    aligned: Callable[[Polynomial], bool]
+    """Whether a number of elements is a multiple of 16 bytes."""
+
+    def known(self, monomial: Monomial) -> bool:
+        return all(map(self.on_host, monomial))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A dimension of the tile: its stride and the number of elements from the tile's start to its end."""
+
+    stride: Polynomial
+    limit: Polynomial | None = None
+    closed: bool = False
+    """Whether its coordinate is known apart from the offset (a wrapped dimension)."""
+
+    @property
+    def open(self) -> bool:
+        """Whether any term may be part of its coordinate."""
+        return self.limit is None and not self.closed
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A dimension of which the tile has one element: a coordinate, and its stride."""
+
+    stride: Polynomial
+    place: Polynomial
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Coordinates along the tile's dimensions, and planes."""
+
+    places: tuple[Polynomial, ...]
+    planes: tuple[Plane, ...]
+
+    def all(self) -> list[Polynomial]:
+        return [*self.places, *(plane.place for plane in self.planes)]
+
+
+Term = tuple[Monomial, int]
+
+
+def divide_offset(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> Coordinates | None:
+    """Coordinates of an offset, the axis of the smallest stride first; None where there are none that fit."""
+    if any(len(axis.stride.terms) != 1 for axis in axes):
+        return None
+    required = _required(offset, axes, rules)
+    if required is None:
+        return None
+    left = offset
+    for place, axis in zip(required, axes, strict=True):
+        left = left - place * axis.stride
+    return _Division(axes, required, rules).of(left)
+
+
+def _required(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> list[Polynomial] | None:
+    """The terms of each coordinate that its limit fixes; None where the offset does not have them."""
+    left, places = dict(offset.terms), list[Polynomial]()
+    for axis in axes:
+        terms = axis.limit.terms if axis.limit is not None else ()
+        moving = [t for t in terms if not rules.known(t[0]) and not rules.stands_for_end(t[0])]
+        place = -Polynomial(tuple(moving))
+        for monomial, coefficient in (place * axis.stride).terms:
+            have = left.get(monomial, 0)
+            if have * coefficient <= 0 or abs(have) < abs(coefficient):
+                return None
+            left[monomial] = have - coefficient
+        places.append(place)
+    return places
+
+
+def quotient(term: Term, stride: Polynomial) -> Polynomial | None:
+    """A term divided by a stride of one term, if it can be."""
+    ((divisor, size),) = stride.terms
+    rest = list(term[0])
+    if not size or term[1] % size:
+        return None
+    for leaf in divisor:
+        if leaf not in rest:
+            return None
+        rest.remove(leaf)
+    return Polynomial.of({tuple(rest): term[1] // size})
+
+
+Home = int
+"""The axis or plane that a term belongs to: planes are numbered behind the axes."""
+Choices = list[tuple[Term, list[Home]]]
+
+
+class _Division:
+    """Homes of terms: axes by number, then planes."""
+
+    def __init__(self, axes: Sequence[Axis], required: list[Polynomial], rules: Rules) -> None:
+        self.axes, self.required, self.rules = axes, required, rules
+        self.planes: list[Plane] = []
+
+    def of(self, left: Polynomial) -> Coordinates | None:
+        """Every term in the first of its homes if nothing is negative, else the best assignment."""
+        signs = (left, *self.required)
+        mixed = any(coefficient < 0 for part in signs for _, coefficient in part.terms)
+        choices = self._choices(left, mixed)
+        if choices is None:
+            return None
+        if not mixed:
+            return self._coordinates([(term, homes[0]) for term, homes in choices])
+        return self._best(choices)
+
+    def _best(self, choices: Choices) -> Coordinates | None:
+        """The assignment with the most plausible coordinates; None where it leaves doubts and negative terms
+        might as well belong elsewhere."""
+        found: list[tuple[int, list[Home], Coordinates]] = []
+        for assignment in self._assignments(choices):
+            coordinates = self._coordinates(assignment)
+            doubts = self._doubts(coordinates)
+            if doubts is not None:
+                negative = [home for (_, coefficient), home in assignment if coefficient < 0]
+                found.append((doubts, negative, coordinates))
+        if not found:
+            return None
+        doubts, homes, best = min(found, key=lambda item: item[0])
+        if doubts and any(d == doubts and others != homes for d, others, _ in found):
+            return None
+        return best
+
+    def _assignments(self, choices: Choices) -> Iterator[list[tuple[Term, Home]]]:
+        """Homes for all terms. A constant is one term of the offset, but may be the sum of several coordinates':
+        it is also divided so that coordinates have what is subtracted from them at most."""
+        constant = next((term for term, _ in choices if not term[0]), None)
+        needs = self._needs(choices) if constant is not None else {}
+        for count in range(len(needs) + 1):
+            for pinned in combinations(needs.items(), count):
+                pins: Choices = [(((), size), [home]) for home, size in pinned]
+                rest = (constant[1] if constant else 0) - sum(size for _, size in pinned)
+                others = [choice for choice in choices if choice[0][0]]
+                homes = self._homes_of(((), rest)) if rest else []
+                if rest and not homes:
+                    continue
+                yield from _products([*pins, *others, *([(((), rest), homes)] if rest else [])])
+
+    def _needs(self, choices: Choices) -> dict[Home, int]:
+        """Elements of the offset that keep coordinates with bounded negative terms in the array."""
+        moving = [(term, homes[0]) for term, homes in choices if not self.rules.known(term[0])]
+        places = self._coordinates(moving).all()
+        needs: dict[Home, int] = {}
+        for home, (place, stride) in enumerate(zip(places, self._strides(), strict=True)):
+            least = 0
+            for monomial, coefficient in place.terms:
+                if coefficient < 0:
+                    most = self.rules.highest(Polynomial(((monomial, 1),)))
+                    least = None if most is None or least is None else least - coefficient * most
+            if least and stride.number and least < _FARTHEST:
+                needs[home] = least * stride.number
+        return needs
+
+    def _doubts(self, coordinates: Coordinates) -> int | None:
+        """How many coordinates are not plausible; None where one surely begins before the array."""
+        doubts = 0
+        for place in coordinates.all():
+            if self.rules.plausible(place):
+                continue
+            highest = self.rules.highest(place)
+            if all(c < 0 for _, c in place.terms) or (highest is not None and highest < 0):
+                return None
+            doubts += 1
+        return doubts
+
+    def _coordinates(self, assignment: list[tuple[Term, Home]]) -> Coordinates:
+        places = [*self.required, *(plane.place for plane in self.planes)]
+        strides = self._strides()
+        for term, home in assignment:
+            part = quotient(term, strides[home])
+            if part is None:
+                raise ValueError("a term is not a multiple of the stride that it is divided by")
+            places[home] += part
+        count = len(self.axes)
+        planes = [
+            Plane(plane.stride, place)
+            for plane, place in zip(self.planes, places[count:], strict=True)
+        ]
+        return Coordinates(tuple(places[:count]), tuple(planes))
+
+    def _strides(self) -> list[Polynomial]:
+        return [*(axis.stride for axis in self.axes), *(plane.stride for plane in self.planes)]
+
+    def _choices(self, left: Polynomial, mixed: bool) -> Choices | None:
+        """Terms and their possible homes; makes the planes. None where a plane would not be aligned."""
+        known = [term for term in left.terms if self.rules.known(term[0])]
+        moving = [(term, self._axes_of(term)) for term in left.terms if term not in known]
+        if not self._make_planes([term for term, axes in moving if not axes]):
+            return None
+        choices = [(t, axes if mixed and t[1] < 0 else axes[:1]) for t, axes in moving if axes]
+        for term in known:
+            homes = self._homes_of(term)
+            if not homes:
+                return None
+            choices.append((term, homes))
+        return choices
+
+    def _axes_of(self, term: Term) -> list[Home]:
+        """Axes that a term which the launcher does not know may belong to, the largest stride first; none: a plane."""
+        dividing = [
+            d
+            for d in reversed(range(len(self.axes)))
+            if quotient(term, self.axes[d].stride) is not None
+        ]
+        if not dividing or not self.axes[dividing[0]].open:
+            return []
+        return [d for d in dividing if self.axes[d].open]
+
+    def _make_planes(self, terms: list[Term]) -> bool:
+        """A plane for each product of arguments among the terms, if all are aligned."""
+        groups: dict[Monomial, dict[Monomial, int]] = {}
+        for monomial, coefficient in terms:
+            stride = tuple(leaf for leaf in monomial if self.rules.on_host(leaf))
+            place = tuple(leaf for leaf in monomial if not self.rules.on_host(leaf))
+            groups.setdefault(stride, {})[place] = coefficient
+        for leaves, places in groups.items():
+            step = gcd(*places.values())
+            stride = Polynomial.of({leaves: step})
+            place = Polynomial.of({m: c // step for m, c in places.items()})
+            self.planes.append(Plane(stride, place))
+        return all(self.rules.aligned(plane.stride) for plane in self.planes)
+
+    def _homes_of(self, term: Term) -> list[Home]:
+        """Homes of a term that the launcher knows: those whose strides share scalars with it, else all."""
+        strides = self._strides()
+        axes = [d for d in reversed(range(len(self.axes))) if not self.axes[d].closed]
+        planes = list(range(len(self.axes), len(strides)))
+        homes = [d for d in (*axes, *planes) if quotient(term, strides[d]) is not None]
+        named = [d for d in (*planes, *axes) if d in homes and strides[d].terms[0][0]]
+        if named:
+            return named
+        return [d for d in homes if strides[d] != ONE or self.rules.aligned(Polynomial((term,)))]
+
+
+def _products(choices: Choices) -> Iterator[list[tuple[Term, Home]]]:
+    """Every way to choose homes; if they are many, only of the negative terms."""
+    if prod(len(homes) for _, homes in choices) > _MOST_ASSIGNMENTS:
+        choices = [(t, homes if t[1] < 0 else homes[:1]) for t, homes in choices]
+    if prod(len(homes) for _, homes in choices) <= _MOST_ASSIGNMENTS:
+        for homes in product(*(homes for _, homes in choices)):
+            yield [(term, home) for (term, _), home in zip(choices, homes, strict=True)]
