@@ -115,25 +115,39 @@ class Together:
             raise Fault("another block's memory, which may not have begun")
 
     def atom(self, op, mask, _place):
-        """Thread by thread."""
+        """Thread by thread; `red` may hold a vector, whose elements are atomic one by one."""
         m = self.machine
         returns = op.name == "atom"
         target, *rest = op.operands if returns else ["_", *op.operands]
         where, *sources = rest
-        kind, fn = op.mods[-1], op.mods[-2] if op.mods[-2] != "noftz" else op.mods[-3]
-        size = int(re.sub(r"\D", "", kind.replace("x2", ""))) // 8
+        mods = [x for x in op.mods if x not in ("noftz", "v2", "v4", "v8")]
+        fn, kind = mods[-2:]
+        pairs, kind = kind.endswith("x2"), kind.removesuffix("x2")
+        size = int(re.sub(r"\D", "", kind)) // 8
+        vector = not returns and sources[0].startswith("{")
+        sources = _names(sources[0]) if vector else sources
         addresses, values = m.address(where), [m.read(s) for s in sources]
+        if pairs:
+            values = [v >> np.uint64(s) & np.uint64(0xFFFF) for v in values for s in (0, 16)]
+        count = len(values) if vector or pairs else 1
         old = np.zeros(m.threads, np.uint64)
         shared = {"shared", "shared::cluster"} & set(op.mods)
         space = self._space(op) if shared else m.memory
         for t in np.flatnonzero(mask):
             at, who = addresses[t : t + 1], np.array([t])
-            raw = np.ascontiguousarray(space.read(at, size, who, atomic=True)[0])
+            raw = np.ascontiguousarray(space.read(at, size * count, who, atomic=True)[0])
             before = raw.view(f"u{size}").astype(np.uint64)
             old[t] = before[0]
             given = [v[t : t + 1] for v in values]
-            after = self._combined(fn, kind, before, given).astype(f"u{size}").view(np.uint8)
-            space.write(at, after[None], who, atomic=True)
+            if count > 1:
+                after = [
+                    self._combined(fn, kind, x, [y])
+                    for x, y in zip(before[:, None], given, strict=True)
+                ]
+                after = np.concatenate(after)
+            else:
+                after = self._combined(fn, kind, before, given)
+            space.write(at, after.astype(f"u{size}").view(np.uint8)[None], who, atomic=True)
         if returns:
             m.write(target, old, mask)
 

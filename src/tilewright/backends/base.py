@@ -185,6 +185,8 @@ class TargetInfo:
     """Most shared memory that a program may ask for."""
     max_registers: int = 0
     """Most 32-bit registers of a thread."""
+    vector_atomics: bool = False
+    """`red` adds vectors of floats of up to 16 bytes, and bf16 (PTX ISA, `red`: sm_90)."""
 
     def has(self, *features: str) -> bool:
         return all(f in self.features for f in features)

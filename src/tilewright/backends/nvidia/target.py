@@ -46,6 +46,7 @@ def target_info(name: str) -> TargetInfo:
         cores=cores,
         shared_bytes=shared,
         max_registers=REGISTERS_PER_THREAD,
+        vector_atomics=name == "sm_90a",
     )
 
 

@@ -23,7 +23,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import PtrType, element_of, shape_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
@@ -356,4 +356,5 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     arith.RemSIOp: AffineAnalysis._rem,
     arith.RemUIOp: AffineAnalysis._rem,
     tile.AddPtrOp: AffineAnalysis._addptr,
+    gpu.ConvertOp: AffineAnalysis._same,
 }

@@ -1,8 +1,9 @@
 """`vectorize-copies`: how many neighbours each access to memory takes at once.
 
 A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
-address that is provably a multiple of so much, and where a mask does not tell them apart
-(arXiv 2108.13191, section 3.7). The number is written on the operation as `gpu.vector`.
+address that is provably a multiple of so much (arXiv 2108.13191, section 3.7). The number is written on the
+operation as `gpu.vector`. A limit or a mask may cut a vector: code generation takes the vector when all of its
+elements are active, and its elements one by one otherwise.
 
     Before:
         func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
@@ -33,7 +34,9 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
+from tilewright.passes.analysis.affine import LANE, AffineAnalysis
 from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (
     VECTOR,
@@ -69,9 +72,13 @@ class VectorizeCopies(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                known = Divisibility()
+                known, forms = Divisibility(), AffineAnalysis()
+                wide = getattr(target, "vector_atomics", False)
                 for op in function.walk():
-                    width = self._width(op, known)
+                    if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
+                        width = self._reduction_width(op, forms, wide)
+                    else:
+                        width = self._width(op, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)
 
@@ -83,7 +90,7 @@ class VectorizeCopies(Pass):
             case tile.LoadViewOp() | tile.StoreViewOp():
                 value = accessed(op)
                 layout, dim = gpu.layout_of(value), contiguous_dim(op)
-                if op.mask is not None or layout is None or dim is None:
+                if layout is None or dim is None:
                     return 1
                 return self._run(layout, dim, run_length(op, known), _size(value))
             case gpu.CopyOp():
@@ -106,6 +113,20 @@ class VectorizeCopies(Pass):
                 return self.widest // min(sizes, default=self.widest)
             case _:
                 return 1
+
+    def _reduction_width(self, op: tile.AtomicRMWOp, forms: AffineAnalysis, wide: bool) -> int:
+        """Neighbours along the last dimension that one `red` may add to: floats, by 16 bytes or by pairs of halves.
+        Code generation checks that their address is a multiple of their size."""
+        layout, form = gpu.layout_of(op.value), forms.form(op.pointer)
+        kind = str(tile.element_of(op.value))
+        if layout is None or form is None or op.kind.data != "fadd":
+            return 1
+        dim = len(tile.shape_of(op.value)) - 1
+        if form.terms.get(dim) != {LANE: ONE}:
+            return 1
+        if wide and kind in ("f32", "f16", "bf16"):
+            return self._run(layout, dim, WIDEST, _size(op.value))
+        return self._run(layout, dim, 2, 2) if kind == "f16" else 1
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
         return layout.run(dim, max(1, min(length, self.widest // size)))

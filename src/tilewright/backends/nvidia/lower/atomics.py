@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -10,9 +12,10 @@ from xdsl.ir import Attribute, SSAValue
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile
-from tilewright.backends.nvidia.lower.memory import owner
-from tilewright.backends.nvidia.lower.words import register, storage
+from tilewright.backends.nvidia.lower.memory import owner, runs
+from tilewright.backends.nvidia.lower.words import pack, register, storage
 from tilewright.dialects import tile
+from tilewright.passes.gpu.analysis.accesses import vector_of
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -27,33 +30,55 @@ _INTEGER = {
 }  # fmt: skip
 
 
-def _order(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
-    """Memory order and scope; the language's "cta" is the program, which may be a cluster."""
+def _scope(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
+    """The language's "cta" is the program, which may be a cluster."""
     scope = _SCOPE[op.scope.data]
-    if scope == "cta" and gen.blocks > 1:
-        scope = "cluster"
-    return f"{_SEM[op.sem.data]}.{scope}"
+    return "cluster" if scope == "cta" and gen.blocks > 1 else scope
+
+
+@contextmanager
+def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Iterator[str]:
+    """The qualifiers for the instructions of a tile: one fence in front of all releases, one behind all
+    acquires, and each is relaxed (PTX ISA, memory consistency model: release and acquire patterns).
+
+    A fence costs as much as hundreds of instructions, and every `atom.acq_rel` holds two. Nothing is acquired
+    where no result is used: no program can tell what its operation has read.
+    """
+    sem, scope = _SEM[op.sem.data], _scope(gen, op)
+    used = bool(op.result.uses)
+    if not tile.is_tile(op.result):  # one instruction, which one thread does
+        yield f"{sem}.{scope}"
+        return
+    fence = f"fence.acq_rel.{scope};"
+    if sem in ("release", "acq_rel"):
+        gen.assembly(fence, "~{memory}", ir.VoidType(), [])
+    yield f"relaxed.{scope}"
+    if sem in ("acquire", "acq_rel") and used:
+        gen.assembly(fence, "~{memory}", ir.VoidType(), [])
 
 
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
-    order = _order(gen, op)
     element = tile.element_of(op.value)
+    with _fenced(gen, op) as order:
+        if not op.result.uses and (form := _reduction(gen, op.kind.data, element)) is not None:
+            _reduce(gen, op, order, form)
+            return
 
-    def act(pointer: Value, value: Value) -> Value:
-        return _rmw(gen, op.kind.data, order, pointer, value, element)
+        def act(pointer: Value, value: Value) -> Value:
+            return _rmw(gen, op.kind.data, order, pointer, value, element)
 
-    _each(gen, op.result, [op.pointer, op.value], op.mask, act)
+        _each(gen, op.result, [op.pointer, op.value], op.mask, act)
 
 
 def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
-    order = _order(gen, op)
     element = tile.element_of(op.value)
+    with _fenced(gen, op) as order:
 
-    def act(pointer: Value, compare: Value, value: Value) -> Value:
-        old, new = (storage(gen, v, element) for v in (compare, value))
-        return register(gen, _cas(gen, order, pointer, old, new), element)
+        def act(pointer: Value, compare: Value, value: Value) -> Value:
+            old, new = (storage(gen, v, element) for v in (compare, value))
+            return register(gen, _cas(gen, order, pointer, old, new), element)
 
-    _each(gen, op.result, [op.pointer, op.compare, op.value], None, act)
+        _each(gen, op.result, [op.pointer, op.compare, op.value], None, act)
 
 
 def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None, act) -> None:  # type: ignore[no-untyped-def]
@@ -73,9 +98,9 @@ def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None
     for r in registers:
         live = first
         if masks is not None:
-            m = masks[r] if len(masks) > 1 else masks[0]
+            m = _part(masks, r)
             live = m if live is None else b.and_(live, m)
-        inputs = [v[r] if len(v) > 1 else v[0] for v in values]
+        inputs = [_part(v, r) for v in values]
         parts[r] = _guarded(gen, live, lambda inputs=inputs: act(*inputs))
     if layout is None:
         if result.uses:
@@ -85,6 +110,95 @@ def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None
         if result.uses and first is not None:
             parts = _to_copies(gen, result, parts, first)
     gen.bind(result, parts)
+
+
+# ---- without results: reductions in memory -----------------------------------------------------------------
+
+
+def _reduction(gen: KernelCodegen, kind: str, element: Attribute) -> str | None:
+    """Operation and type of `red` for one element; None where there is no such instruction."""
+    text, bits = str(element), 8 * tile.element_bytes(element)
+    if kind in _INTEGER and kind != "xchg" and bits >= 32:
+        name, letter = _INTEGER[kind]
+        return f"{name}.{letter}{bits}"
+    if kind == "fadd" and text in ("f32", "f64"):
+        return f"add.{text}"
+    if kind == "fadd" and (text == "f16" or (text == "bf16" and gen.target.vector_atomics)):
+        return f"add.noftz.{text}"
+    return None
+
+
+def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> None:
+    """`red` for each element, in the thread that owns it; neighbours together where `gpu.vector` says that they
+    are neighbours in memory, at addresses that turn out to be multiples of their size."""
+    b, element = gen.builder, tile.element_of(op.value)
+    sem, scope = order.split(".")
+    order = f"{'release' if sem in ('release', 'acq_rel') else 'relaxed'}.{scope}"
+    pointers, values = gen.parts(op.pointer), gen.parts(op.value)
+    masks = gen.parts(op.mask) if op.mask is not None else None
+    if not tile.is_tile(op.value):
+        first = b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))
+        live = first if masks is None else b.and_(first, masks[0])
+        _red(gen, order, form, b.ptrtoint(pointers[0], I64), values, element, live)
+        return
+    layout = gen.layout(op.value)
+    first = owner(gen, layout)
+    dim = len(layout.shape) - 1
+    for run in runs(layout, dim, vector_of(op)):
+        of_run = [_part(masks, r) for r in run.registers] if masks is not None else []
+        live = first
+        for mask in {id(m): m for m in of_run}.values():
+            live = mask if live is None else b.and_(live, mask)
+        address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
+        data = [_part(values, r) for r in run.registers]
+        if len(data) == 1:
+            _red(gen, order, form, address, data, element, live)
+            continue
+        size = tile.element_bytes(element)
+        bits = b.and_(address, ir.Constant(I64, size * len(data) - 1))
+        aligned = b.icmp_unsigned("==", bits, ir.Constant(I64, 0))
+        whole = aligned if live is None else b.and_(live, aligned)
+        with b.if_else(whole) as (together, one_by_one):
+            with together:
+                _red(gen, order, form, address, data, element, None)
+            with one_by_one:
+                for i, value in enumerate(data):
+                    live = of_run[i] if of_run else first
+                    if of_run and first is not None:
+                        live = b.and_(live, first)
+                    at = b.add(address, ir.Constant(I64, i * size))
+                    _red(gen, order, form, at, [value], element, live)
+
+
+def _part(parts: list[Value], register_: int) -> Value:
+    """The value in a register of a tile; tiles of equal elements have one."""
+    return parts[register_] if len(parts) > 1 else parts[0]
+
+
+def _red(
+    gen: KernelCodegen, order: str, form: str, address: Value, values: list[Value], element: Attribute,
+    live: Value | None,
+) -> None:  # fmt: skip
+    """One instruction that adds (or the like) `values` to neighbours from `address` on, where `live`."""
+    if len(values) == 1 or str(element) in ("f32", "f64"):
+        native = form.rsplit(".", 1)[-1] in ("f32", "f64")
+        raw = values if native else [storage(gen, v, element) for v in values]
+        suffix = form
+    else:
+        raw, suffix = pack(gen, values, element), f"{form}x2"
+    name, kind = suffix.rsplit(".", 1)
+    vector = f".v{len(raw)}" if len(raw) > 1 else ""
+    names = ", ".join(f"${i + 1}" for i in range(len(raw)))
+    names = f"{{{names}}}" if len(raw) > 1 else names
+    guard = f"@${len(raw) + 1} " if live is not None else ""
+    text = f"{guard}red.{order}.global.{name}{vector}.{kind} [$0], {names};"
+    letters = [_letter(v.type) for v in raw]
+    constraints = ",".join(["l", *letters, *(["b"] if live is not None else []), "~{memory}"])
+    operands = [address, *raw, *([live] if live is not None else [])]
+    gen.assembly(text, constraints, ir.VoidType(), operands)
+
+
+# ---- with results ------------------------------------------------------------------------------------------
 
 
 def _guarded(gen: KernelCodegen, live: Value | None, act) -> Value:  # type: ignore[no-untyped-def]
@@ -148,7 +262,7 @@ def _rmw(
         return _atom(gen, f"atom.{order}.global.add.{text}", address, [value], value.type)
     if kind == "fadd" and text in ("f16", "bf16"):
         raw = storage(gen, value, element)
-        if text == "f16" or "90" in gen.target.name:
+        if text == "f16" or gen.target.vector_atomics:
             suffix = f"add.noftz.{text}"
             made = _atom(gen, f"atom.{order}.global.{suffix}", address, [raw], I16)
             return register(gen, made, element)

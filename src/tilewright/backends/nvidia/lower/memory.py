@@ -224,30 +224,60 @@ def _other(gen: KernelCodegen, other: SSAValue | None, element: Attribute, regis
     return parts[register_] if len(parts) > 1 else parts[0]
 
 
-def _splits(gen: KernelCodegen, op: View, dim: int | None, run: int) -> bool:
-    """Whether a limit may fall inside a run."""
-    limit = tile.view_limits(op).get(dim) if dim is not None else None
-    return limit is not None and gen.known.of(limit) % run != 0
+class _Predicates:
+    """Which elements of the runs of a structured access are active: by its limits and its mask."""
+
+    def __init__(self, gen: KernelCodegen, place: ViewAddress) -> None:
+        self.gen, self.place = gen, place
+        self.dim = contiguous_dim(place.op)
+        self.masks = _masks(gen, place.op.mask)
+
+    def whole(self, run: Run) -> Value | None:
+        """i1: all elements of `run` are active; None: always."""
+        live = self.place.alive(run.offset, len(run.registers), self.dim)
+        for mask in self._of_run(run):
+            live = _both(self.gen, live, mask)
+        return live
+
+    def element(self, run: Run, i: int) -> Value | None:
+        """i1: element `i` of `run` is active; None: always."""
+        offset = self.offset(run, i)
+        mask = self.masks[run.registers[i]] if self.masks is not None else None
+        return _both(self.gen, self.place.alive(offset), mask)
+
+    def offset(self, run: Run, i: int) -> Vector:
+        return tuple(c + i if d == self.dim else c for d, c in enumerate(run.offset))
+
+    def may_differ(self, run: Run) -> bool:
+        """Whether some elements of `run` may be active and others not."""
+        if len(run.registers) == 1:
+            return False
+        limit = self.place.limits.get(self.dim) if self.dim is not None else None
+        if limit is not None and self.gen.known.of(limit) % len(run.registers) != 0:
+            return True
+        return len(self._of_run(run)) > 1
+
+    def _of_run(self, run: Run) -> list[Value]:
+        """The distinct mask bits of a run."""
+        if self.masks is None:
+            return []
+        return list({id(m): m for m in (self.masks[r] for r in run.registers)}.values())
 
 
 def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     place = _place(gen, op)
     layout, element = place.layout, place.element
-    dim = contiguous_dim(op)
-    masks, hints = _masks(gen, op.mask), suffix(op)
+    active, hints = _Predicates(gen, place), suffix(op)
     parts: list[Any] = [None] * layout.registers_per_thread
-    for run in runs(layout, dim, vector_of(op)):
+    for run in runs(layout, active.dim, vector_of(op)):
         count = len(run.registers)
         others = [_other(gen, op.other, element, r) for r in run.registers]
-        address = place.address(run.offset)
-        live = place.alive(run.offset, count, dim)
-        if masks is not None:
-            live = _both(gen, live, masks[run.registers[0]])
+        live = active.whole(run)
         old = pack(gen, others, element) if live is not None else []
-        words = load_words(gen, address, element, count, live, old, hints)
+        words = load_words(gen, place.address(run.offset), element, count, live, old, hints)
         values = unpack(gen, words, count, element)
-        if count > 1 and live is not None and _splits(gen, op, dim, count):
-            values = _load_rest(gen, place, run, live, values, hints)
+        if live is not None and active.may_differ(run):
+            values = _load_rest(gen, active, run, live, values, hints)
         for r, value in zip(run.registers, values, strict=True):
             parts[r] = value
     _fill_copies(layout, parts)
@@ -256,19 +286,19 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
 
 def _load_rest(
     gen: KernelCodegen,
-    place: ViewAddress,
+    active: _Predicates,
     run: Run,
     whole: Value,
     values: list[Value],
     hints: str,
 ) -> list[Value]:
-    """Elements of a run that a limit cuts, one by one."""
-    b, dim = gen.builder, contiguous_dim(place.op)
+    """Elements of a run of which not all are active, one by one."""
+    b, place = gen.builder, active.place
     cut = b.not_(whole)
     result = []
     for i, value in enumerate(values):
-        offset = tuple(c + i if d == dim else c for d, c in enumerate(run.offset))
-        live = _both(gen, place.alive(offset), cut)
+        offset = active.offset(run, i)
+        live = _both(gen, active.element(run, i), cut)
         old = pack(gen, [value], place.element)
         words = load_words(gen, place.address(offset), place.element, 1, live, old, hints)
         result += unpack(gen, words, 1, place.element)
@@ -289,34 +319,30 @@ def owner(gen: KernelCodegen, layout: Layout) -> Value | None:
 
 def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     place = _place(gen, op)
-    dim = contiguous_dim(op)
-    masks, hints = _masks(gen, op.mask), suffix(op)
+    active, hints = _Predicates(gen, place), suffix(op)
     first = owner(gen, place.layout)
     values = gen.parts(op.value)
-    for run in runs(place.layout, dim, vector_of(op)):
-        count = len(run.registers)
-        live = _both(gen, first, place.alive(run.offset, count, dim))
-        if masks is not None:
-            live = _both(gen, live, masks[run.registers[0]])
+    for run in runs(place.layout, active.dim, vector_of(op)):
+        live = _both(gen, first, active.whole(run))
         data = [values[r] for r in run.registers]
         store_words(gen, place.address(run.offset), data, place.element, live, hints)
-        if count > 1 and live is not None and _splits(gen, op, dim, count):
-            _store_rest(gen, place, run, data, _both(gen, first, gen.builder.not_(live)), hints)
+        if live is not None and active.may_differ(run):
+            _store_rest(gen, active, run, data, _both(gen, first, gen.builder.not_(live)), hints)
 
 
 def _store_rest(
     gen: KernelCodegen,
-    place: ViewAddress,
+    active: _Predicates,
     run: Run,
     data: list[Value],
     cut: Value | None,
     hints: str,
 ) -> None:
-    dim = contiguous_dim(place.op)
+    """Elements of a run of which not all are active, one by one."""
+    place = active.place
     for i, value in enumerate(data):
-        offset = tuple(c + i if d == dim else c for d, c in enumerate(run.offset))
-        live = _both(gen, place.alive(offset), cut)
-        store_words(gen, place.address(offset), [value], place.element, live, hints)
+        live = _both(gen, active.element(run, i), cut)
+        store_words(gen, place.address(active.offset(run, i)), [value], place.element, live, hints)
 
 
 # ---- through tiles of pointers, and scalars ---------------------------------------------------------------

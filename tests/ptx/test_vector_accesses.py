@@ -1,0 +1,120 @@
+"""Vectors that a mask may cut, and reductions in memory by vectors, executed as PTX text."""
+
+import functools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.runtime.interface import innermost
+
+
+@tw.jit
+def masked_copy(x_ptr, mask_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Limits and a mask of loaded bits: neither says anything of whole vectors."""
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    chosen = tl.load(mask_ptr + offs, mask=offs < n, other=0) != 0
+    x = tl.load(x_ptr + offs, mask=(offs < n) & chosen, other=7)
+    tl.store(out_ptr + offs, x + 1, mask=(offs < n) & ((offs & 3) != 2))
+
+
+@tw.jit
+def scatter_rows(
+    x_ptr, rows_ptr, out_ptr, m, n, x_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Rows added to rows chosen by a table (the gradient of an embedding)."""
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    rows = tl.load(rows_ptr + i, mask=i < m, other=0)
+    mask = (i < m)[:, None] & (j < n)[None, :]
+    x = tl.load(x_ptr + i[:, None] * x_stride + j[None, :], mask=mask, other=0)
+    tl.atomic_add(out_ptr + rows[:, None] * n + j[None, :], x, mask=mask)
+
+
+@tw.jit
+def count_twice(out_ptr, old_ptr, n, BLOCK: tl.constexpr):
+    """A result that is used: ordered as a whole, by fences around all of its elements."""
+    offs = tl.arange(0, BLOCK)
+    old = tl.atomic_add(out_ptr + offs % 8, 1, mask=offs < n)
+    tl.store(old_ptr + offs, old, mask=offs < n)
+
+
+@functools.cache
+def compiled(kernel, types, constants, target):
+    return kernel.compile(
+        signature=dict(types), constexprs=dict(constants), target=target, num_warps=1
+    )
+
+
+def artifact(kernel, target, types, **constants):
+    key = innermost(kernel), tuple(types.items()), tuple(constants.items()), target
+    made = compiled(*key)
+    return made, made.asm["ptx"]
+
+
+def of(kind):
+    return {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32}[
+        kind
+    ]
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("kind", ["fp32", "fp16"])
+def test_masked_vectors(kind, target):
+    chance = np.random.default_rng(5)
+    n = 250
+    x = chance.standard_normal(256).astype(of(kind))
+    chosen = np.repeat(chance.integers(0, 2, 64), 4).astype(np.int8)  # whole vectors, and cut ones
+    chosen[::37] ^= 1
+    out = np.full(256, -9, of(kind))
+    types = {"x_ptr": f"*{kind}:16", "mask_ptr": "*i8:16", "out_ptr": f"*{kind}:16", "n": "i32"}
+    made, text = artifact(masked_copy, target, types, BLOCK=256)
+    assert "ld.global.v4" in text and "st.global.v4" in text
+    found = run_ptx(made.artifact, [x, chosen, out, n], (1, 1, 1))[2]
+    i = np.arange(256)
+    expected = np.where(chosen != 0, x, of(kind)(7)) + of(kind)(1)
+    expected = np.where((i < n) & (i % 4 != 2), expected, out)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "form"),
+    [
+        ("fp32", "sm_90a", "red.relaxed.gpu.global.add.v4.f32"),
+        ("fp16", "sm_90a", "red.relaxed.gpu.global.add.noftz.v4.f16x2"),
+        ("bf16", "sm_90a", "red.relaxed.gpu.global.add.noftz.v4.bf16x2"),
+        ("fp16", "sm_80", "red.relaxed.gpu.global.add.noftz.f16x2"),
+        ("fp32", "sm_80", "red.relaxed.gpu.global.add.f32"),
+    ],
+)
+@pytest.mark.parametrize("n", [64, 62, 61])
+def test_reductions_in_memory(kind, target, form, n):
+    chance = np.random.default_rng(n)
+    m = 7
+    x = chance.integers(-4, 5, (m, 64)).astype(of(kind))
+    rows = np.array([3, 0, 3, 2, 1, 0, 3], np.int32)
+    out = chance.integers(-4, 5, (4, n)).astype(of(kind))
+    types = {"x_ptr": f"*{kind}:16", "rows_ptr": "*i32:16", "out_ptr": f"*{kind}:16"}
+    types |= {"m": "i32", "n": "i32", "x_stride": "i32:16"}
+    made, text = artifact(scatter_rows, target, types, ROWS=8, COLUMNS=64)
+    assert form in text
+    assert text.count("fence.acq_rel.gpu") == 1, "one release for all elements"
+    found = run_ptx(made.artifact, [x, rows, out, m, n, 64], (1, 1, 1))[2]
+    expected = out.astype(np.float64)
+    np.add.at(expected, rows, x[:, :n].astype(np.float64))
+    np.testing.assert_array_equal(found.astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_used_results_are_fenced_once(target):
+    out, old, n = np.zeros(8, np.int32), np.zeros(128, np.int32), 120
+    types = {"out_ptr": "*i32:16", "old_ptr": "*i32:16", "n": "i32"}
+    made, text = artifact(count_twice, target, types, BLOCK=128)
+    assert text.count("fence.acq_rel.gpu") == 2
+    assert "atom.relaxed.gpu" in text and "atom.acq_rel" not in text
+    counts, before = run_ptx(made.artifact, [out, old, n], (1, 1, 1))
+    np.testing.assert_array_equal(counts, np.full(8, 15))
+    for cell in range(8):
+        np.testing.assert_array_equal(np.sort(before[:n][cell::8]), np.arange(15))
