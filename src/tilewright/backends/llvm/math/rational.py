@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math import ptx
 from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.math.exponential import exp, exp2
 from tilewright.backends.llvm.types import Builder, constant
@@ -22,13 +23,19 @@ ERF_LARGE = (
 
 
 def tanh(b: Builder, ctx: MathContext, x: Any) -> Any:
-    """Hyperbolic tangent, at most 2 ulp: a polynomial near 0, else 1 - 2 / (e^2|x| + 1)."""
+    """Hyperbolic tangent, at most 2 ulp (3 with NVIDIA's approximations of 2^x and 1/x): a polynomial near 0,
+    else 1 - 2 / (e^2|x| + 1)."""
     s = Single(b, ctx, x.type)
     z = b.fmul(x, x)
     near = s.fma(b.fmul(x, z), s.poly(z, TANH), x)
-    size = s.clamp(s.abs(x), 0.0, 10.0)
-    e = exp(b, ctx, b.fadd(size, size))
-    far = b.fsub(s.c(1.0), b.fdiv(s.c(2.0), b.fadd(e, s.c(1.0))))
+    if ctx.on_nvidia:  # both have the limits that are wanted where e^2|x| overflows
+        e = ptx.exp(b, ctx, s.abs(b.fadd(x, x)))
+        inverse = ptx.reciprocal(b, b.fadd(e, s.c(1.0)))
+        far = s.fma(inverse, s.c(-2.0), s.c(1.0))
+    else:
+        size = s.clamp(s.abs(x), 0.0, 10.0)
+        e = exp(b, ctx, b.fadd(size, size))
+        far = b.fsub(s.c(1.0), b.fdiv(s.c(2.0), b.fadd(e, s.c(1.0))))
     # near 0 the last fma loses the sign of -0
     return s.copysign(s.select(s.less(s.abs(x), s.c(0.625)), near, far), x)
 
@@ -39,7 +46,8 @@ def erf(b: Builder, ctx: MathContext, x: Any) -> Any:
     near = s.fma(x, s.poly(b.fmul(x, x), ERF_SMALL), x)
     size = s.clamp(s.abs(x), 0.0, 4.0)
     power = b.fneg(b.fmul(size, s.poly(size, ERF_LARGE)))
-    far = s.copysign(b.fsub(s.c(1.0), exp(b, ctx, power)), x)
+    power_of_e = ptx.exp if ctx.on_nvidia else exp
+    far = s.copysign(b.fsub(s.c(1.0), power_of_e(b, ctx, power)), x)
     return s.select(s.less(s.abs(x), s.c(0.92)), near, far)
 
 
