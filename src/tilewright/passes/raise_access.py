@@ -53,7 +53,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Form, Wrapped
+from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Clamped, Form, Wrapped
+from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.masks import (
@@ -73,11 +74,13 @@ class RaiseAccess(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "raise-access"
+    drop_unseen: bool = True
+    """Leave out clamped lanes of loads that no store sees."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in module.body.block.ops:
             if isinstance(op, FuncOp) and op.body.blocks:
-                _Raiser().run(op)
+                _Raiser(self.drop_unseen).run(op)
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,12 @@ class _Extent:
 class _Raiser:
     """Raises the accesses of one function, in program order."""
 
-    def __init__(self) -> None:
+    def __init__(self, drop_unseen: bool) -> None:
         self.affine = AffineAnalysis()
         self.affine.emitted = {}
         self.masks = MaskAnalysis(self.affine)
+        self.drop_unseen = drop_unseen
+        self.demanded = DemandedRows(self.masks)
 
     def run(self, function: FuncOp) -> None:
         raised = 0
@@ -126,13 +131,34 @@ class _Raiser:
         if form is None or form.base is None:
             return False
         emitter = Emitter(op)
+        form, ends = self._without_clamps(op, self.affine.settle(form, True))
         address = self._address(form, shape_of(op.pointer), emitter)
-        extent = self._extent(op, emitter)
+        extent = self._extent(op, ends, emitter)
         if isinstance(op, tile.LoadOp):
             self._replace_load(op, address, extent, emitter)
         else:
             self._replace_store(op, address, extent, emitter)
         return True
+
+    def _without_clamps(
+        self, op: tile.LoadOp | tile.StoreOp, form: Form
+    ) -> tuple[Form, list[Conjunct]]:
+        """The form with clamped dimensions as strided ones that end where the clamp begins, where no store sees the
+        lanes from there on; and those ends."""
+        ends: list[Conjunct] = []
+        if not self.drop_unseen or isinstance(op, tile.StoreOp):
+            return form, ends
+        offset, terms = form.offset, dict(form.terms)
+        for dim, atoms in form.terms.items():
+            (atom, stride), *more = atoms.items()
+            if more or not isinstance(atom, Wrapped | Clamped):
+                continue
+            end = atom.size - atom.start
+            if self.demanded.are_dropped(op.result, dim, end):
+                offset = offset + atom.start * stride
+                terms[dim] = {LANE: stride}
+                ends.append(Limit(dim, end))
+        return Form(form.base, offset, terms), ends
 
     # ---- where -------------------------------------------------------------------------------------
 
@@ -140,7 +166,6 @@ class _Raiser:
         if form.base is None:
             raise ValueError("a form without base")
         pointer = self.affine.projector.project(form.base.value, None, emitter)
-        form = self.affine.settle(form, True)
         base = emitter.advance(pointer, self.affine.emit(form.offset, emitter))
         address = _Address(base, [], [], [], [], [])
         for dim, extent in enumerate(shape):
@@ -166,11 +191,12 @@ class _Raiser:
 
     # ---- which lanes -------------------------------------------------------------------------------
 
-    def _extent(self, op: tile.LoadOp | tile.StoreOp, emitter: Emitter) -> _Extent:
-        if op.mask is None:
-            return _Extent([], [], None)
+    def _extent(
+        self, op: tile.LoadOp | tile.StoreOp, ends: list[Conjunct], emitter: Emitter
+    ) -> _Extent:
         shape = shape_of(op.pointer)
-        parts = list(dict.fromkeys(self.masks.conjuncts(op.mask)))
+        of_mask = self.masks.conjuncts(op.mask) if op.mask is not None else []
+        parts = list(dict.fromkeys([*of_mask, *ends]))
         limits: dict[int, SSAValue] = {}
         for part in parts:
             if isinstance(part, Limit):

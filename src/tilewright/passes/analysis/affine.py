@@ -6,7 +6,8 @@ The form of a tile is
 
 with a scalar pointer `base` (pointer tiles only), an `offset` and coefficients that are polynomials in
 scalars, and atoms that depend on one lane index each: the index itself (`LANE`), the index wrapped
-around (`Wrapped`), or the entries of any tile that varies along that dimension only (`Entries`).
+around (`Wrapped`) or clamped (`Clamped`), or the entries of any tile that varies along that dimension only
+(`Entries`).
 
 Integers in forms are mathematical integers: the arithmetic that makes offsets and masks is taken not
 to wrap (the execution contract says so). Operations that are commonly used *because* they wrap or
@@ -53,7 +54,16 @@ class Entries:
     signed: bool | None
 
 
-Atom = Lane | Wrapped | Entries
+@dataclass(frozen=True)
+class Clamped:
+    """`start + i` where that is below `size`; what `entries` holds, everywhere."""
+
+    start: Polynomial
+    size: Polynomial
+    entries: Entries
+
+
+Atom = Lane | Wrapped | Clamped | Entries
 LANE = Lane()
 
 
@@ -136,6 +146,10 @@ class AffineAnalysis:
                 new = atom
                 if isinstance(atom, Wrapped):
                     new = Wrapped(settled(atom.start), settled(atom.size))
+                elif isinstance(atom, Clamped):
+                    entries = atom.entries
+                    entries = replace(entries, signed=signed) if entries.signed is None else entries
+                    new = Clamped(settled(atom.start), settled(atom.size), entries)
                 elif isinstance(atom, Entries) and atom.signed is None:
                     new = replace(atom, signed=signed)
                 mine[new] = mine.get(new, ZERO) + settled(coefficient)
@@ -278,6 +292,41 @@ class AffineAnalysis:
             return None
         return Form(None, ZERO, {dim: {Wrapped(start, size): ONE}})
 
+    def _select(self, op: tile.SelectOp) -> Form | None:
+        """`where(x < size, x, other)` of lanes `x`."""
+        test = op.condition.owner
+        if not isinstance(test, tile.CmpIOp):
+            return None
+        predicate, lhs, rhs = test.predicate.data, test.lhs, test.rhs
+        if predicate in ("sgt", "sge"):
+            predicate, lhs, rhs = {"sgt": "slt", "sge": "sle"}[predicate], rhs, lhs
+        if lhs is not op.lhs or predicate not in ("slt", "sle"):
+            return None
+        return self._clamped(op.result, lhs, rhs, ONE if predicate == "sle" else ZERO)
+
+    def _minsi(self, op: arith.MinSIOp) -> Form | None:
+        """`min(x, last)` of lanes `x`."""
+        return self._clamped(op.result, op.lhs, op.rhs, ONE) or self._clamped(
+            op.result, op.rhs, op.lhs, ONE
+        )
+
+    def _clamped(
+        self, value: SSAValue, lanes: SSAValue, bound: SSAValue, more: Polynomial
+    ) -> Form | None:
+        """`value` where it is `lanes` as long as those are below `bound + more`."""
+        form, size, opaque = self.form(lanes), self.form(bound), self._opaque(value, False)
+        if form is None or size is None or opaque is None or not size.is_uniform:
+            return None
+        if len(form.terms) != 1 or form.terms.keys() != opaque.terms.keys():
+            return None
+        ((dim, atoms),) = form.terms.items()
+        (entries,) = opaque.terms[dim]
+        if atoms != {LANE: ONE} or not isinstance(entries, Entries):
+            return None
+        start = self.settle(Form(None, form.offset, {}), True).offset
+        limit = self.settle(Form(None, size.offset, {}), True).offset + more
+        return Form(None, ZERO, {dim: {Clamped(start, limit, entries): ONE}})
+
     def _addptr(self, op: tile.AddPtrOp) -> Form | None:
         pointer, offset = self.form(op.pointer), self.form(op.offset)
         if pointer is None or offset is None:
@@ -314,6 +363,8 @@ class AffineAnalysis:
         return total
 
     def _emit_atom(self, atom: Atom, extent: int, emitter: Emitter) -> SSAValue:
+        if isinstance(atom, Clamped):
+            atom = atom.entries
         if isinstance(atom, Entries):
             value = self.projector.project(atom.value, atom.dim, emitter)
             return emitter.resize(value, i64, atom.signed is not False)
@@ -356,5 +407,7 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     arith.RemSIOp: AffineAnalysis._rem,
     arith.RemUIOp: AffineAnalysis._rem,
     tile.AddPtrOp: AffineAnalysis._addptr,
+    tile.SelectOp: AffineAnalysis._select,
+    arith.MinSIOp: AffineAnalysis._minsi,
     gpu.ConvertOp: AffineAnalysis._same,
 }

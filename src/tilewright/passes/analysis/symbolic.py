@@ -8,9 +8,9 @@ wrap (the contract of execution). Everything else is an unknown.
 from __future__ import annotations
 
 from xdsl.dialects import arith, scf
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.passes.analysis.effects import defined_inside
+from tilewright.passes.analysis.effects import defined_inside, is_lane_wise
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 
@@ -18,7 +18,11 @@ from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 class Symbolic:
     """Polynomials of scalars, remembered; one value is one unknown wherever it occurs."""
 
-    def __init__(self) -> None:
+    def __init__(self, congruent: bool = False) -> None:
+        """`congruent`: what two operations compute alike of equal operands is one unknown, that of the first one
+        met. Only to compare: the unknown's value may not be available where the second one is."""
+        self.congruent = congruent
+        self._alike: dict[object, Polynomial] = {}
         self._leaves: dict[SSAValue, Leaf] = {}
         self._known: dict[SSAValue, Polynomial] = {}
 
@@ -61,7 +65,16 @@ class Symbolic:
                 return self.of(op.input)
             case arith.TruncIOp() if _is_counter(op.input):
                 return self.of(op.input)  # normalize-loops counts in i64 what was an i32
-        return self.leaf(value)
+        return self._congruent(value, op) if self.congruent else self.leaf(value)
+
+    def _congruent(self, value: SSAValue, op: Operation) -> Polynomial:
+        """The unknown that stands for `op` on such operands (value numbering)."""
+        if not is_lane_wise(op) or len(op.results) != 1:
+            return self.leaf(value)
+        operands = tuple(self.of(operand) for operand in op.operands)
+        properties = tuple(sorted((name, str(p)) for name, p in op.properties.items()))
+        key = (op.name, properties, operands, value.type)
+        return self._alike.setdefault(key, self.leaf(value))
 
     def _carried(self, value: SSAValue, block: Block) -> Polynomial:
         loop = block.parent_op()

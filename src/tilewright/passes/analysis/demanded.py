@@ -1,0 +1,122 @@
+"""Demanded elements: rows of a tile that no store ever sees.
+
+Kernels clamp the offsets of their loads (`offs % M`, `where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) only
+to keep addresses valid: what is loaded in the rows beyond M flows row by row, through a product's rows or
+columns, to a store whose mask drops them. There the load may as well leave those rows out.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.masks import Limit, MaskAnalysis
+from tilewright.passes.analysis.polynomial import ZERO, Polynomial
+from tilewright.passes.analysis.projection import unit_reshape
+from tilewright.passes.analysis.symbolic import Symbolic
+
+_Slices = list[tuple[SSAValue, int]]
+"""Values, each with the dimension whose rows are asked about."""
+
+
+class DemandedRows:
+    """Answers for one function, whose stores have not been raised yet."""
+
+    def __init__(self, masks: MaskAnalysis) -> None:
+        self.masks = masks
+        self._symbols = Symbolic(congruent=True)
+
+    def are_dropped(self, value: SSAValue, dim: int, limit: Polynomial) -> bool:
+        """Whether no store sees the rows of tile `value` from index `limit` on along `dim`.
+
+        Follows every use; one that mixes rows, keeps them or does anything else with them says no.
+        """
+        expected = self._expanded(limit)
+        seen: set[tuple[SSAValue, int]] = set()
+        pending: _Slices = [(value, dim)]
+        while pending:
+            current = pending.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            tile_, along = current
+            for use in tile_.uses:
+                following = self._follow(use.operation, use.index, tile_, along, expected)
+                if following is None:
+                    return False
+                pending.extend(following)
+        return True
+
+    def _follow(
+        self, op: Operation, index: int, value: SSAValue, dim: int, limit: Polynomial
+    ) -> _Slices | None:
+        """Slices that a use makes of rows of `value`; None where they may be seen."""
+        match op:
+            case tile.StoreOp():
+                return [] if op.value is value and self._masks_off(op, dim, limit) else None
+            case tile.DotOp():
+                return _through_dot(op, value, dim)
+            case scf.YieldOp() | scf.ForOp():
+                return _through_loop(op, index, dim)
+            case tile.BroadcastOp():
+                return [(op.result, dim)] if tile.shape_of(value)[dim] > 1 else None
+            case tile.ExpandDimsOp():
+                return [(op.result, dim + (dim >= op.axis.value.data))]
+            case tile.TransOp():
+                return [(op.result, op.permutation.index(dim))]
+            case tile.ReshapeOp():
+                moved = unit_reshape(tile.shape_of(value), tile.shape_of(op.result))
+                return [(op.result, moved[dim])] if moved and dim in moved else None
+            case tile.ReduceOp():
+                axis = op.axis.value.data
+                return None if axis == dim else [(r, dim - (dim > axis)) for r in op.results]
+            case _ if is_lane_wise(op):
+                return [(r, dim) for r in op.results]
+        return None
+
+    def _masks_off(self, op: tile.StoreOp, dim: int, limit: Polynomial) -> bool:
+        """Whether the mask of a store drops the rows from `limit` on."""
+        if op.mask is None:
+            return False
+        return any(
+            isinstance(part, Limit)
+            and part.dim == dim
+            and part.divisor == 1
+            and self._expanded(part.bound) == limit
+            for part in self.masks.conjuncts(op.mask)
+        )
+
+    def _expanded(self, polynomial: Polynomial) -> Polynomial:
+        """A polynomial in the values that its unknowns were computed from: equal for equal values that two
+        places compute alike."""
+        total = ZERO
+        for monomial, coefficient in polynomial.terms:
+            term = Polynomial.constant(coefficient)
+            for leaf in monomial:
+                signed = leaf.signed is not False
+                factor = self._symbols.of(leaf.value) if signed else self._symbols.leaf(leaf.value)
+                term = term * factor
+            total = total + term
+        return total
+
+
+def _through_dot(op: tile.DotOp, value: SSAValue, dim: int) -> _Slices | None:
+    """Rows of A, columns of B and both of the accumulator are those of the result; k and batches mix."""
+    rank = len(tile.shape_of(op.result))
+    rows, columns = rank - 2, rank - 1
+    for operand, kept in ((op.lhs, (rows,)), (op.rhs, (columns,)), (op.acc, (rows, columns))):
+        if operand is value and dim not in kept:
+            return None
+    return [(op.result, dim)]
+
+
+def _through_loop(op: scf.YieldOp | scf.ForOp, index: int, dim: int) -> _Slices | None:
+    """What a loop or a branch carries on."""
+    if isinstance(op, scf.ForOp):
+        return [(op.results[index - 3], dim), (op.body.block.args[index - 2], dim)]
+    parent = op.parent_op()
+    if isinstance(parent, scf.ForOp):
+        return [(parent.results[index], dim), (parent.body.block.args[index + 1], dim)]
+    return [(parent.results[index], dim)] if isinstance(parent, scf.IfOp) else None
