@@ -28,9 +28,9 @@ def product(
             i, j = i % m, j % n
         acc = tl.zeros((BM, BN), tl.float32)
         for start in range(0, k, BK):
-            l = start + tl.arange(0, BK)
-            a = tl.load(a_ptr + i[:, None] * k + l[None, :], mask=l[None, :] < k, other=0)
-            b = tl.load(b_ptr + l[:, None] * n + j[None, :], mask=l[:, None] < k, other=0)
+            inner = start + tl.arange(0, BK)
+            a = tl.load(a_ptr + i[:, None] * k + inner[None, :], mask=inner[None, :] < k, other=0)
+            b = tl.load(b_ptr + inner[:, None] * n + j[None, :], mask=inner[:, None] < k, other=0)
             acc = tl.dot(a, b, acc, input_precision="ieee")
         later += PROGRAMS
         i = (later // across) * BM + tl.arange(0, BM)

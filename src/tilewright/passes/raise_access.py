@@ -34,7 +34,9 @@ Guarantees: an access is raised only when every lane's address and mask bit are 
 Dimensions are `strided` (any stride, also 0 and negative), `wrapped` (`(start + lane) % size`, the
 start proved not negative) or `indexed` (whatever depends on that dimension only: loaded indices,
 clamps, `where`). Comparisons that bound a lane from above become limits, conditions on the whole tile
-become a limit of 0 or everything, the rest stays a residual mask. Index arithmetic is i64. Volatile
+become a limit of 0 or everything, the rest stays a residual mask. A dimension of a load that is wrapped or
+clamped (`where(offs < M, offs, 0)`, `minimum(offs, M - 1)`) is strided with a limit of M where no store sees the
+rows beyond (`analysis.demanded`): those lanes read 0 instead. Index arithmetic is i64. Volatile
 loads, scalar accesses and pointer tiles that vary along one dimension without a form stay.
 
 Tried: limits from below (`offs >= 0`) as a second operand. No seed kernel needs them, and every
