@@ -1,5 +1,6 @@
 """The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
-and `assert` of tiles, and `range` in comprehensions, whose items are constants.
+and `assert` of tiles, and `range` in comprehensions, whose items are constants. Numbers that a
+runtime loop carries become scalars before it, as in compiled code.
 
 Only functions that contain one are compiled again, from their syntax tree, with every line and
 column where it was; all others run the code object that Python made.
@@ -16,10 +17,12 @@ from typing import Any
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.language.liveness import FunctionAnalysis, analysis_of
+from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue
 
-_AND, _OR, _NOT, _COMPARE, _ASSERT, _ITEMS = (
-    f"__tilewright_{name}__" for name in ("and", "or", "not", "compare", "assert", "items")
+_AND, _OR, _NOT, _COMPARE, _ASSERT, _ITEMS, _CARRIED = (
+    f"__tilewright_{name}__" for name in ("and", "or", "not", "compare", "assert", "items", "carried")
 )
 
 
@@ -34,7 +37,7 @@ def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
         tree = function.tree
     except (OSError, TypeError, SyntaxError):  # no source to read: what Python compiled must do
         return code
-    rewriter = _Rewriter()
+    rewriter = _Rewriter(_carried_names(tree, analysis_of(function)))
     tree = rewriter.visit(copy.deepcopy(tree))
     if not rewriter.changed:
         return code
@@ -73,9 +76,60 @@ def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
     return found.replace(co_qualname=code.co_qualname)
 
 
+#: where a loop stands: line, column
+_Place = tuple[int, int]
+
+
+def _carried_names(tree: ast.FunctionDef, analysis: FunctionAnalysis) -> dict[_Place, list[str]]:
+    """By loop the names that it carries, as the front end finds them."""
+    found: dict[_Place, list[str]] = {}
+    for loop in ast.walk(tree):
+        if not isinstance(loop, ast.While) and not (isinstance(loop, ast.For) and _is_range(loop)):
+            continue
+        target = getattr(loop, "target", None)
+        targets = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)} if target else set()
+        head = analysis.head.get(loop, frozenset())
+        names = [n for n in analysis.assigned(loop) if n in head and n not in targets]
+        if names:
+            found[loop.lineno, loop.col_offset] = names
+    return found
+
+
+def _is_range(loop: ast.For) -> bool:
+    """Whether a loop runs over `range(...)` or `tl.range(...)`."""
+    function = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    name = getattr(function, "id", None) or getattr(function, "attr", None)
+    return name == "range"
+
+
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self) -> None:
+    """`carried` gives the names whose numbers become scalars before a loop."""
+
+    def __init__(self, carried: dict[_Place, list[str]]) -> None:
         self.changed = False
+        self._carried = carried
+
+    def _scalars_before(self, loop: ast.For | ast.While) -> list[ast.stmt]:
+        """`loop`, after `try: x = carried(x)` of what it carries: `x` may have no value yet."""
+        statements: list[ast.stmt] = []
+        for name in self._carried.get((loop.lineno, loop.col_offset), ()):
+            value = self._call(_CARRIED, [ast.Name(name, ast.Load())], loop)
+            store = ast.Assign([ast.Name(name, ast.Store())], value)
+            handler = ast.ExceptHandler(ast.Name("NameError", ast.Load()), None, [ast.Pass()])
+            statement = ast.Try([store], [handler], [], [])
+            for node in ast.walk(statement):
+                ast.copy_location(node, loop)
+                if hasattr(node, "end_lineno"):  # of the line alone, not of the whole body
+                    node.end_lineno, node.end_col_offset = loop.lineno, loop.col_offset + 1  # pyright: ignore
+            statements.append(statement)
+        self.generic_visit(loop)
+        return [*statements, loop]
+
+    def visit_For(self, node: ast.For) -> Any:
+        return self._scalars_before(node)
+
+    def visit_While(self, node: ast.While) -> Any:
+        return self._scalars_before(node)
 
     def _call(self, name: str, args: list[ast.expr], where: ast.AST) -> ast.Call:
         self.changed = True
@@ -175,6 +229,14 @@ def _assert(condition: Any, message: Any = lambda: "") -> None:
         raise AssertionError(*([text] if text != "" else []))
 
 
+def _carried(value: Any) -> Any:
+    """A number that a loop carries, as a scalar of its literal type; anything else as it is."""
+    plain = unwrap_constexpr(value)
+    if isinstance(plain, bool | int | float):
+        return active_semantics.get().constant(plain, literal_type(plain))
+    return value
+
+
 #: what rewritten code finds under its names
 HELPERS = {
     _AND: lambda value, *others: _both(True, value, others),
@@ -183,4 +245,5 @@ HELPERS = {
     _COMPARE: _compare,
     _ASSERT: _assert,
     _ITEMS: range,
+    _CARRIED: _carried,
 }

@@ -10,11 +10,11 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.errors import KernelTypeError
-from tilewright.frontend.analysis import exits_loop_or_function, has_call
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, Undefined
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import Joined, filler, join_types, rebuild, same_value
 from tilewright.ir.types import ir_type
+from tilewright.language.liveness import exits_loop_or_function, has_call
 
 _MISSING = Undefined("")
 _VALUE = "$value"

@@ -17,11 +17,11 @@ from tilewright.errors import (
     KernelTypeError,
     UnsupportedSyntax,
 )
-from tilewright.frontend.analysis import has_call
 from tilewright.frontend.frame import Undefined, check_global, is_plain
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
+from tilewright.language.liveness import has_call
 from tilewright.semantics.values import TensorValue, describe
 
 #: what C and Python call types -> the language's names
@@ -229,10 +229,6 @@ class Expressions(WhileLoops):
             found = self.static_call(lambda a, b: a in b, [left, right], {})
             return found if isinstance(op, ast.In) else not found
         function = _COMPARE[type(op)]
-        if isinstance(op, ast.Eq | ast.NotEq) and (is_tensor(left) or is_tensor(right)):
-            for side in (left, right):
-                if side is None or isinstance(side, str):
-                    return isinstance(op, ast.NotEq)
         return self.binary(function, left, right)
 
     def logical_and(self, left: Any, right: Any) -> Any:

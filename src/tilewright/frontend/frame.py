@@ -9,8 +9,8 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelNameError, SourceLocation, UnsupportedSyntax
-from tilewright.frontend.analysis import FunctionAnalysis, analysis_of
 from tilewright.language.kernel_function import KernelFunction
+from tilewright.language.liveness import FunctionAnalysis, analysis_of
 
 #: Names that hold control flow during compilation; no Python identifier can clash with them.
 BREAK = "$break"

@@ -17,7 +17,6 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
-from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.control_flow import ControlFlow
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
 from tilewright.frontend.values import (
@@ -29,6 +28,7 @@ from tilewright.frontend.values import (
     widened,
 )
 from tilewright.ir.types import ir_type
+from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue, describe, type_text
 

@@ -6,10 +6,10 @@ import ast
 from typing import Any
 
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
-from tilewright.frontend.analysis import exits_loop_or_function
 from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import is_tensor
+from tilewright.language.liveness import exits_loop_or_function
 from tilewright.semantics.values import TensorValue, describe
 
 _UNSUPPORTED = {

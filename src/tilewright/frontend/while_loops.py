@@ -11,12 +11,12 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
-from tilewright.frontend.analysis import exits_loop_or_function, has_break
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.loops import Carried, Loops, RangeValue, tensor_triples
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
+from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.values import TensorValue
 
 

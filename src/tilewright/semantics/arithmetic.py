@@ -146,8 +146,9 @@ class Arithmetic(Casts):
                 )
         x, y = self.promote_pair(a, b, f"`{symbol}`")
         name = _BIT_OPS.get(symbol)
-        if name is None:
-            name = "arith.shrui" if x.dtype.is_int_unsigned() else "arith.shrsi"
+        if name is None:  # `>>`: the sign of the left operand decides, not that of the result
+            kind = a.dtype if isinstance(a, TensorValue) else x.dtype
+            name = "arith.shrui" if kind.is_int_unsigned() else "arith.shrsi"
         return self.emit(name, [x, y], x.type)
 
     def _power(self, a: Any, b: Any) -> TensorValue:
@@ -178,8 +179,12 @@ class Arithmetic(Casts):
         return self.filled(1, x.type) if result is None else result
 
     def _compare(self, symbol: str, a: Any, b: Any) -> Any:
-        if a is None or b is None:  # `x is None` tests on arguments that were given
-            return symbol == "!="
+        for value in (a, b):
+            if value is None or isinstance(value, str):
+                raise KernelTypeError(
+                    f"`{symbol}` is not defined for {describe(a)} and {describe(b)}",
+                    help=_identity_help(symbol, value),
+                )
         if self._has_pointer(a, b):
             x, y = self._pointers_to_compare(symbol, a, b)
         else:
@@ -363,3 +368,10 @@ class Arithmetic(Casts):
         if any(v.dtype.is_ptr() and v.dtype.element_ty != pointer.element_ty for v in (a, b)):
             raise KernelTypeError(f"tl.where cannot choose between {describe(x)} and {describe(y)}")
         return [self.convert(v, pointer) for v in (a, b)]
+
+
+def _identity_help(symbol: str, value: Any) -> str:
+    """What to write instead of comparing a runtime value with None or text."""
+    if value is None and symbol in ("==", "!="):
+        return f"test for None with `{'is' if symbol == '==' else 'is not'} None`"
+    return "operands are tensors, Python numbers or tl.constexpr"
