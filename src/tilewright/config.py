@@ -126,6 +126,11 @@ def adopt(given: Mapping[str, str]) -> None:
     os.environ.update(given)
 
 
+def breakpoint_hook() -> str:
+    """What PYTHONBREAKPOINT names instead of pdb, if anything."""
+    return os.environ.get("PYTHONBREAKPOINT", "")
+
+
 def environment_of_child(**more: str) -> dict[str, str]:
     """The environment for a process of ours, with `more` variables."""
     return {**os.environ, **more}

@@ -300,3 +300,21 @@ def test_kernel_functions_keep_their_own_code_without_need():
     assert code is not constructs.fn.__code__
     assert (code.co_filename, code.co_name) == (__file__, "constructs")
     assert min(n for *_, n in code.co_lines() if n) >= constructs.first_line
+
+
+@tilewright.jit
+def looks(x_ptr, o_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    seen.append((np.asarray(x), np.asarray(x.to(tl.uint8)), np.asarray(tl.sum(x), np.float64)))
+    tl.store(o_ptr + tl.arange(0, 4), x)
+
+
+seen = []
+
+
+def test_tiles_as_arrays():
+    looks[(1,)](np.arange(4, dtype=np.float32) + 252, np.zeros(4, np.float32))
+    tile, narrow, total = seen.pop()
+    assert tile.dtype == np.float32 and tile.tolist() == [252, 253, 254, 255]
+    assert narrow.dtype == np.uint8 and narrow.tolist() == [252, 253, 254, 255]
+    assert total == 1014

@@ -72,3 +72,16 @@ def test_stepping_into_a_helper(debugged):
 def test_changing_a_tile(debugged):
     output = debugged("b 15\nc\nx = tl.zeros_like(x)\nc\nq\n", arguments=("-m", "pdb"))
     assert "result [2. 2. 2. 2.]" in output
+
+
+def test_step_enters_helpers(debugged):
+    output = debugged("b 15\nc\ns\np x\nc\nq\n", arguments=("-m", "pdb"))
+    assert re.search(r"--Call--\s+> \S*program\.py\(\d+\)inner\(\)", output)
+    assert "<fp32[4] [0. 1. 2. 3.]>" in output
+
+
+def test_step_shows_lines_of_kernels_only(debugged):
+    output = debugged("s\n" * 8 + "c\n", "\n    breakpoint()")
+    frames = re.findall(r"> (\S+)\(\d+\)(\w+)\(\)", output)
+    assert [name for _, name in frames].count("inner") >= 3
+    assert {os.path.basename(file) for file, _ in frames} == {"program.py"}

@@ -364,3 +364,22 @@ def shapes_of_a_conditional_expression(x_ptr):
 def array_given_for_a_number(x_ptr, n_ptr):
     offsets = tl.arange(0, 16)
     tl.store(x_ptr + offsets, 1.0, mask=offsets < n_ptr)
+
+
+@jit
+def tile_equals_none(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    if x == None:  # noqa: E711
+        x = 0.0
+    tl.store(x_ptr + tl.arange(0, 16), x)
+
+
+@jit
+def pointer_differs_from_none(x_ptr):
+    if x_ptr != None:  # noqa: E711
+        tl.store(x_ptr, 1.0)
+
+
+@jit
+def tile_equals_text(x_ptr):
+    tl.store(x_ptr, tl.where(tl.load(x_ptr) == "relu", 1.0, 0.0))

@@ -17,6 +17,7 @@ from tilewright.debug.builder import EagerBuilder
 from tilewright.debug.context import EagerContext, active_checks
 from tilewright.debug.python_names import constant, python_names
 from tilewright.debug.rewrite import HELPERS, kernel_code
+from tilewright.debug.stepping import hide_own_frames
 from tilewright.dtypes import constexpr
 from tilewright.errors import KernelTypeError, TilewrightError
 from tilewright.interpreter.memory import Memory
@@ -99,6 +100,7 @@ class EagerRun:
 
     def run(self, arguments: Mapping[str, tuple[Any, Any]]) -> None:
         """Run all programs, x fastest."""
+        hide_own_frames()
         token = active_semantics.set(self.semantics)
         try:
             values = {n: self.argument(n, kind, v) for n, (kind, v) in arguments.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright import dtypes
+from tilewright.debug.stepping import breakpoint_function
 from tilewright.dtypes import constexpr, unwrap_constexpr
 from tilewright.language.builtin import active_semantics
 from tilewright.semantics.core import PYTHON_BUILTINS
@@ -117,6 +118,7 @@ def python_names() -> dict[str, Any]:
     for function, meaning in PYTHON_BUILTINS.items():
         if function is not print:
             names[function.__name__] = _or_language(function, meaning)
+    names["breakpoint"] = breakpoint_function()
     names["range"] = _range
     names["isinstance"] = _isinstance
     names["any"] = _all_or_any("logical_or", any)

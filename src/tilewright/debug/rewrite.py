@@ -22,7 +22,8 @@ from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue
 
 _AND, _OR, _NOT, _COMPARE, _ASSERT, _ITEMS, _CARRIED = (
-    f"__tilewright_{name}__" for name in ("and", "or", "not", "compare", "assert", "items", "carried")
+    f"__tilewright_{name}__"
+    for name in ("and", "or", "not", "compare", "assert", "items", "carried")
 )
 
 

@@ -60,13 +60,9 @@ class Semantics(Foreign):
             known = ["load", "store", "shape", "strides", "block_shape", "dtype", "type"]
             known += [f"atomic_{kind}" for kind in _DESCRIPTOR_ATOMICS]
         elif isinstance(value, BlockPointer):
-            if name == "advance":
-                return functools.partial(self.advance, value)
-            if name == "type":
-                return value.base.type
-            if name == "dtype":
-                return value.base.dtype.element_ty
             known = ["advance", "dtype", "type"]
+            if name in known:
+                return getattr(value, name)
         else:
             raise KernelTypeError(f"{describe(value)} has no attribute '{name}'")
         close = difflib.get_close_matches(name, known, 1)

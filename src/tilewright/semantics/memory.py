@@ -33,6 +33,20 @@ class BlockPointer(NamedTuple):
     block_shape: tuple[int, ...]
     order: tuple[int, ...]
 
+    @property
+    def dtype(self) -> Any:
+        """Element type of the array."""
+        return self.base.dtype.element_ty
+
+    @property
+    def type(self) -> Any:
+        """Type of the pointer to the array."""
+        return self.base.type
+
+    def advance(self, offsets: Any) -> Any:
+        """The block pointer moved by `offsets` elements per dimension."""
+        return self.base._semantics().advance(self, offsets)
+
 
 class TensorDescriptor(NamedTuple):
     """What `tl.make_tensor_descriptor` gives: an array, read and written in blocks."""

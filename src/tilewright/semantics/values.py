@@ -43,6 +43,7 @@ class TensorValue:
     __tl_tensor__ = True
     __hash__ = object.__hash__
     __iter__ = None  # else Python would unpack a tile by subscripts
+    __array_ufunc__ = None  # NumPy leaves `array + tile` to the tile's operators
 
     def __init__(self, handle: Any, type: Any, semantics: Any = None) -> None:
         self.handle = handle
@@ -118,6 +119,12 @@ class TensorValue:
             )
         value = concrete(self.handle)
         return self._with_sign(value.copy() if hasattr(value, "copy") else value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """`np.asarray(x)`, where the kernel runs as Python: see `numpy`."""
+        import numpy as np
+
+        return np.asarray(self.numpy(), dtype)
 
     def _concrete(self, what: str) -> Any:
         concrete = getattr(getattr(self.semantics, "builder", None), "concrete", None)
