@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright
+import tilewright.language as tl
 from tilewright import debug
+from tilewright.debug.context import check_names
 from tilewright.errors import (
     DeadlockError,
     LaunchError,
@@ -126,7 +129,7 @@ def test_the_first_infinity():
         kernels.logs[(1,)](x, out, BLOCK=4)
     assert text(caught).startswith(
         "kernels.py:53:31: the first infinity: math.log of 0.0 in program (0, 0, 0), lane [2]"
-        " (1 lanes in all)\n"
+        " (1 lanes in all); tl.store at "
     )
     x[2] = np.nan  # not the kernel's doing
     with debug.checks("nonfinite"):
@@ -159,9 +162,44 @@ def test_checks_by_environment(monkeypatch):
         kernels.sums[(4,)](x, out, BLOCK=16)
 
 
-def test_an_unknown_check():
+def test_an_unknown_check(monkeypatch):
     with pytest.raises(LaunchError, match="speed"), debug.checks("speed"):
         pass
+    with pytest.raises(
+        LaunchError, match="unknown debug check '-rices'\nhelp: did you mean 'races'"
+    ):
+        check_names(("all", "-rices"))
+
+
+def test_names_of_checks():
+    usual = {"unwritten", "undefined", "races", "nonfinite", "overflow"}
+    assert check_names(("all",)) == usual
+    assert check_names(("all", "-views")) == usual
+    assert check_names(("all", "-races")) == usual - {"races"}
+    assert check_names(("-races",)) == usual - {"races"}
+    assert check_names(("masked", "all")) == {*usual, "masked"}
+    assert check_names(("races", "masked", "-races")) == {"masked"}
+    assert check_names(()) == set()
+    assert check_names(("-races",), frozenset(("races", "views"))) == {"views"}
+
+
+@tilewright.jit
+def divides(x_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    y = 1.0 / x
+    tl.store(o_ptr + i, tl.where(y > 2, tl.exp(-y), y), mask=i < n)
+
+
+@pytest.mark.parametrize("interpret", ["1", "ir"])
+def test_what_is_not_written_may_be_infinite(interpret, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", interpret)
+    x, out = np.array([1, 2, 4, 0, -0.0], np.float32), np.zeros(5, np.float32)
+    with debug.checks("nonfinite"):
+        divides[(1,)](x, out, 4, BLOCK=8)  # exp(-1/0) is 0
+        assert out.tolist() == [1, 0.5, 0.25, 0, 0]
+        with pytest.raises(NumericalFault, match=r"arith.divf of 1.0, -0.0 .*lane \[4\]"):
+            divides[(1,)](x, out, 5, BLOCK=8)
 
 
 def test_torch():

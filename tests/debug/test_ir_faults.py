@@ -94,7 +94,7 @@ def test_the_first_infinity():
         kernels.logs[(1,)](x, out, BLOCK=4)
     assert text(caught).startswith(
         "kernels.py:53:31: the first infinity: math.log of 0.0 in program (0, 0, 0), lane [2]"
-        " (1 lanes in all)\n"
+        " (1 lanes in all); tl.store at "
     )
 
 

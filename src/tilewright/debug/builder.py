@@ -16,7 +16,8 @@ from tilewright.debug.context import EagerContext
 from tilewright.interpreter import registry
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.memory import Checks
-from tilewright.interpreter.numeric_checks import NumericChecks
+from tilewright.interpreter.nonfinite import NonfiniteLanes
+from tilewright.interpreter.numeric_checks import WrappedOffsets
 from tilewright.interpreter.undefined import UndefinedLanes
 
 
@@ -35,8 +36,16 @@ class EagerBuilder:
     ) -> None:
         self.context = context
         self.run_function = run_function
-        self._numeric = NumericChecks(context, checks or Checks())
-        self.undefined = UndefinedLanes(context) if checks and checks.undefined else None
+        checks = checks or Checks()
+        self.wrapped = WrappedOffsets(context) if checks.overflow else None
+        self.nonfinite = NonfiniteLanes(context) if checks.nonfinite else None
+        self.undefined = UndefinedLanes(context) if checks.undefined else None
+
+    def new_program(self) -> None:
+        """Forget what checks know of the preceding program's values."""
+        for followed in (self.wrapped, self.nonfinite, self.undefined):
+            if followed is not None:
+                followed.new_program()
 
     def concrete(self, handle: Any) -> Any:
         """The value itself: NumPy's are what Python can look at."""
@@ -70,9 +79,11 @@ class EagerBuilder:
             results = registry.call(name, self.context, given, tuple(kinds), operands)
         if self.undefined is not None:
             self.undefined.look(name, given, kinds, operands, results)
-        if self._numeric.on:
+        if self.nonfinite is not None:
+            self.nonfinite.look(name, given, kinds, operands, results)
+        if self.wrapped is not None:
             signed = not any(k.is_int() and k.scalar.is_int_unsigned() for k in kinds)
-            self._numeric.look(name, operands, kinds, results, signed)
+            self.wrapped.look(name, operands, kinds, results, signed)
         return results if several else results[0] if results else None
 
     def region_op(
@@ -95,6 +106,8 @@ class EagerBuilder:
             self.undefined.look_along(
                 operands, results, attributes["axis"], name == "tile.scan", reverse
             )
+        if self.nonfinite is not None:
+            self.nonfinite.look_along(name, operands, results)
         return results
 
     def _region_op(

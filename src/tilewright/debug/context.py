@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import sys
 from collections.abc import Generator, Iterable
@@ -9,7 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 from tilewright import config
 from tilewright.errors import LaunchError, SourceLocation
@@ -21,6 +21,11 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _chosen: ContextVar[frozenset[str]] = ContextVar("tilewright_debug_checks", default=frozenset())
 
 
+#: checks that correct kernels may fail, which "all" leaves out: masks may keep lanes out of an
+#: array on purpose, and a view's pointer may be meant for the memory around it
+APART = ("masked", "views")
+
+
 @contextmanager
 def checks(*names: str) -> Generator[None]:
     """Turn on checks for kernels that run as Python inside the `with`.
@@ -30,31 +35,45 @@ def checks(*names: str) -> Generator[None]:
             `mark_unwritten`), "undefined" (uses of lanes that the mask of a load without `other=`
             turned off), "races" (programs that meet at an address), "views" (a view may be
             used only within its own extent), "nonfinite" (the first NaN or infinity made of finite
-            numbers), "overflow" (signed integer arithmetic that wraps); none: all but "views".
+            numbers), "overflow" (signed integer arithmetic that wraps); "all" or none: all but
+            "masked" and "views". "-races" leaves a check out.
 
     Raises LaunchError for an unknown name.
     """
-    chosen = check_names(names or [n for n in CHECKS if n != "views"])
-    token = _chosen.set(_chosen.get() | chosen)
+    token = _chosen.set(check_names(names or ("all",), _chosen.get()))
     try:
         yield
     finally:
         _chosen.reset(token)
 
 
-def check_names(names: Any) -> frozenset[str]:
-    """`names` as a set; "all" stands for all but "views". Raises LaunchError for unknown ones."""
-    chosen: set[str] = set()
-    for name in names:
-        if name in ("all", "1", "on", "true"):
-            chosen.update(n for n in CHECKS if n != "views")
-        elif name in CHECKS:
-            chosen.add(name)
+def check_names(names: Iterable[str], before: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The checks that `names` choose, in order, beginning with `before`.
+
+    "all" stands for all but those `APART`; "-name" leaves one out, of "all" where nothing was
+    chosen before. Raises LaunchError for unknown names.
+    """
+    usual = frozenset(CHECKS) - frozenset(APART)
+    chosen = set(before)
+    for at, name in enumerate(names):
+        plain = name.removeprefix("-").strip()
+        if plain in ("all", "1", "on", "true"):
+            found = usual
+        elif plain in CHECKS:
+            found = frozenset((plain,))
         else:
-            raise LaunchError(
-                f"there is no debug check '{name}'", help=f"choose from {', '.join(CHECKS)}, all"
-            )
+            raise LaunchError(f"unknown debug check '{name}'", help=_names_help(plain))
+        if plain == name:
+            chosen |= found
+        else:
+            chosen = (set(usual) if not chosen and not at else chosen) - found
     return frozenset(chosen)
+
+
+def _names_help(name: str) -> str:
+    close = difflib.get_close_matches(name, (*CHECKS, "all"), 1)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return f"{hint}choose from {', '.join(CHECKS)}, all; -name leaves one out"
 
 
 def active_checks() -> Checks:

@@ -108,8 +108,7 @@ class EagerRun:
             x, y, z = self.context.grid
             for k, j, i in itertools.product(range(z), range(y), range(x)):
                 self.context.program = (i, j, k)
-                if self.builder.undefined is not None:
-                    self.builder.undefined.new_program()
+                self.builder.new_program()
                 body(**values)
         except TilewrightError as error:
             if error.location is None:

@@ -27,7 +27,8 @@ from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
-from tilewright.interpreter.numeric_checks import NumericChecks
+from tilewright.interpreter.nonfinite import NonfiniteLanes
+from tilewright.interpreter.numeric_checks import wrapped
 from tilewright.interpreter.offsets import offset_arithmetic
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
 from tilewright.interpreter.shared_memory import ProgramMemory
@@ -118,7 +119,7 @@ class Executor:
         self.arguments: list[Any] = []
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
-        self._numeric = NumericChecks(self, memory.checks)
+        self._nonfinite = NonfiniteLanes(self) if memory.checks.nonfinite else None
         self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
         self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
@@ -152,8 +153,9 @@ class Executor:
             self.program = (x, y, z)
             self.buffers.clear()
             self.shared = ProgramMemory()
-            if self._undefined is not None:
-                self._undefined.new_program()
+            for followed in (self._undefined, self._nonfinite):
+                if followed is not None:
+                    followed.new_program()
             self.values = dict(zip(block.args, arguments, strict=True))
             try:
                 self.block(block)
@@ -176,21 +178,31 @@ class Executor:
         handler = _HANDLERS.get(type(op))
         if handler is not None:
             results = handler(self, op)
-            if self._undefined is not None and isinstance(op, (tile.ReduceOp, tile.ScanOp)):
-                scan = isinstance(op, tile.ScanOp)
-                operands = [self.values[v] for v in op.inputs]
-                reverse = isinstance(op, tile.ScanOp) and plain(op.reverse)
-                self._undefined.look_along(operands, results, plain(op.axis), scan, reverse)
+            if isinstance(op, (tile.ReduceOp, tile.ScanOp)):
+                self._look_along(op, results)
         else:
             attributes, kinds = self._known(op)
             operands = self.operands(op)
             results = registry.call(op.name, self, attributes, kinds, operands)
             if self._undefined is not None:
                 self._undefined.look(op.name, attributes, kinds, operands, results)
-            if self._numeric.on:
-                self._numeric.look(op.name, operands, kinds, results, op in self._offsets)
+            if self._nonfinite is not None:
+                self._nonfinite.look(op.name, attributes, kinds, operands, results)
+            if op in self._offsets:
+                fault = wrapped(self, op.name, operands, kinds[0], results[0])
+                if fault is not None:
+                    raise fault
         for value, result in zip(op.results, results, strict=True):
             self.values[value] = result
+
+    def _look_along(self, op: tile.ReduceOp | tile.ScanOp, results: list[Any]) -> None:
+        operands = [self.values[v] for v in op.inputs]
+        scan = isinstance(op, tile.ScanOp)
+        if self._undefined is not None:
+            reverse = isinstance(op, tile.ScanOp) and plain(op.reverse)
+            self._undefined.look_along(operands, results, plain(op.axis), scan, reverse)
+        if self._nonfinite is not None:
+            self._nonfinite.look_along(op.name, operands, results)
 
     def operands(self, op: Operation) -> list[Any]:
         """The operands' values, None for absent optional ones."""

@@ -67,7 +67,7 @@ class UndefinedLanes:
         elif name in _WRITES:
             self._write(name, attributes, operands, sites)
         elif any(s is not None for s in sites):
-            for result, found in zip(results, _followed(name, attributes, kinds, operands, sites),
+            for result, found in zip(results, followed(name, attributes, kinds, operands, sites),
                                      strict=False):  # fmt: skip
                 self.mark(result, found)
 
@@ -97,7 +97,7 @@ class UndefinedLanes:
 
     def _load(self, operands: Sequence[Any], sites: list[Any], result: Any) -> None:
         pointer, mask, other = operands
-        enabled = _enabled(pointer, mask)
+        enabled = enabled_lanes(pointer, mask)
         self._addresses(sites[0], enabled, sites[1], "tl.load reads through")
         if mask is None or enabled.all():
             return
@@ -116,7 +116,7 @@ class UndefinedLanes:
     ) -> None:
         pointer, *values = operands
         mask = None if name == "tile.atomic_cas" else operands[2]
-        enabled = _enabled(pointer, mask)
+        enabled = enabled_lanes(pointer, mask)
         kind = str(attributes.get("kind", ""))
         kind = kind if kind in ("and", "or", "xor", "xchg") else kind[-3:]  # "fadd", "umin"
         what = f"tl.{name.removeprefix('tile.').replace('rmw', kind)}"
@@ -149,18 +149,19 @@ class UndefinedLanes:
         )
 
 
-def _enabled(pointer: PointerValue, mask: Any) -> np.ndarray:
+def enabled_lanes(pointer: PointerValue, mask: Any) -> np.ndarray:
+    """The lanes that an access touches."""
     return np.broadcast_to(True if mask is None else np.asarray(mask, bool), pointer.shape)
 
 
-def _followed(
+def followed(
     name: str,
     attributes: Mapping[str, Any],
     kinds: Sequence[Any],
     operands: Sequence[Any],
     sites: list[np.ndarray | None],
 ) -> list[np.ndarray | None]:
-    """The undefined lanes of an operation's results."""
+    """The marks on lanes of an operation's results, given those on its operands' (0: none)."""
     if name in ("tile.print", "tile.assert", "tile.assume"):
         return []
     full = [
