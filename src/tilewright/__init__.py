@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.interface import KernelInterface
     from tilewright.runtime.jit import JITFunction, jit
     from tilewright.runtime.matmul import matmul
-    from tilewright.runtime.specialize import MockTensor, TensorWrapper, reinterpret
+    from tilewright.runtime.tensor_wrapper import TensorWrapper, reinterpret
+    from tilewright.runtime.specialize import MockTensor
 
 __version__ = "0.1.0"
 
@@ -52,8 +53,8 @@ _NAMES = {
     "KernelInterface": "tilewright.runtime.interface",
     "CompiledKernel": "tilewright.runtime.compiled",
     "MockTensor": "tilewright.runtime.specialize",
-    "TensorWrapper": "tilewright.runtime.specialize",
-    "reinterpret": "tilewright.runtime.specialize",
+    "TensorWrapper": "tilewright.runtime.tensor_wrapper",
+    "reinterpret": "tilewright.runtime.tensor_wrapper",
     "autotune": "tilewright.runtime.autotune",
     "Autotuner": "tilewright.runtime.autotune",
     "Config": "tilewright.runtime.autotune",

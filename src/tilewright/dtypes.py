@@ -1,4 +1,4 @@
-"""Scalar, pointer and tile types of the kernel language, and `constexpr`.
+"""Scalar, pointer, tile and tuple types of the kernel language, and `constexpr`.
 
 One `dtype` object exists per scalar type; `pointer_type` and `block_type` wrap it. Signedness is a
 property of the language type only: the IR below is signless, and `semantics/` picks the signed or
@@ -8,16 +8,25 @@ unsigned operation. Names and properties are Triton's, so that kernels which say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from tilewright.compile_time import constexpr, constexpr_type, unwrap_constexpr
+
+__all__ = ["constexpr", "constexpr_type", "unwrap_constexpr"]
 
 _INTEGERS = {"int1": 1, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
 _FLOATS = {"fp8e4nv": 8, "fp8e5": 8, "fp8e4b8": 8, "fp8e5b16": 8, "fp8e4b15": 8,
            "fp16": 16, "bf16": 16, "fp32": 32, "fp64": 64}  # fmt: skip
 #: bits of the significand without the implicit one
-_MANTISSA = {"fp8e4nv": 3, "fp8e5": 2, "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}
+_MANTISSA = {"fp8e4nv": 3, "fp8e5": 2, "fp8e4b8": 3, "fp8e5b16": 2, "fp8e4b15": 3,
+             "fp16": 10, "bf16": 7, "fp32": 23, "fp64": 52}  # fmt: skip
+#: what is subtracted from the exponent field of a normal number
+_EXPONENT_BIAS = {"fp8e4nv": 7, "fp8e5": 15, "fp8e4b8": 8, "fp8e5b16": 16, "fp8e4b15": 15,
+                  "fp16": 15, "bf16": 127, "fp32": 127, "fp64": 1023}  # fmt: skip
 #: the spelling used in signatures ("*fp32", "i32") and in cache keys
 _SHORT = {"int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
           "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64"}  # fmt: skip
@@ -26,11 +35,48 @@ _ARRAY_NAMES = {"int1": "bool", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m
                 "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
 
 
+class Signedness(enum.Enum):
+    """Whether an integer type is signed."""
+
+    SIGNED = 0
+    UNSIGNED = 1
+
+
+class Kind(enum.Enum):
+    """Kinds of scalar types, in the order of promotion."""
+
+    BOOLEAN = 0
+    INTEGRAL = 1
+    FLOATING = 2
+
+
 @dataclass(frozen=True, eq=True)
 class dtype:
-    """A scalar type, e.g. `float32`. Compare with `==`; `str()` gives the short name (`fp32`, `i8`)."""
+    """A scalar type, e.g. `float32`. Compare with `==`; `str()` gives the short name (`fp32`, `i8`).
+
+    The lists below hold the names by kind, as Triton has them: `dtype(name)` is the type.
+    """
 
     name: str
+
+    SINT_TYPES: ClassVar = ["int8", "int16", "int32", "int64"]
+    UINT_TYPES: ClassVar = ["int1", "uint8", "uint16", "uint32", "uint64"]
+    FP_TYPES: ClassVar = [
+        "fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64",
+    ]  # fmt: skip
+    STANDARD_FP_TYPES: ClassVar = ["fp16", "bf16", "fp32", "fp64"]
+    OTHER_TYPES: ClassVar = ["void"]
+    SIGNEDNESS: ClassVar = Signedness
+    KIND: ClassVar = Kind
+
+    def __post_init__(self) -> None:
+        name = unwrap_constexpr(self.name)
+        if name not in _INTEGERS and name not in _UNSIGNED and name not in (*_FLOATS, "void"):
+            raise ValueError(
+                f"'{name}' is not the name of a scalar type; they are "
+                f"{', '.join((*_INTEGERS, *_UNSIGNED, *_FLOATS, 'void'))}"
+            )
+        object.__setattr__(self, "name", name)
 
     @property
     def primitive_bitwidth(self) -> int:
@@ -45,7 +91,38 @@ class dtype:
     @property
     def fp_mantissa_width(self) -> int:
         """Explicit significand bits of a floating type."""
+        if not self.is_floating():
+            raise AttributeError(f"{self} is not a floating type and has no fp_mantissa_width")
         return _MANTISSA[self.name]
+
+    @property
+    def exponent_bias(self) -> int:
+        """Bias of the exponent of a floating type. Raises AttributeError for other types."""
+        if not self.is_floating():
+            raise AttributeError(f"{self} is not a floating type and has no exponent_bias")
+        return _EXPONENT_BIAS[self.name]
+
+    @property
+    def int_signedness(self) -> Signedness:
+        """`SIGNEDNESS.SIGNED` or `UNSIGNED` of an integer type. Raises AttributeError for others."""
+        if not self.is_int():
+            raise AttributeError(f"{self} is not an integer type and has no int_signedness")
+        return Signedness.UNSIGNED if self.is_int_unsigned() else Signedness.SIGNED
+
+    def kind(self) -> Kind:
+        """Which kind promotion sees: boolean < integral < floating."""
+        if self.is_bool():
+            return Kind.BOOLEAN
+        if self.is_int():
+            return Kind.INTEGRAL
+        if self.is_floating():
+            return Kind.FLOATING
+        raise TypeError(f"{self} is not a type of numbers")
+
+    @staticmethod
+    def is_dtype(name: str) -> bool:
+        """Whether `name` is the name of a scalar type."""
+        return name in _INTEGERS or name in _UNSIGNED or name in (*_FLOATS, "void")
 
     @property
     def int_bitwidth(self) -> int:
@@ -240,6 +317,33 @@ class block_type:
         return self.name
 
 
+@dataclass(frozen=True, eq=True)
+class tuple_type:
+    """The type of a tuple of values: `types` of its items, and the `fields` of a named tuple."""
+
+    types: Sequence[Any]
+    fields: Sequence[str] | None = None
+
+    @property
+    def name(self) -> str:
+        names = (
+            [f"{n}:" for n in self.fields] if self.fields is not None else [""] * len(self.types)
+        )
+        return f"[{','.join(f'{n}{t}' for n, t in zip(names, self.types, strict=True))}]"
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.types)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.types[index]
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def _install_predicates() -> None:
     """`is_uint8()` and so on, one for each type that has none yet; for pointers and tiles the same
     names: pointers are of no such type, tiles of what their elements are.
@@ -251,7 +355,7 @@ def _install_predicates() -> None:
     def of_scalar(name: str) -> Any:
         return lambda self: getattr(self.scalar, name)()
 
-    for name in [n for n in vars(dtype) if n.startswith("is_")]:
+    for name in [n for n in vars(dtype) if n.startswith("is_") and n != "is_dtype"]:
         if name not in vars(pointer_type):
             setattr(pointer_type, name, lambda self: False)
         if name not in vars(block_type):
@@ -286,7 +390,7 @@ ALL_SCALARS: tuple[dtype, ...] = (
     float8e5, float8e4nv, float16, bfloat16, float32, float64,
 )  # fmt: skip
 
-_BY_SHORT_NAME = {t.short_name: t for t in ALL_SCALARS} | {"u1": int1, "B": int1}
+_BY_SHORT_NAME = {t.short_name: t for t in (*ALL_SCALARS, *FOREIGN)} | {"u1": int1, "B": int1}
 _BY_ARRAY_NAME = {t.array_name: t for t in ALL_SCALARS}
 
 
@@ -304,89 +408,6 @@ def from_array_name(text: str) -> dtype:
     Raises KeyError when kernels cannot hold that type (complex, strings).
     """
     return _BY_ARRAY_NAME[text.rpartition(".")[2]]
-
-
-class constexpr:
-    """A value known when the kernel is compiled. `.value` holds it; operators act on the values."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, constexpr) else value
-
-    def __repr__(self) -> str:
-        return f"constexpr[{self.value!r}]"
-
-    def __hash__(self) -> int:
-        return hash((constexpr, self.value))
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __index__(self) -> int:
-        return self.value.__index__()
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __eq__(self, other: object) -> Any:
-        if hasattr(type(other), "__tl_tensor__"):
-            return NotImplemented  # the tensor compares lane by lane
-        return constexpr(self.value == unwrap_constexpr(other))
-
-    def __ne__(self, other: object) -> Any:
-        if hasattr(type(other), "__tl_tensor__"):
-            return NotImplemented
-        return constexpr(self.value != unwrap_constexpr(other))
-
-    def __getitem__(self, key: Any) -> Any:
-        return constexpr(self.value[unwrap_constexpr(key)])
-
-    def __iter__(self) -> Any:
-        return (constexpr(item) for item in self.value)
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.value(*args, **kwargs)
-
-
-def unwrap_constexpr(value: Any) -> Any:
-    """`value.value` for a constexpr, anything else unchanged."""
-    return value.value if isinstance(value, constexpr) else value
-
-
-def _install_constexpr_operators() -> None:
-    import operator
-
-    def binary(fn: Any, swapped: bool = False) -> Any:
-        def method(self: constexpr, other: Any) -> Any:
-            if not isinstance(other, (constexpr, int, float, bool, str, tuple, list, type(None))):
-                return NotImplemented
-            a, b = self.value, unwrap_constexpr(other)
-            return constexpr(fn(b, a) if swapped else fn(a, b))
-
-        return method
-
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"):
-        fn = getattr(operator, name)
-        setattr(constexpr, f"__{name}__", binary(fn))
-        setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
-    for name, fn in (("and", operator.and_), ("or", operator.or_), ("xor", operator.xor)):
-        setattr(constexpr, f"__{name}__", binary(fn))
-        setattr(constexpr, f"__r{name}__", binary(fn, swapped=True))
-    for name in ("lt", "le", "gt", "ge"):
-        setattr(constexpr, f"__{name}__", binary(getattr(operator, name)))
-    for name in ("neg", "pos", "invert"):
-        fn = getattr(operator, name)
-        setattr(constexpr, f"__{name}__", lambda self, fn=fn: constexpr(fn(self.value)))
-
-
-_install_constexpr_operators()
 
 
 def like(container: Any, items: Sequence[Any]) -> Any:

@@ -90,6 +90,7 @@ class EagerRun:
             if isinstance(value, TensorDescriptor):
                 return self.semantics.make_tensor_descriptor(*items)
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        self.semantics.check_supported(kind, f"parameter '{name}': the type")
         if kind.is_ptr():
             written = unwritten_flags(value) if self.memory.checks.unwritten else None
             return TensorValue(self.memory.register(name, value, written), kind, self.semantics)

@@ -66,7 +66,10 @@ class _Compilation(KernelBuilder):
         frame.node = frame.tree.args
         self._check_parameters()
         arguments: list[tuple[str, Any]] = []
+        args = frame.tree.args
+        nodes = {a.arg: a for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
         for parameter in frame.fn.params:
+            frame.node = nodes.get(parameter.name, args)
             if parameter.name in signature:
                 value = signature[parameter.name]
             elif parameter.has_default:
@@ -104,6 +107,7 @@ class _Compilation(KernelBuilder):
             if isinstance(value, TensorDescriptor):
                 return self.semantics.make_tensor_descriptor(*items)
             return items
+        self.semantics.check_supported(value, f"parameter '{name}': the type")
         handle = self.block.insert_arg(ir_type(value), len(self.block.args))
         if name.isidentifier() and name.isascii():
             handle.name_hint = name

@@ -34,8 +34,8 @@ _JIT = {
     "jit": "tilewright.runtime.jit:jit",
     "KernelInterface": "tilewright.runtime.interface:KernelInterface",
     "MockTensor": "tilewright.runtime.specialize:MockTensor",
-    "TensorWrapper": "tilewright.runtime.specialize:TensorWrapper",
-    "reinterpret": "tilewright.runtime.specialize:reinterpret",
+    "TensorWrapper": "tilewright.runtime.tensor_wrapper:TensorWrapper",
+    "reinterpret": "tilewright.runtime.tensor_wrapper:reinterpret",
     "constexpr_function": "tilewright.runtime.host_functions:constexpr_function",
 }
 _ERRORS = {

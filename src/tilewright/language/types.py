@@ -11,6 +11,7 @@ from tilewright.dtypes import (
     bfloat16,
     block_type,
     constexpr,
+    constexpr_type,
     dtype,
     float8e4b8,
     float8e4b15,
@@ -20,6 +21,7 @@ from tilewright.dtypes import (
     float16,
     float32,
     float64,
+    from_short_name,
     int1,
     int8,
     int16,
@@ -27,6 +29,7 @@ from tilewright.dtypes import (
     int64,
     pi32_t,
     pointer_type,
+    tuple_type,
     uint8,
     uint16,
     uint32,
@@ -42,6 +45,7 @@ __all__ = [
     "block_type",
     "const",
     "constexpr",
+    "constexpr_type",
     "dtype",
     "float8e4b8",
     "float8e4b15",
@@ -61,8 +65,10 @@ __all__ = [
     "pointer_type",
     "range",
     "static_range",
+    "str_to_ty",
     "tensor",
     "tensor_descriptor",
+    "tuple_type",
     "uint8",
     "uint16",
     "uint32",
@@ -108,6 +114,29 @@ def get_int_dtype(bitwidth: Any, signed: Any) -> dtype:
     if not found:
         raise ValueError(f"there is no integer of {bits} bits")
     return found[0]
+
+
+def str_to_ty(name: Any, c: Any = None) -> Any:
+    """The type that a signature's text names: `str_to_ty("*kfp32")`, `"i64"`, `"tensordesc<fp16[8,16]>"`.
+
+    A tuple of texts gives a `tuple_type`, "constexpr" the type of the value `c`. Raises ValueError.
+    """
+    if isinstance(name, tuple):
+        fields = getattr(name, "_fields", None)
+        return tuple_type([str_to_ty(item, c) for item in name], fields)
+    if name.startswith("constexpr"):
+        return constexpr_type(unwrap_constexpr(c))
+    if name == "void":
+        return void
+    inner = name.removeprefix("tensordesc<")
+    if inner != name:
+        element, _, extents = inner.rstrip(">").partition("[")
+        shape = tuple(int(extent) for extent in extents.partition("]")[0].split(","))
+        return block_type(str_to_ty(element), shape)
+    try:
+        return from_short_name(name)
+    except KeyError:
+        raise ValueError(f"'{name}' is not a type of signatures, such as *fp32, i64, u1") from None
 
 
 class _DescriptorMeta(type):

@@ -7,7 +7,7 @@ from typing import Any
 
 _NAMES = {
     "JITFunction": "jit", "jit": "jit", "KernelInterface": "interface", "MockTensor": "specialize",
-    "TensorWrapper": "specialize", "reinterpret": "specialize", "CompiledKernel": "compiled",
+    "TensorWrapper": "tensor_wrapper", "reinterpret": "tensor_wrapper", "CompiledKernel": "compiled",
     "Autotuner": "autotune", "Config": "autotune", "Heuristics": "heuristics",
 }  # fmt: skip
 

@@ -32,9 +32,9 @@ def __getattr__(name: str) -> Any:
 
         return CompiledKernel
     if name in ("TensorWrapper", "reinterpret"):
-        from tilewright.runtime import specialize
+        from tilewright.runtime import tensor_wrapper
 
-        return getattr(specialize, name)
+        return getattr(tensor_wrapper, name)
     raise AttributeError(name)
 
 

@@ -69,44 +69,6 @@ class MockTensor:
         return value
 
 
-class TensorWrapper:
-    """An array seen with another element type of the same size (`reinterpret`)."""
-
-    def __init__(self, base: Any, dtype: Any) -> None:
-        self.base = base.base if isinstance(base, TensorWrapper) else base
-        self.dtype = dtype
-        self.shape = getattr(base, "shape", ())
-        self.device = getattr(base, "device", "cpu")
-
-    def data_ptr(self) -> int:
-        return array_address(self.base)[0]
-
-    def stride(self, *args: Any) -> Any:
-        return self.base.stride(*args)
-
-    def element_size(self) -> int:
-        return element_type(self.dtype).itemsize
-
-    def __repr__(self) -> str:
-        return f"TensorWrapper[{self.dtype}]({self.base!r})"
-
-
-def reinterpret(tensor: Any, dtype: Any) -> Any:
-    """`tensor` for a launch, with its elements taken as `dtype` (ours, NumPy's or torch's).
-
-    Raises LaunchError when `tensor` is no array or the widths differ.
-    """
-    wanted = element_type(dtype)
-    _, have = array_address(tensor)
-    if have.itemsize != wanted.itemsize:
-        raise LaunchError(
-            f"reinterpret: {have} has {have.itemsize} bytes an element, {wanted} {wanted.itemsize}",
-            help="choose a dtype of the same width",
-        )
-    base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
-    return base if element_type(base.dtype) == wanted else TensorWrapper(base, wanted)
-
-
 # ---- types -----------------------------------------------------------------------------------------
 
 _element_types: dict[Any, dtype] = {}

@@ -196,12 +196,18 @@ class SemanticsBase:
                 f"{what} must be a type such as tl.float32, got {describe(value)}",
                 help=_type_meant(value),
             )
-        if value.scalar in t.FOREIGN:
+        self.check_supported(value)
+        return value
+
+    def check_supported(self, kind: Any, what: str = "the type") -> None:
+        """Reject the 8-bit floats of other chips, and pointers to them. `what` precedes the type."""
+        scalar = kind.scalar
+        element = scalar.element_ty if scalar.is_ptr() else scalar
+        if element in t.FOREIGN:
             raise KernelTypeError(
-                f"no target here has the type {value.scalar}",
+                f"{what} {type_text(kind)} is not supported in this architecture",
                 help="the 8-bit floats are tl.float8e4nv (e4m3fn) and tl.float8e5 (e5m2)",
             )
-        return value
 
     def shape_argument(self, shape: Any, what: str) -> tuple[int, ...]:
         """A checked tile shape: positive constant extents, each a power of two."""
