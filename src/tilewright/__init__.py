@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         cdiv,
         compile,
         constexpr_function,
-        must_use_result,
         next_power_of_2,
         set_allocator,
     )
@@ -63,7 +62,7 @@ _NAMES = {
     "cdiv": "tilewright.runtime.host_functions",
     "next_power_of_2": "tilewright.runtime.host_functions",
     "constexpr_function": "tilewright.runtime.host_functions",
-    "must_use_result": "tilewright.runtime.host_functions",
+    "must_use_result": "tilewright.language.builtin",
     "set_allocator": "tilewright.runtime.host_functions",
     "compile": "tilewright.runtime.host_functions",
     "constexpr": "tilewright.dtypes",

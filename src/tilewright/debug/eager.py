@@ -23,7 +23,7 @@ from tilewright.errors import KernelTypeError, TilewrightError
 from tilewright.interpreter.memory import Memory
 from tilewright.interpreter.unwritten import unwritten_flags
 from tilewright.language.builtin import active_semantics
-from tilewright.language.kernel_function import KernelFunction
+from tilewright.language.kernel_function import KernelFunction, check_specialization
 from tilewright.semantics import Semantics
 from tilewright.semantics.memory import TensorDescriptor
 from tilewright.semantics.values import TensorValue
@@ -104,6 +104,8 @@ class EagerRun:
         hide_own_frames()
         token = active_semantics.set(self.semantics)
         try:
+            for param in self.kernel.params:
+                check_specialization(self.kernel, param)
             values = {n: self.argument(n, kind, v) for n, (kind, v) in arguments.items()}
             body = self._python(self.kernel)
             x, y, z = self.context.grid

@@ -1,6 +1,6 @@
 """The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
-and `assert` of tiles, and `range` in comprehensions, whose items are constants. Numbers that a
-runtime loop carries become scalars before it, as in compiled code.
+and `assert` of tiles, `shape == [8, 16]`, and `range` in comprehensions, whose items are constants.
+Numbers that a runtime loop carries become scalars before it, as in compiled code.
 
 Only functions that contain one are compiled again, from their syntax tree, with every line and
 column where it was; all others run the code object that Python made.
@@ -14,6 +14,7 @@ import functools
 from types import CodeType
 from typing import Any
 
+from tilewright.debug.unused import check_unused_results
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
@@ -21,9 +22,9 @@ from tilewright.language.liveness import FunctionAnalysis, analysis_of
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue
 
-_AND, _OR, _NOT, _COMPARE, _ASSERT, _ITEMS, _CARRIED = (
+_AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED = (
     f"__tilewright_{name}__"
-    for name in ("and", "or", "not", "compare", "assert", "items", "carried")
+    for name in ("and", "or", "not", "compare", "equal", "assert", "items", "carried")
 )
 
 
@@ -38,6 +39,7 @@ def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
         tree = function.tree
     except (OSError, TypeError, SyntaxError):  # no source to read: what Python compiled must do
         return code
+    check_unused_results(function)
     rewriter = _Rewriter(_carried_names(tree, analysis_of(function)))
     tree = rewriter.visit(copy.deepcopy(tree))
     if not rewriter.changed:
@@ -156,6 +158,12 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
+        sides = (node.left, node.comparators[0])
+        if len(node.ops) == 1 and any(isinstance(side, ast.List) for side in sides):
+            if isinstance(node.ops[0], ast.Eq):
+                return self._call(_EQUAL, [*sides], node)
+            if isinstance(node.ops[0], ast.NotEq):
+                return self._call(_NOT, [self._call(_EQUAL, [*sides], node)], node)
         overloaded = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
         if len(node.ops) < 2 or not all(isinstance(op, overloaded) for op in node.ops):
             return node
@@ -215,6 +223,14 @@ def _compare(signs: str, *values: Any) -> Any:
     return result
 
 
+def _equal(left: Any, right: Any) -> Any:
+    """`left == right` where one is a list: shapes are tuples, and equal to lists of their extents."""
+    left, right = unwrap_constexpr(left), unwrap_constexpr(right)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return tuple(left) == tuple(right)
+    return left == right
+
+
 def _not(value: Any) -> Any:
     value = unwrap_constexpr(value)
     if isinstance(value, TensorValue):
@@ -244,6 +260,7 @@ HELPERS = {
     _OR: lambda value, *others: _both(False, value, others),
     _NOT: _not,
     _COMPARE: _compare,
+    _EQUAL: _equal,
     _ASSERT: _assert,
     _ITEMS: range,
     _CARRIED: _carried,

@@ -14,7 +14,7 @@ from tilewright.frontend.frame import RESULT, Frame
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
-from tilewright.language import types
+from tilewright.language import core, types
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
@@ -54,7 +54,10 @@ class KernelBuilder(Statements):
 
     def tensor_attribute(self, value: Any, name: str) -> Any:
         found = self.semantics.attribute(value, name)
-        return BoundMethod(found, name) if callable(found) and not is_tensor(found) else found
+        if not callable(found) or is_tensor(found):
+            return found
+        stub = getattr(core, name, None)  # `ptr.advance(...)` is `tl.advance(ptr, ...)`
+        return BoundMethod(found, name, getattr(stub, "_must_use_result", False))
 
     # ---- calls ---------------------------------------------------------------------------------
 

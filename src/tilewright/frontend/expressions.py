@@ -21,6 +21,7 @@ from tilewright.frontend.frame import Undefined, check_global, is_plain
 from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.values import has_tensor, is_tensor
 from tilewright.frontend.while_loops import WhileLoops
+from tilewright.language.builtin import unused_result_error
 from tilewright.language.liveness import has_call
 from tilewright.semantics.values import TensorValue, describe
 
@@ -56,9 +57,10 @@ _SYMBOLS = {
 class BoundMethod:
     """`x.name` of a tensor or descriptor, waiting to be called: `value` is the function."""
 
-    def __init__(self, value: Any, name: str) -> None:
+    def __init__(self, value: Any, name: str, must_use_result: Any = False) -> None:
         self.value = value
         self.name = name
+        self._must_use_result = must_use_result
 
 
 class Expressions(WhileLoops):
@@ -387,6 +389,10 @@ class Expressions(WhileLoops):
 
     def expr_Call(self, node: ast.Call) -> Any:
         function = self.visit(node.func)
+        if node is self.unused:
+            error = unused_result_error(function, ast.unparse(node.func))
+            if error is not None:
+                raise error
         positional = self._items(node.args)
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:

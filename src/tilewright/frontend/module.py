@@ -32,7 +32,7 @@ from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.frontend.symbols import symbol_of
 from tilewright.ir.location import location_attribute
 from tilewright.ir.types import ir_type
-from tilewright.language.kernel_function import KernelFunction
+from tilewright.language.kernel_function import KernelFunction, check_specialization
 from tilewright.semantics import Semantics
 from tilewright.semantics.memory import TensorDescriptor
 
@@ -70,6 +70,7 @@ class _Compilation(KernelBuilder):
         nodes = {a.arg: a for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
         for parameter in frame.fn.params:
             frame.node = nodes.get(parameter.name, args)
+            check_specialization(frame.fn, parameter)
             if parameter.name in signature:
                 value = signature[parameter.name]
             elif parameter.has_default:

@@ -24,6 +24,8 @@ class BuilderState:
     globals_read: dict[tuple[KernelFunction, str], Any]
     callees: dict[KernelFunction, None]
     copied: int
+    unused: ast.expr | None = None
+    """The expression of the statement being compiled, whose value nobody uses."""
 
     def visit(self, node: ast.expr) -> Any:
         """The value of an expression."""

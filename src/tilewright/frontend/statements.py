@@ -57,6 +57,7 @@ class Statements(Expressions):
 
     def stmt_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # docstrings and `...`
+            self.unused = node.value
             self.visit(node.value)
 
     def stmt_Assign(self, node: ast.Assign) -> None:

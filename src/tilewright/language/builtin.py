@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import CompilationError, TilewrightError
 
 #: the `Semantics` that eager mode runs kernels with; None: kernels are not being run as Python
 active_semantics: ContextVar[Any] = ContextVar("active_semantics", default=None)
@@ -56,6 +56,26 @@ def builtin(
         return stub  # type: ignore[return-value]
 
     return decorate
+
+
+def must_use_result(fn: Any, reason: str | bool = True) -> Any:
+    """Make it an error to call `fn` in a kernel and leave its result unused.
+
+    Also `@must_use_result("why, and what to do")`, which the error then says.
+    """
+    if isinstance(fn, str):
+        return lambda function: must_use_result(function, fn)
+    fn._must_use_result = reason
+    return fn
+
+
+def unused_result_error(function: Any, text: str) -> CompilationError | None:
+    """The error for a call, written `text`, of a function whose result must be used; else None."""
+    mark = getattr(function, "_must_use_result", False)
+    if not mark:
+        return None
+    help = mark if isinstance(mark, str) else f"assign it, as in `x = {text}(...)`"
+    return CompilationError(f"The result of {text} is not being used.", help=help)
 
 
 def extern(fn: F) -> F:

@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.errors import SourceLocation, UnsupportedSyntax
+from tilewright.errors import KernelTypeError, SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
 from tilewright.language.source_lines import source_of
 
@@ -137,3 +137,19 @@ class KernelFunction:
         """Module globals and closure variables that the function's body can name."""
         closure = inspect.getclosurevars(self.fn).nonlocals
         return {**self.fn.__globals__, **closure} if closure else self.fn.__globals__
+
+
+def check_specialization(fn: KernelFunction, param: KernelParam) -> None:
+    """Reject a `tl.constexpr` parameter that is not to be specialized on: its value is in the code."""
+    no_alignment = getattr(fn, "do_not_specialize_on_alignment", ())
+    listed = (
+        "do_not_specialize" if param.do_not_specialize
+        else "do_not_specialize_on_alignment"
+        if param.name in no_alignment or param.index in no_alignment
+        else ""
+    )  # fmt: skip
+    if param.is_constexpr and listed:
+        raise KernelTypeError(
+            f"parameter '{param.name}' is marked as constexpr and listed in {listed}",
+            help="drop the tl.constexpr annotation, or take it off the list",
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright.language.builtin import builtin, must_use_result
 
 
 @builtin()
@@ -54,6 +54,9 @@ def make_block_ptr(
     """
 
 
+@must_use_result(
+    "tl.advance moves nothing: assign what it returns, `ptr = tl.advance(ptr, offsets)`"
+)
 @builtin()
 def advance(base: Any, offsets: Any) -> Any:
     """The block pointer `base` moved by `offsets` elements in each dimension."""

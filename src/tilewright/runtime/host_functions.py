@@ -28,11 +28,6 @@ def constexpr_function(fn: F) -> F:
     return fn
 
 
-def must_use_result(fn: F) -> F:
-    """Accepted for Triton's sake."""
-    return fn
-
-
 def set_allocator(allocator: Any) -> None:
     """Accepted for Triton's sake: kernels on a CPU ask for no memory through the host."""
 

@@ -296,7 +296,7 @@ class Specializer:
         if is_array(value):
             address, element = array_address(value)
             fixed = annotated_type(param)
-            const = isinstance(fixed, pointer_type) and fixed.const
+            const = param.is_const or (isinstance(fixed, pointer_type) and fixed.const)
             divisible = align and address % ALIGNMENT == 0
             numpy = sys.modules.get("numpy")
             native = numpy is not None and isinstance(value, numpy.ndarray)

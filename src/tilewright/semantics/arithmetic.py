@@ -110,13 +110,12 @@ class Arithmetic(Casts):
     def _divide(self, symbol: str, a: Any, b: Any) -> TensorValue:
         kinds = [v.dtype for v in (a, b) if isinstance(v, TensorValue)]
         integers = all(k.is_int() for k in kinds) and not any(isinstance(v, float) for v in (a, b))
-        if integers and symbol != "/" and len(kinds) == 2:
-            signs = {k.is_int_unsigned() for k in kinds}
-            if len(signs) == 2:
-                raise KernelTypeError(
-                    f"`{symbol}` of {describe(a)} and {describe(b)} mixes signed and unsigned",
-                    help="convert one side so that both are signed or both unsigned",
-                )
+        if integers and len({k.is_int_unsigned() for k in kinds}) == 2:
+            raise KernelTypeError(
+                f"Cannot use {symbol} with {describe(a)} and {describe(b)} because they have"
+                " different signedness",
+                help="convert one side so that both are signed or both unsigned",
+            )
         x, y = self.promote_pair(a, b, f"`{symbol}`", divides=True)
         kind = x.dtype
         if symbol == "/":
@@ -141,8 +140,8 @@ class Arithmetic(Casts):
             kind = value.dtype if isinstance(value, TensorValue) else None
             if isinstance(value, float) or (kind is not None and not kind.is_int()):
                 raise KernelTypeError(
-                    f"`{symbol}` needs integers or masks, got {describe(a)} and {describe(b)}",
-                    help="compare first (x != 0), or .to(tl.int32, bitcast=True) for the bits",
+                    f"`{symbol}` has invalid operands of type {describe(a)} and {describe(b)}",
+                    help="it needs integers or masks: compare first (x != 0), or .to(tl.int32, bitcast=True) for the bits",
                 )
         x, y = self.promote_pair(a, b, f"`{symbol}`")
         name = _BIT_OPS.get(symbol)
@@ -365,6 +364,8 @@ class Arithmetic(Casts):
     def _pointer_choice(self, x: Any, y: Any) -> list[TensorValue]:
         a, b = self.to_tensor(x), self.to_tensor(y)
         pointer = (a if a.dtype.is_ptr() else b).dtype
+        if any(v.dtype.is_ptr() and v.dtype.const for v in (a, b)):
+            pointer = t.pointer_type(pointer.element_ty, const=True)
         if any(v.dtype.is_ptr() and v.dtype.element_ty != pointer.element_ty for v in (a, b)):
             raise KernelTypeError(f"tl.where cannot choose between {describe(x)} and {describe(y)}")
         return [self.convert(v, pointer) for v in (a, b)]

@@ -85,7 +85,10 @@ class Atomics(Memory):
     def _atomic_element(self, what: str, pointer: TensorValue, kind: str) -> Any:
         element = pointer.dtype.element_ty
         if pointer.dtype.const:
-            raise KernelTypeError(f"{what} through a const pointer ({pointer.dtype})")
+            raise KernelTypeError(
+                f"{what}: Cannot store to a constant pointer ({pointer.dtype})",
+                help="drop the tl.const annotation of the parameter that it comes from",
+            )
         if element.is_bool() or element.is_fp8():
             raise KernelTypeError(
                 f"{what} has no form for elements of type {element}",

@@ -225,7 +225,7 @@ class SemanticsBase:
         number = self.known_int(axis, f"{what}: axis")
         if not -rank <= number < rank:
             raise KernelTypeError(
-                f"{what}: axis {number} is out of range for a value with {rank} dimensions"
+                f"{what}: invalid axis {number}, out of range for a value with {rank} dimensions"
             )
         return number % rank
 

@@ -151,7 +151,10 @@ class Memory(Program):
             self._only_for_block_pointers("tl.store", boundary_check, "")
             pointer = self._pointer_argument("tl.store", pointer)
         if pointer.dtype.const:
-            raise KernelTypeError(f"tl.store through a const pointer ({type_text(pointer.type)})")
+            raise KernelTypeError(
+                f"Cannot store to a constant pointer ({type_text(pointer.type)})",
+                help="drop the tl.const annotation of the parameter that it comes from",
+            )
         value = self._number_as(unwrap_constexpr(value), pointer.dtype.element_ty)
         value = self._to_access_shape("tl.store", "value", value, pointer)
         mask = self._mask_argument("tl.store", mask, pointer)

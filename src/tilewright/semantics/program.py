@@ -25,7 +25,8 @@ class Program(Arithmetic):
     def _grid(self, name: str, axis: Any) -> TensorValue:
         number = self.known_int(axis, f"{name.replace('tile', 'tl')}: axis")
         if number not in (0, 1, 2):
-            raise KernelTypeError(f"{name.replace('tile', 'tl')}: axis {number} is not 0, 1 or 2")
+            what = name.removeprefix("tile.")
+            raise KernelTypeError(f"{what} axis must be 0, 1, or 2 but got {number}")
         return self.emit(name, [], t.int32, axis=number)
 
     def arange(self, start: Any, end: Any) -> TensorValue:

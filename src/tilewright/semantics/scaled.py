@@ -42,9 +42,22 @@ class Scaled(Libdevice):
         ]
         kind = t.float16 if "fp16" in formats else t.bfloat16
         fast = bool(unwrap_constexpr(fast_math))
+        self._check_groups(unwrap_constexpr(lhs_scale), unwrap_constexpr(rhs_scale))
         a = self._scaled(lhs, lhs_scale, formats[0], 1, unwrap_constexpr(lhs_k_pack), kind, fast)
         b = self._scaled(rhs, rhs_scale, formats[1], 0, unwrap_constexpr(rhs_k_pack), kind, fast)
         return self.dot(a, b, acc, out_dtype=t.float32 if out_dtype is None else out_dtype)
+
+    def _check_groups(self, lhs_scale: Any, rhs_scale: Any) -> None:
+        """Reject scales that cover groups of different sizes along K."""
+        scales = [s for s in (lhs_scale, rhs_scale) if isinstance(s, TensorValue)]
+        if len(scales) == 2 and all(s.shape for s in scales):
+            groups = [s.shape[-1] for s in scales]
+            if groups[0] != groups[1]:
+                raise KernelTypeError(
+                    f"{_WHAT}: the scale factors differ: lhs_scale {describe(lhs_scale)} has {groups[0]}"
+                    f" groups along K, rhs_scale {describe(rhs_scale)} has {groups[1]}",
+                    help="one group size holds for both operands: scales are (M, K/group) and (N, K/group)",
+                )
 
     def _scaled(
         self, x: Any, scale: Any, name: str, k: int, k_pack: Any, kind: t.dtype, fast: bool

@@ -61,7 +61,9 @@ class Shapes(Atomics):
         rank = x.ndim + len(axes)
         places = sorted(self.dimension(a, rank, "tl.expand_dims") for a in axes)
         if len(set(places)) != len(places):
-            raise KernelTypeError(f"tl.expand_dims: axes {list(axes)} repeat")
+            raise KernelTypeError(
+                f"tl.expand_dims: axes {list(axes)} repeat (duplicate axes, normalized axes = {places})"
+            )
         for place in places:
             x = self._insert_axis(x, place)
         return x
@@ -230,11 +232,14 @@ class Shapes(Atomics):
         key = unwrap_constexpr(key)
         items = [unwrap_constexpr(k) for k in (key if isinstance(key, tuple | list) else (key,))]
         items = self._without_ellipsis(x, items)
+        if not x.ndim:  # as in Triton, `scalar[:, None]` is `scalar[None]`
+            items = [i for i in items if not (isinstance(i, slice) and i == slice(None))]
         named = sum(item is not None for item in items)
         if named > x.ndim:
             pointer = x.dtype.is_ptr() and not x.ndim
             raise KernelTypeError(
-                f"{named} indices for a value with {x.ndim} dimensions ({type_text(x.type)})",
+                f"unsupported tensor index: {named} indices for a value with {x.ndim} dimensions"
+                f" ({type_text(x.type)})",
                 help="memory is read with tl.load(pointer + offsets), written with tl.store"
                 if pointer
                 else "",

@@ -53,6 +53,7 @@ def philox(
 ) -> Any:
     """Four tiles of random bits (uint32, or uint64 when the counters are 64-bit)."""
     seed = tl.to_tensor(seed)
+    tl.static_assert(seed.dtype.is_int(), "the seed of random numbers must be an integer")
     c0 = tl.to_tensor(c0)
     c1 = tl.to_tensor(c1)
     c2 = tl.to_tensor(c2)
