@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tilewright.runtime.interface import KernelInterface
     from tilewright.runtime.jit import JITFunction, jit
     from tilewright.runtime.matmul import matmul
-    from tilewright.runtime.tensor_wrapper import TensorWrapper, reinterpret
     from tilewright.runtime.specialize import MockTensor
+    from tilewright.runtime.tensor_wrapper import TensorWrapper, reinterpret
 
 __version__ = "0.1.0"
 

@@ -6,6 +6,7 @@
     │   ├── KernelTypeError       dtypes or shapes do not fit
     │   └── KernelNameError       a name is not defined, or not visible to kernels
     ├── LaunchError               the call `kernel[grid](...)` is wrong
+    │   └── IntegerOverflowError  an integer does not fit its parameter
     ├── KernelFault               a running kernel failed
     │   ├── DeviceAssertError     a `device_assert` did not hold
     │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
@@ -113,6 +114,11 @@ class TilewrightError(Exception):
 class CompilationError(TilewrightError):
     """The kernel's source cannot be compiled."""
 
+    @property
+    def error_message(self) -> str:
+        """`message`, by Triton's name."""
+        return self.message
+
 
 class UnsupportedSyntax(CompilationError):
     """A Python construct that the kernel language does not have."""
@@ -128,6 +134,10 @@ class KernelNameError(CompilationError, NameError):
 
 class LaunchError(TilewrightError, TypeError):
     """A kernel was called wrongly: arguments, grid or options."""
+
+
+class IntegerOverflowError(LaunchError, OverflowError):
+    """An integer argument does not fit the type of its parameter."""
 
 
 class KernelFault(TilewrightError, RuntimeError):

@@ -59,9 +59,9 @@ def loop_over_a_tensor(x_ptr):
 
 @jit
 def index_used_after_its_loop(x_ptr, n):
-    for i in range(n):
-        tl.store(x_ptr + i, 1.0)
-    tl.store(x_ptr, i)
+    for x_ptr in range(n):
+        tl.device_print("index", x_ptr)
+    tl.store(x_ptr, 1.0)
 
 
 @jit

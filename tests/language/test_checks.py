@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.engines import ENGINES, ON_CPU, run
 
 import tilewright as tw
 import tilewright.language as tl
-from tests.engines import ENGINES, ON_CPU, run
 from tilewright.errors import CompilationError, KernelTypeError
 
 N = 16

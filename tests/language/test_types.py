@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.engines import ON_CPU
 
 import tilewright as tw
 import tilewright.language as tl
-from tests.engines import ON_CPU
 from tilewright.errors import CompilationError
 
 

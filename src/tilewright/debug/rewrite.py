@@ -30,11 +30,11 @@ _AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED = (
 
 def kernel_code(function: KernelFunction) -> CodeType:
     """The code to run for `function`: its own, or a rewritten copy."""
-    return _kernel_code(function, function.fn.__code__)
+    return _kernel_code(function, function.fn.__code__, function.replaced_file)
 
 
 @functools.lru_cache(maxsize=1024)
-def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
+def _kernel_code(function: KernelFunction, code: CodeType, replaced_file: str) -> CodeType:
     try:
         tree = function.tree
     except (OSError, TypeError, SyntaxError):  # no source to read: what Python compiled must do
@@ -42,7 +42,7 @@ def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
     check_unused_results(function)
     rewriter = _Rewriter(_carried_names(tree, analysis_of(function)))
     tree = rewriter.visit(copy.deepcopy(tree))
-    if not rewriter.changed:
+    if not rewriter.changed and not replaced_file:
         return code
     tree.decorator_list = []
     tree.args.defaults = [ast.Constant(None) for _ in tree.args.defaults]
@@ -56,10 +56,10 @@ def _kernel_code(function: KernelFunction, code: CodeType) -> CodeType:
             node.col_offset += function.column_offset  # pyright: ignore
             node.end_col_offset += function.column_offset  # pyright: ignore
     ast.increment_lineno(tree, function.first_line - 1)
-    return _compiled(tree, code)
+    return _compiled(tree, code, replaced_file or code.co_filename)
 
 
-def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
+def _compiled(tree: ast.FunctionDef, code: CodeType, file: str) -> CodeType:
     """The code of the one function in `tree`, with `code`'s free variables."""
     body: list[ast.stmt] = [tree]
     if code.co_freevars:
@@ -70,7 +70,7 @@ def _compiled(tree: ast.FunctionDef, code: CodeType) -> CodeType:
         outer.body = [*free, tree]
         body = [outer]
     module = ast.fix_missing_locations(ast.Module(body, []))
-    found = compile(module, code.co_filename, "exec", dont_inherit=True)
+    found = compile(module, file, "exec", dont_inherit=True)
     while found.co_name != code.co_name:
         found = next(
             c for c in found.co_consts

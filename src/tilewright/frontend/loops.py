@@ -12,11 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
+from tilewright.frontend.carried import (
+    Carried,
+    Kept,
+    hint_attributes,
+    kind_text,
+    last_assignment,
+    needed_change,
+    tensor_triples,
+    tl_name,
+)
 from tilewright.frontend.control_flow import ControlFlow
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
 from tilewright.frontend.values import (
@@ -27,6 +36,7 @@ from tilewright.frontend.values import (
     same_value,
     widened,
 )
+from tilewright.ir.names import name_value
 from tilewright.ir.types import ir_type
 from tilewright.language.liveness import exits_loop_or_function, has_break
 from tilewright.semantics.promotion import literal_type
@@ -47,20 +57,6 @@ class RangeValue:
     @property
     def bounds(self) -> tuple[Any, Any, Any]:
         return self.start, self.stop, self.step
-
-
-@dataclass
-class Carried:
-    """One carried name: its value before the loop, as tensors, and as the body sees it."""
-
-    name: str
-    before: Any
-    initial: Any
-    inside: Any = None
-
-
-#: a carried tensor before the loop, as the body sees it, and its handle at the end of the body
-Kept = tuple[TensorValue, TensorValue, SSAValue]
 
 
 class _Restart(Exception):
@@ -218,8 +214,8 @@ class Loops(ControlFlow):
 
     def _name(self, name: str, value: Any) -> None:
         """Let the IR show a tensor under the name it has in the kernel."""
-        if isinstance(value, TensorValue) and name.isidentifier() and name.isascii():
-            value.handle.name_hint = name
+        if isinstance(value, TensorValue):
+            name_value(value.handle, name)
 
     def _as_arguments(self, value: Any, block: Block) -> Any:
         if isinstance(value, TensorValue):
@@ -234,9 +230,9 @@ class Loops(ControlFlow):
         ends, node = [], self.frame.node
         changes: dict[str, Any] = {}
         for c in carried:
-            self.frame.node = _last_assignment(node, c.name)
+            self.frame.node = last_assignment(node, c.name)
             value = self.frame.env.get(c.name)
-            change = _needed_change(c.inside, value)
+            change = needed_change(c.inside, value)
             if change is not None:
                 changes[c.name] = change
             elif not changes:
@@ -281,23 +277,23 @@ class Loops(ControlFlow):
                 if new.is_floating():
                     help = f"start with a float: `{c.name} = {float(c.before)}`"
                 else:
-                    help = f"start with `{c.name} = tl.full((), {c.before}, {_tl_name(new)})`"
+                    help = f"start with `{c.name} = tl.full((), {c.before}, {tl_name(new)})`"
             elif new.is_block() and not old.is_block():
                 shape = ", ".join(map(str, new.shape))
                 help = (
-                    f"start with a tile: `{c.name} = tl.zeros(({shape},), {_tl_name(new.scalar)})`"
+                    f"start with a tile: `{c.name} = tl.zeros(({shape},), {tl_name(new.scalar)})`"
                 )
             elif old.scalar != new.scalar:
                 help = (
-                    f"keep one dtype: start with {_tl_name(new.scalar)}, or end the iteration "
-                    f"with `{c.name} = {c.name}.to({_tl_name(old.scalar)})`"
+                    f"keep one dtype: start with {tl_name(new.scalar)}, or end the iteration "
+                    f"with `{c.name} = {c.name}.to({tl_name(old.scalar)})`"
                 )
             else:
                 help = "the shape must stay the same from one iteration to the next"
         elif not isinstance(inside, TensorValue | tuple | list):
             help = f"give '{c.name}' its first value as a number or tensor before the loop"
         return KernelTypeError(
-            f"'{c.name}' is {_kind_text(inside)} before the loop but {_kind_text(value)} at the end "
+            f"'{c.name}' is {kind_text(inside)} before the loop but {kind_text(value)} at the end "
             "of its body; a value carried from one iteration to the next keeps its type",
             help=help,
         )
@@ -307,17 +303,8 @@ class Loops(ControlFlow):
         frame = self.frame
         line = frame.location(node).line
         env = dict(before)
-        targets = set()
-        if isinstance(node, ast.For):
-            targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
         for name in frame.analysis.assigned(node):
-            if name in targets:
-                env[name] = Undefined(
-                    f"loop index '{name}' has no value after its loop (line {line})",
-                    f"copy it into another name inside the loop, e.g. `last = {name}`, "
-                    "that has a value before the loop",
-                )
-            elif name not in before or isinstance(before[name], Undefined):
+            if name not in before or isinstance(before[name], Undefined):
                 env[name] = Undefined(
                     f"'{name}' is first set inside the loop in line {line} and used after it; "
                     "the loop may run zero times",
@@ -336,9 +323,9 @@ class Loops(ControlFlow):
             return
         frame, before, outer = self.frame, self.frame.env, self.frame.loop
         frame.env = dict(before)
-        carried = self.carried(node, [])
+        carried = self.carried(node, []) + self.carried_index(node, bounds, kind)
         block = Block(arg_types=[ir_type(kind)])
-        block.args[0].name_hint = node.target.id
+        name_value(block.args[0], node.target.id)
         self.enter(carried, block)
         with self.builder.block(block):
             self.body(node, lambda: self._bind(node, self.tensor(block.args[0], kind)))
@@ -350,11 +337,41 @@ class Loops(ControlFlow):
             operands=[*bounds, *(initial.handle for initial, _, _ in kept)],
             result_types=[initial.handle.type for initial, _, _ in kept],
             regions=[Region(block)],
-            attributes=_hint_attributes(items.hints),
+            attributes=hint_attributes(items.hints),
         )
         self.builder.insert(op)
         self.forget_inner(node, before)
         self.bind_results(ends, kept, list(op.results))
+
+    def carried_index(
+        self, node: ast.For, bounds: list[SSAValue], kind: dtypes.dtype
+    ) -> list[Carried]:
+        """The index, where it is read after its loop: it then has the value of the last iteration.
+
+        After no iteration it has the value of before; one step before the start if there was none, where
+        Python would fail.
+        """
+        name = node.target.id  # pyright: ignore
+        if name not in self.frame.analysis.after[node]:
+            return []
+        before = self.frame.env.get(name)
+        if isinstance(before, Undefined):
+            before = None
+        initial = before
+        if before is None:
+            start, _, step = bounds
+            initial = self.tensor(self.builder.op("arith.subi", [start, step], kind), kind)
+        elif isinstance(before, _NUMBERS) and number_fits(before, kind):
+            initial = constant(self, before, kind)
+        elif isinstance(before, TensorValue) and before.type != kind and not before.shape:
+            initial = self.semantics.convert(before, kind) if before.dtype.is_int() else before
+        if not isinstance(initial, TensorValue) or initial.type != kind:
+            raise KernelTypeError(
+                f"loop index '{name}' is read after its loop, and is {kind_text(before)} before it but"
+                f" {type_text(kind)} in it; the loop may make no iteration",
+                help=f"give the index another name than '{name}'",
+            )
+        return [Carried(name, None, initial)]
 
     def breaking_range(
         self,
@@ -439,57 +456,3 @@ class Loops(ControlFlow):
             triples = zip(before, initial, inside, strict=True)
             return like(inside, [self._after(*triple, results) for triple in triples])
         return before
-
-
-def _needed_change(inside: Any, end: Any) -> Any:
-    """The `_Restart` template that makes `inside` fit what the body makes of it; None: nothing."""
-    if isinstance(inside, TensorValue):
-        if not isinstance(end, TensorValue):
-            return None
-        kind = widened(inside.type, end.type)
-        return Leaf(kind) if kind is not None and kind != inside.type else None
-    if isinstance(inside, _NUMBERS):  # in a tuple: numbers by themselves are tensors here
-        changes = isinstance(end, (TensorValue, *_NUMBERS)) and not same_value(inside, end)
-        return Leaf(literal_type(inside)) if changes else None
-    if not isinstance(inside, tuple | list) or type(inside) is not type(end):
-        return None
-    if len(inside) != len(end):
-        return None
-    parts = tuple(_needed_change(a, b) for a, b in zip(inside, end, strict=True))
-    return parts if any(part is not None for part in parts) else None
-
-
-def _last_assignment(loop: ast.AST, name: str) -> ast.AST:
-    """The last statement of a loop that assigns `name`, for error messages; else the loop."""
-    found = loop
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = {n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)}
-            if name in names and (found is loop or node.lineno > found.lineno):  # pyright: ignore
-                found = node
-    return found
-
-
-def tensor_triples(initial: Any, inside: Any, end: Any) -> list[tuple[Any, Any, Any]]:
-    if isinstance(inside, TensorValue):
-        return [(initial, inside, end)]
-    if isinstance(inside, tuple | list):
-        triples = zip(initial, inside, end, strict=True)
-        return [pair for triple in triples for pair in tensor_triples(*triple)]
-    return []
-
-
-def _tl_name(kind: Any) -> str:
-    return f"tl.{kind.array_name}" if isinstance(kind, dtypes.dtype) else type_text(kind)
-
-
-def _kind_text(value: Any) -> str:
-    if isinstance(value, TensorValue):
-        return type_text(value.type)
-    return describe(value)
-
-
-def _hint_attributes(hints: dict[str, Any]) -> dict[str, Any]:
-    known = {k: v for k, v in hints.items() if isinstance(v, int) and v is not False}
-    return {f"tile.{key}": IntegerAttr(int(value), i32) for key, value in known.items()}

@@ -31,6 +31,7 @@ from tilewright.frontend.frame import Frame
 from tilewright.frontend.ir_builder import IRBuilder
 from tilewright.frontend.symbols import symbol_of
 from tilewright.ir.location import location_attribute
+from tilewright.ir.names import name_value
 from tilewright.ir.types import ir_type
 from tilewright.language.kernel_function import KernelFunction, check_specialization
 from tilewright.semantics import Semantics
@@ -110,8 +111,7 @@ class _Compilation(KernelBuilder):
             return items
         self.semantics.check_supported(value, f"parameter '{name}': the type")
         handle = self.block.insert_arg(ir_type(value), len(self.block.args))
-        if name.isidentifier() and name.isascii():
-            handle.name_hint = name
+        name_value(handle, name)
         arguments.append((name, value))
         return self.tensor(handle, value)
 

@@ -9,6 +9,7 @@ from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSynt
 from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import is_tensor
+from tilewright.ir.names import name_value
 from tilewright.language.liveness import exits_loop_or_function
 from tilewright.semantics.values import TensorValue, describe
 
@@ -83,7 +84,7 @@ class Statements(Expressions):
         """Bind the names of an assignment target to (the parts of) `value`."""
         if isinstance(target, ast.Name):
             if isinstance(value, TensorValue) and value.handle.name_hint is None:
-                value.handle.name_hint = target.id if target.id.isascii() else None
+                name_value(value.handle, target.id)
             self.frame.env[target.id] = value
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)

@@ -11,8 +11,9 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright import dtypes
 from tilewright.errors import CompilationError, UnsupportedSyntax
+from tilewright.frontend.carried import Carried, tensor_triples
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
-from tilewright.frontend.loops import Carried, Loops, RangeValue, tensor_triples
+from tilewright.frontend.loops import Loops, RangeValue
 from tilewright.frontend.state import BuilderState
 from tilewright.frontend.values import filler, leaves, like
 from tilewright.ir.types import ir_type
@@ -74,7 +75,8 @@ class WhileLoops(Loops):
                 builder.op("arith.addi", [index, step], kind), kind
             )
 
-        self._while(node, [Carried(hidden, first, first)], test, prepare, advance, rest)
+        extra = [Carried(hidden, first, first), *self.carried_index(node, bounds, kind)]
+        self._while(node, extra, test, prepare, advance, rest)
         self.frame.env.pop(hidden, None)
 
     def _while(

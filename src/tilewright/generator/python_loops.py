@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
 from tilewright.generator.python_sums import sums_in_place
 from tilewright.ir.location import location_attribute
+from tilewright.ir.names import name_value
 
 _SHAPE = (
     "write for i in range(M): for j in range(N): for k in range(K): C[i, j] += A[i, k] * B[k, j]"
@@ -94,7 +95,7 @@ class _Nest:
         ]
         block = Block(arg_types=types)
         for a, value in zip(args.args, block.args, strict=True):
-            value.name_hint = a.arg
+            name_value(value, a.arg)
             self.arguments[a.arg] = value
         self.top = block
         self.statements(sums_in_place(_without_docstring(self.tree.body), self.tree), block)
@@ -200,7 +201,7 @@ class _Nest:
         low_map, low = (_constant_map(0), []) if lower is None else self.bound(lower)
         high_map, high = self.bound(upper)
         body = Block(arg_types=[IndexType()])
-        body.args[0].name_hint = node.target.id
+        name_value(body.args[0], node.target.id)
         op = affine.ForOp.from_region(low, high, [], [], low_map, high_map, Region(body), step)
         self.add(op, block, node)
         outer = dict(self.indices)

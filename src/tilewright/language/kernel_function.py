@@ -9,12 +9,18 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
+import linecache
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from tilewright.errors import KernelTypeError, SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
 from tilewright.language.source_lines import source_of
+
+#: numbers the sources of functions that had theirs replaced
+_replacements = itertools.count(1)
 
 
 class KernelParam:
@@ -66,6 +72,9 @@ class KernelFunction:
     `fn` is the plain function, `src` its source from the `def` line on (dedented), `file` and
     `first_line` say where that line stands, `params` describes its parameters.
     """
+
+    __test__ = False
+    """Kernels called `test_…` are not tests for pytest to collect."""
 
     def __init__(
         self,
@@ -122,7 +131,26 @@ class KernelFunction:
 
     @property
     def file(self) -> str:
-        return self.fn.__code__.co_filename
+        return self.replaced_file or self.fn.__code__.co_filename
+
+    replaced_file: str = ""
+    """Under which name `linecache` has the source that `replace_source` gave; "" as written."""
+
+    def replace_source(self, source: str) -> None:
+        """Let `source`, a function definition with the same parameters, be this function's source.
+
+        Names in it are those of the function's globals and of the closure variables it had. Raises SyntaxError.
+        """
+        source = textwrap.dedent(source)
+        name = f"<{self.fn.__qualname__} replaced {next(_replacements)}>"
+        node = ast.parse(source, name).body[0]
+        lines = source.splitlines(keepends=True)
+        first = next(i for i, line in enumerate(lines) if line.lstrip().startswith("def "))
+        linecache.cache[name] = (len(source), None, lines, name)
+        ast.increment_lineno(node, -first)
+        self.__dict__.pop("tree", None)
+        self.__dict__["_source"] = ("".join(lines[first:]), first + 1, 0, node)
+        self.replaced_file = name
 
     @functools.cached_property
     def tree(self) -> ast.FunctionDef:

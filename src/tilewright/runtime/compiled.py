@@ -143,8 +143,9 @@ class CompiledKernel:
             "sass"); "object" and "cubin" give bytes. What costs time is made when it is asked for.
         plan: what the host must know to launch it.
         metadata: `num_warps`, `num_stages`, `shared`, `target`, `name`, `n_regs` … as attributes.
-        n_regs, n_spills: registers of a thread, and how many are spilled; 0 on a CPU, and on a GPU
-            before an assembler or the driver has seen the code.
+        n_regs, n_spills: registers per thread, and how many are spilled; 0 on a GPU before an assembler
+            or the driver has seen the code. On a CPU `n_regs` is 1 and `metadata.shared` the scratch bytes
+            of a program, at least 1 and at most L2's size: programs divide a chip's by them.
         from_cache: whether it was read from disk instead of compiled.
     """
 
@@ -187,14 +188,23 @@ class CompiledKernel:
         o = self.options
         return SimpleNamespace(
             name=self.name, hash=self.hash, target=self.target, debug=o.debug,
-            shared=self.plan.shared_bytes,
+            shared=self._shared_bytes,
             num_warps=o.num_warps, num_stages=o.num_stages, num_ctas=o.num_ctas,
             maxnreg=o.maxnreg, enable_fp_fusion=o.enable_fp_fusion,
             n_regs=self.n_regs, n_spills=self.n_spills,
         )  # fmt: skip
 
     @property
+    def _shared_bytes(self) -> int:
+        if self.target.name != "cpu":
+            return self.plan.shared_bytes
+        most = getattr(self.target, "l2_bytes", 0) or 1 << 20
+        return min(max(1, self.plan.scratch_bytes), most)
+
+    @property
     def n_regs(self) -> int:
+        if self.target.name == "cpu":
+            return 1
         return self.plan.registers or self._known("n_regs")
 
     @property

@@ -196,6 +196,14 @@ class JITFunction(KernelFunction, KernelInterface):
 
         return frontend.build(self, signature, divisibility, options, name)
 
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Compile `new_src` from now on: what Triton's suites fill templates of kernels with."""
+        self.replace_source(new_src)
+        self.forget_dependencies()
+        self._launcher = self._run = None
+        for name in ("run", "warmup", "compile", "preload"):  # bound to the old launcher's place
+            self.__dict__.pop(name, None)
+
     def parse(self) -> Any:
         """The kernel's syntax tree."""
         return self.tree
@@ -297,6 +305,9 @@ def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
         return parsed
     if isinstance(given, (dtypes.dtype, dtypes.pointer_type)):
         return ArgumentType(given, slot_kind(given))
+    if isinstance(given, tuple) and not p.is_constexpr:
+        items = [_signature_type(p, item).type for item in given]
+        return ArgumentType(dtypes.like(given, items), "tuple")
     raise LaunchError(f"{given!r} for parameter '{p.name}' is no type")
 
 

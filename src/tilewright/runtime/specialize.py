@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.dtypes import constexpr, dtype, pointer_type
-from tilewright.errors import LaunchError
+from tilewright.errors import IntegerOverflowError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.descriptors import whole_lines
 from tilewright.runtime.devices import device_of, gpu_address
@@ -247,7 +247,7 @@ def integer_type(value: int) -> dtype:
         return dtypes.int64
     if 0 <= value < 1 << 64:
         return dtypes.uint64
-    raise LaunchError(f"the integer {value} does not fit 64 bits")
+    raise IntegerOverflowError(f"the integer {value} does not fit 64 bits")
 
 
 class Specializer:
@@ -275,7 +275,7 @@ class Specializer:
             return self._runtime(param, value, self.align(param))
         except LaunchError as error:
             message = f"argument '{param.name}': {error.message}"
-            raise LaunchError(message, help=error.help) from None
+            raise type(error)(message, help=error.help) from None
 
     def _runtime(self, param: KernelParam, value: Any, align: bool) -> ArgumentType:
         kind = type(value)
@@ -340,7 +340,7 @@ def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:
     bits = fixed.primitive_bitwidth
     low, high = (0, 1 << bits) if fixed.is_int_unsigned() else (-(1 << bits - 1), 1 << bits - 1)
     if not low <= value < high:
-        raise LaunchError(f"{value} does not fit its annotated type {fixed}")
+        raise IntegerOverflowError(f"{value} does not fit its annotated type {fixed}")
     slot = "uint" if fixed.is_int_unsigned() else "int"
     return ArgumentType(fixed, slot, align and value % ALIGNMENT == 0)
 

@@ -11,7 +11,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, cast
 
 from tilewright import config
-from tilewright.errors import InternalError, SourceLocation, TilewrightError
+from tilewright.errors import CompilationError, InternalError, SourceLocation, TilewrightError
 from tilewright.runtime.interface import innermost
 from tilewright.runtime.untraced import untraced
 
@@ -48,6 +48,8 @@ def without_own_frames(error: BaseException) -> BaseException:
     What a user's own function raised (a grid, a heuristic, a hook) is cut too; an error that is
     neither the user's nor raised on purpose keeps all frames.
     """
+    if isinstance(error, CompilationError) and error.__cause__ is None:
+        error.__cause__ = plain_cause(error)
     if config.current().full_traceback:
         return error
     traces: list[TracebackType] = []
@@ -74,6 +76,16 @@ def without_own_frames(error: BaseException) -> BaseException:
         if cause is not None and cause.tb_next is None and _is_own(cause.tb_frame):
             error.__cause__.__traceback__ = None  # what Python raised of a constant expression
     return error
+
+
+def plain_cause(error: CompilationError) -> Exception:
+    """Python's own error of the same fault, without a place: programs find a fault, in whichever nested call
+    of the kernel it is, by its text in `error.__cause__`, as with Triton.
+    """
+    for kind in (TypeError, NameError):
+        if isinstance(error, kind):
+            return kind(error.message)
+    return ValueError(error.message)
 
 
 def user_facing(method: F) -> F:

@@ -1,0 +1,91 @@
+"""What test suites and tutorials written for Triton ask of kernels and of their errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.engines import ON_CPU, run
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.errors import CompilationError, KernelNameError
+
+
+@tw.jit
+def template(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    out = GENERATE_TEST_HERE  # noqa: F821
+    tl.store(out_ptr + at, out)
+
+
+@tw.jit
+def tripled(x):
+    return 3 * x
+
+
+def patched(expression):
+    kernel = tw.JITFunction(template.fn)
+    kernel._unsafe_update_src(kernel.src.replace("GENERATE_TEST_HERE", expression))
+    return kernel
+
+
+@pytest.mark.parametrize("engine", ON_CPU)
+def test_replaced_source(engine):
+    x = np.arange(8, dtype=np.float32)
+    for expression, expected in (("x + 1", x + 1), ("tripled(x)", 3 * x), ("tl.where(x > 3, x, 0)", x * (x > 3))):  # fmt: skip
+        kernel = patched(expression)
+        _, out = run(engine, kernel, (1,), x, x, 8)
+        np.testing.assert_array_equal(out, expected)
+    kernel._unsafe_update_src(kernel.src.replace("x > 3", "x > 5"))
+    _, out = run(engine, kernel, (1,), x, x, 8)
+    np.testing.assert_array_equal(out, x * (x > 5))
+    assert "GENERATE_TEST_HERE" in template.src
+
+
+def test_errors_in_replaced_source_show_it():
+    with pytest.raises(KernelNameError, match="'nothing' is not defined") as caught:
+        patched("x + nothing")[(1,)](np.zeros(8, np.float32), np.zeros(8, np.float32), 8)
+    assert "out = x + nothing" in str(caught.value)
+
+
+@tw.jit
+def outer(out_ptr):
+    tl.store(out_ptr, inner(1))
+
+
+@tw.jit
+def inner(x):
+    return tl.expand_dims(tl.arange(0, 8), -3)
+
+
+def test_errors_have_a_cause():
+    with pytest.raises(CompilationError) as caught:
+        outer[(1,)](np.zeros(8, np.float32))
+    cause = caught.value.__cause__
+    assert isinstance(cause, TypeError) and not isinstance(cause, CompilationError)
+    assert "invalid axis -3" in str(cause) and caught.value.error_message == caught.value.message
+    assert "called from" in str(caught.value)
+
+
+def test_integers_beyond_64_bits():
+    for value in (1 << 64, -(1 << 63) - 1):
+        with pytest.raises(OverflowError, match="argument 'n'.*does not fit 64 bits"):
+            takes_number[(1,)](np.zeros(1), value)
+
+
+@tw.jit
+def takes_number(out_ptr, n):
+    tl.store(out_ptr, n)
+
+
+def test_resources_of_kernels_on_a_cpu_divide():
+    out = np.zeros(1)
+    kernel = takes_number.warmup(out, 5, grid=(1,))
+    kernel._init_handles()
+    chip = {"registers": 32, "shared": tw.backends.registry.get("cpu").target().l2_bytes}
+    assert chip["registers"] // (kernel.n_regs * 8) >= 1
+    assert chip["shared"] // kernel.metadata.shared >= 1
+    assert (
+        takes_number.compile({"out_ptr": "*fp64", "n": "i32"}, target="sm_90a").metadata.shared == 0
+    )
