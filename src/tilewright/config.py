@@ -136,6 +136,14 @@ def environment_of_child(**more: str) -> dict[str, str]:
     return {**os.environ, **more}
 
 
+def set_for_children(name: str, value: str | None) -> None:
+    """Set a variable for processes started from here, or remove it."""
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
 #: variables that a launch looks at: they choose how a kernel is compiled or run
 _LAUNCH_VARIABLES = (
     "TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", "TILEWRIGHT_DEBUG", "TRITON_DEBUG",

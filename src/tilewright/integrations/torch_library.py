@@ -7,12 +7,11 @@ stands in (`hidden_modules`). Our kernels are launched and never traced, so ther
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
+from tilewright.integrations import after_import
 from tilewright.runtime.interface import KernelInterface
 
 #: where torch defines the function, and what takes it from there
@@ -21,49 +20,22 @@ _USERS = (_HOME, "torch._library", "torch.library")
 _NAMES = ("wrap_triton", "capture_triton")
 
 
-class _Loader:
-    """torch's loader for `_HOME`, and then the exchange."""
-
-    def __init__(self, loader: Any) -> None:
-        self.loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        self.loader.exec_module(module)
-        _exchange(module)
-
-
-class Finder:
-    """Notices that `_HOME` is being imported."""
-
-    def find_spec(
-        self, name: str, path: Any = None, target: Any = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != _HOME:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = cast(Any, _Loader(spec.loader))
-        return spec
-
-
-_finder = Finder()
-
-
 def install() -> None:
     """Exchange the functions of a torch that is or will be imported. Calling again is fine."""
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    if not is_installed():
+        after_import.call_after_import(_HOME, _exchange)
     for module in _present():
         _exchange(module)
 
 
+def is_installed() -> bool:
+    """Whether a torch that is imported now gets our function."""
+    return after_import.is_waiting(_HOME, _exchange)
+
+
 def uninstall() -> None:
     """Give torch its own functions back."""
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    after_import.forget(_HOME, _exchange)
     for module in _present():
         for name in _NAMES:
             original = getattr(getattr(module, name, None), "__tilewright_original__", None)

@@ -17,7 +17,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.errors import IntegrationError
@@ -29,9 +29,11 @@ _MARK = "__tilewright_drop_in__"
 class _NamesModule(types.ModuleType):
     """A module whose attributes are looked up when they are first asked for."""
 
-    def __init__(self, name: str, lookup: Callable[[str], Any], names: Sequence[str]) -> None:
+    def __init__(self, name: str, table: triton_names.Names) -> None:
         super().__init__(name, f"tilewright under the name {name}")
-        self.__dict__["_lookup"] = lookup
+        names = table.names()
+        self.__dict__["_lookup"] = table.lookup
+        self.__dict__["_objects"] = table.objects
         self.__dict__["_names"] = tuple(names)
         self.__dict__["__all__"] = [n for n in names if not n.startswith("_")]
 
@@ -41,6 +43,12 @@ class _NamesModule(types.ModuleType):
         value = self.__dict__["_lookup"](attribute)
         self.__dict__[attribute] = value
         return value
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        """An object stays what its name means when a submodule of that name is imported, as in Triton."""
+        submodule = isinstance(value, types.ModuleType) and attribute in self.__dict__["_objects"]
+        if not (submodule and value.__name__ == f"{self.__name__}.{attribute}"):
+            super().__setattr__(attribute, value)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.__dict__["_names"]})
@@ -53,7 +61,7 @@ class _NamesLoader:
         self.table = table
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _NamesModule(spec.name, self.table.lookup, self.table.names())
+        return _NamesModule(spec.name, self.table)
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__dict__[_MARK] = True
@@ -119,13 +127,7 @@ def install() -> types.ModuleType:
     """
     if is_installed():
         return importlib.import_module("triton")
-    present = sys.modules.get("triton")
-    if present is not None:
-        where = getattr(present, "__file__", None) or "an unknown place"
-        raise IntegrationError(
-            f"triton is already imported, from {where}",
-            help="call tilewright.integrations.triton.install() before anything imports triton",
-        )
+    reject_real_triton("tilewright.integrations.triton.install()")
     _forget_modules()
     sys.meta_path.insert(0, _finder)
     hidden_modules.hide("triton", viewers=("torch", "functorch"))
@@ -137,6 +139,35 @@ def install() -> types.ModuleType:
         uninstall()
         raise
     return sys.modules["triton"]
+
+
+def reject_real_triton(call: str) -> None:
+    """Raise IntegrationError where the real Triton has been imported; `call` is what came too late."""
+    present = sys.modules.get("triton")
+    if present is None or _MARK in vars(present):
+        return
+    where = getattr(present, "__file__", None) or "an unknown place"
+    raise IntegrationError(
+        f"triton is already imported, from {where}",
+        help=f"call {call} before anything imports triton",
+    )
+
+
+def show_to_torch(tables: Mapping[str, triton_names.Names]) -> None:
+    """Let torch import `triton` as well, with `tables` in it; `install` must have been called."""
+    triton_names.overlay.update(tables)
+    hidden_modules.show("triton")
+    torch_library.uninstall()
+    _forget_modules()
+
+
+def hide_from_torch() -> None:
+    """Undo `show_to_torch`."""
+    triton_names.overlay.clear()
+    _forget_modules()
+    if is_installed():
+        hidden_modules.hide("triton", viewers=("torch", "functorch"))
+        torch_library.install()
 
 
 def uninstall() -> None:

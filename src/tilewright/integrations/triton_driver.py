@@ -44,6 +44,16 @@ def _gpu() -> Any:
         return None
 
 
+def has_gpu() -> bool:
+    """Whether torch has a GPU that the CUDA driver runs."""
+    return _gpu() is not None
+
+
+def cpu_target() -> GPUTarget:
+    """`GPUTarget("cpu", <CPU name>, 1)`."""
+    return GPUTarget("cpu", getattr(_host(), "cpu", "") or platform.machine(), 1)
+
+
 class DeviceUtils:
     """`driver.active.utils`."""
 
@@ -79,7 +89,7 @@ class ActiveDriver:
         if gpu is not None:
             major, minor = gpu.device(self.get_current_device()).capability
             return GPUTarget("cuda", 10 * major + minor, 32)
-        return GPUTarget("cpu", getattr(_host(), "cpu", "") or platform.machine(), 1)
+        return cpu_target()
 
     def get_current_device(self) -> int:
         return 0 if _gpu() is None else sys.modules["torch"].cuda.current_device()

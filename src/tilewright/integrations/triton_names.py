@@ -177,8 +177,25 @@ def alias_of(name: str) -> str | None:
     return None
 
 
+def extended(name: str, objects: dict[str, str], submodules: tuple[str, ...] = ()) -> Names:
+    """The table for `name`, as kernel authors get it, with more in it."""
+    base = _TABLES.get(name, Names(name))
+    return Names(
+        name,
+        {**base.objects, **objects},
+        tuple(dict.fromkeys((*base.submodules, *submodules))),
+        base.forward,
+    )
+
+
+#: tables that come before those above while something is installed that needs more of Triton
+overlay: dict[str, Names] = {}
+
+
 def table_of(name: str) -> Names | None:
     """The stand-in module for `name`, if there is one."""
+    if name in overlay:
+        return overlay[name]
     if name in _TABLES:
         return _TABLES[name]
     if name in _LANGUAGE:

@@ -47,6 +47,7 @@ class JITFunction(KernelFunction, KernelInterface):
         cache_key: changes with everything the code depends on besides argument types.
         device_caches: device index → {key: CompiledKernel}.
         debug, noinline, version, do_not_specialize, pre_run_hooks: as given.
+        used_global_vals, _hash_lock: kept because tools set Triton's attributes of these names.
         written: whether there is Python that says what it does, for eager mode.
     """
 
@@ -77,6 +78,8 @@ class JITFunction(KernelFunction, KernelInterface):
         self._dependencies: Dependencies | None = None
         self._launcher: Launcher | None = None
         self._run: Callable[..., Any] | None = None
+        self.used_global_vals: Any = {}
+        self._hash_lock: Any = None
 
     # ---- launching ---------------------------------------------------------------------------------
 
@@ -224,7 +227,28 @@ class JITFunction(KernelFunction, KernelInterface):
     @property
     def repr(self) -> Callable[[Any], str]:
         """From a specialisation to the kernel's name."""
-        return self._repr or (lambda _: self.fn.__name__)
+        return self._repr or (lambda _: self.__name__)
+
+    @repr.setter
+    def repr(self, value: Callable[[Any], str]) -> None:
+        self._repr = value
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to launch or show a kernel that is compiled already.
+
+        Neither code nor caches travel, and `fn` only where pickle finds it by name. With `fn` set to None
+        nothing of the kernel's module is needed on the other side.
+        """
+        own = ("_launcher", "_run", "_dependencies", "_hash_lock", "__wrapped__", "tree", "_source")
+        state = {name: value for name, value in vars(self).items() if name not in own}
+        source = vars(self).get("_source") or (None if self.fn is None else self._source)
+        if source is not None:
+            state["_source"] = (*source[:3], None)  # the tree is made again when it is needed
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._launcher = self._run = self._dependencies = self._hash_lock = None
 
     # ---- what the code depends on -------------------------------------------------------------------
 

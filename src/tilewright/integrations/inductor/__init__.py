@@ -1,0 +1,69 @@
+"""torch.compile with tilewright in the place of Triton, on a CPU without a C++ compiler and on CUDA.
+
+    from tilewright.integrations import inductor
+    inductor.install()                       # or TILEWRIGHT_INDUCTOR=1 in the environment
+    model = torch.compile(model)
+
+`torch.compile(model, backend="tilewright")` does the same for one model and leaves the others to the
+back end that they name. torch is imported by the functions here, not by this module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from typing import Any
+
+from tilewright.errors import IntegrationError
+
+__all__ = ["IntegrationError", "install", "installed", "is_installed", "uninstall"]
+
+
+def install(device: str = "all") -> None:
+    """Make torch's Inductor generate and run its Triton kernels with tilewright in this process.
+
+    Call it before the first `torch.compile`; torch may have been imported. Calling again is fine, and a
+    second `device` is added to the first. Processes started from here that import torch (Inductor's
+    compile workers are) do the same, by way of TILEWRIGHT_INDUCTOR.
+
+    Args:
+        device: "cpu": graphs on the CPU, which Inductor otherwise turns into C++. "cuda": graphs on
+            NVIDIA GPUs. "all": both.
+
+    Raises:
+        IntegrationError: torch is missing or of a version that this does not know; the real Triton has been
+            imported; or Inductor has been used already and has settled on what it found.
+    """
+    from tilewright.integrations.inductor import state
+
+    state.install(device)
+
+
+def uninstall() -> None:
+    """Take it back: Inductor makes C++ for CPUs again. What was compiled before goes on running.
+
+    torch keeps the module objects that it has imported, so that another Triton cannot be used in this process.
+    """
+    from tilewright.integrations.inductor import state
+
+    state.uninstall()
+
+
+def is_installed(device: str = "cpu") -> bool:
+    """Whether Inductor's kernels for `device` are tilewright's."""
+    from tilewright.integrations.inductor import state
+
+    return device in state.devices()
+
+
+@contextlib.contextmanager
+def installed(device: str = "all") -> Generator[Any]:
+    """`install(device)` until the end of the block; what was installed before stays."""
+    from tilewright.integrations.inductor import state
+
+    before = state.devices()
+    state.install(device)
+    try:
+        yield
+    finally:
+        state.restore(before)

@@ -1,0 +1,108 @@
+"""Which devices' kernels are ours, and what `install` changes in torch and in the environment."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+import threading
+
+from tilewright import config
+from tilewright.errors import IntegrationError
+from tilewright.integrations import triton
+from tilewright.integrations.inductor import names, settings, torch_caches
+from tilewright.integrations.inductor.drivers import BACKENDS, backends
+
+#: versions of torch that the tests run or whose names were read: from, before
+_FIRST, _BEYOND = (2, 11), (2, 14)
+_VARIABLE = "TILEWRIGHT_INDUCTOR"
+
+_lock = threading.RLock()
+_devices: frozenset[str] = frozenset()
+_own_drop_in = False
+"""Whether `import triton` means tilewright only because of `install` here."""
+
+
+def devices() -> frozenset[str]:
+    """"cpu", "cuda": whose kernels are ours."""
+    return _devices
+
+
+def install(device: str) -> None:
+    """See the package's `install`."""
+    if device not in ("cpu", "cuda", "all"):
+        raise IntegrationError(
+            f"there is no device {device!r} to install for", help='give "cpu", "cuda" or "all"'
+        )
+    wanted = frozenset(("cpu", "cuda") if device == "all" else (device,))
+    with _lock:
+        if not _devices:
+            serve_names()
+        _apply(_devices | wanted)
+
+
+def serve_names() -> None:
+    """Let torch import tilewright as Triton, for no device yet. Raises IntegrationError."""
+    global _own_drop_in
+    if triton.is_installed() and names.is_served():
+        return
+    _check_torch()
+    triton.reject_real_triton("tilewright.integrations.inductor.install()")
+    _own_drop_in = not triton.is_installed()
+    triton.install()
+    triton.show_to_torch(names.tables())
+    try:
+        torch_caches.forget()
+    except BaseException:
+        _hide_names()
+        raise
+
+
+def uninstall() -> None:
+    """See the package's `uninstall`."""
+    restore(frozenset())
+
+
+def restore(wanted: frozenset[str]) -> None:
+    """Make exactly `wanted` the devices."""
+    with _lock:
+        _apply(wanted)
+        if not wanted and names.is_served():
+            _hide_names()
+            torch_caches.forget(strict=False)
+
+
+def _hide_names() -> None:
+    triton.hide_from_torch()
+    if _own_drop_in:
+        triton.uninstall()
+
+
+def _apply(wanted: frozenset[str]) -> None:
+    global _devices
+    _devices = wanted
+    backends.clear()
+    backends.update((name, found) for name, (d, found) in BACKENDS.items() if d in wanted)
+    if wanted:
+        settings.apply("cpu" in wanted)
+    else:
+        settings.take_back()
+    value = "all" if len(wanted) == 2 else "".join(wanted)
+    config.set_for_children(_VARIABLE, value or None)
+
+
+def _check_torch() -> None:
+    """Raise IntegrationError unless there is a torch that the names were made for."""
+    if importlib.util.find_spec("torch") is None:
+        raise IntegrationError(
+            "torch is not installed, and Inductor is a part of it", help="pip install torch"
+        )
+    torch = sys.modules.get("torch")
+    text = getattr(torch, "__version__", None) or importlib.metadata.version("torch")
+    version = tuple(int(part) for part in str(text).split("+")[0].split(".")[:2])
+    if not _FIRST <= version < _BEYOND:
+        low, high = ".".join(map(str, _FIRST)), ".".join(map(str, (_BEYOND[0], _BEYOND[1] - 1)))
+        raise IntegrationError(
+            f"torch {text} is not among the versions that tilewright's Inductor integration knows",
+            help=f"it knows torch {low} to {high}",
+        )
