@@ -10,7 +10,7 @@ import threading
 from tilewright import config
 from tilewright.errors import IntegrationError
 from tilewright.integrations import triton
-from tilewright.integrations.inductor import names, settings, torch_caches
+from tilewright.integrations.inductor import choices, names, settings, torch_caches
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
 
 #: versions of torch that the tests run or whose names were read: from, before
@@ -85,8 +85,10 @@ def _apply(wanted: frozenset[str]) -> None:
     backends.update((name, found) for name, (d, found) in BACKENDS.items() if d in wanted)
     if wanted:
         settings.apply("cpu" in wanted)
+        choices.install()
     else:
         settings.take_back()
+        choices.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or None)
 

@@ -1,0 +1,179 @@
+"""Block sizes of Inductor's kernels on a CPU: one configuration a kernel, from its sizes and its hints.
+
+Inductor lists configurations for GPUs and measures them when a kernel is first launched. On a CPU a program is one
+thread's loop, and what decides is whether its vectors run along memory and its accumulators fit in registers:
+
+- pointwise: some hundred elements a program; two-dimensional ones are transposes, in tiles of some cache lines each way;
+- reductions along memory: one row a program, a few vectors of accumulators;
+- reductions across memory: some cache lines of columns, row by row, so that the accumulators are vectors of columns.
+
+The numbers were measured with `benchmarks/inductor.py` on AVX-512; with narrower vectors they differ little.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.integrations import after_import
+
+_HEURISTICS = "torch._inductor.runtime.triton_heuristics"
+
+_POINTWISE = 512
+_TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
+_CUBE = {"ZBLOCK": 2, "YBLOCK": 16, "XBLOCK": 64}
+_ALONG = 64
+"""Accumulators of a reduction along memory: four vectors of fp32."""
+_SCAN_ALONG = 256
+_COLUMNS = 128
+_LONG = 4096
+"""Rows from which on one running sum would lose too many digits."""
+_SMALL_ROWS = 256
+"""Elements that the rows of one program have together, where a row is short."""
+_TILE = 1 << 14
+"""Most elements of a reduction's tile, which is kept in L1."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel computes, as Inductor describes it."""
+
+    kind: str
+    """`HeuristicType` in lower case."""
+    sizes: Mapping[str, int]
+    """Extents by dimension ("x", "y", "r0_" …), powers of two."""
+    across: bool = False
+    """Of reductions: whether neighbours in memory belong to different results."""
+    scans: bool = False
+    threads: int = 1
+
+
+def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
+    """Values for the block sizes in `given` (a configuration of Inductor's); None: leave them."""
+    names = [name for name in given if name.endswith("BLOCK")]
+    sizes = {name: work.sizes.get(_dimension(name), 0) for name in names}
+    if not names or len(names) != len(given) or 0 in sizes.values():
+        return None
+    if work.kind == "pointwise":
+        chosen = _pointwise(names)
+    elif work.kind == "reduction" and names == ["XBLOCK", "R0_BLOCK"]:
+        chosen = _reduction(work)
+    elif work.kind == "persistent_reduction" and names == ["XBLOCK"]:
+        chosen = {"XBLOCK": _rows(work)}
+    else:
+        return None
+    return {name: min(chosen[name], sizes[name]) for name in names}
+
+
+def _dimension(name: str) -> str:
+    """"XBLOCK" -> "x", "R0_BLOCK" -> "r0_"."""
+    return name.removesuffix("BLOCK").lower()
+
+
+def _pointwise(names: Sequence[str]) -> Mapping[str, int]:
+    if len(names) == 1:
+        return {names[0]: _POINTWISE}
+    return _TRANSPOSE if len(names) == 2 else _CUBE
+
+
+def _reduction(work: Work) -> Mapping[str, int]:
+    if not work.across:
+        return {"XBLOCK": 1, "R0_BLOCK": _SCAN_ALONG if work.scans else _ALONG}
+    long = work.sizes["r0_"] > _LONG and not work.scans
+    return {"XBLOCK": _columns(work), "R0_BLOCK": _ALONG if long else 1}
+
+
+def _columns(work: Work) -> int:
+    """Columns of a program: fewer where there are not enough for all threads, but a cache line's."""
+    columns = _COLUMNS
+    while columns > 16 and work.sizes["x"] < columns * work.threads:
+        columns //= 2
+    return columns
+
+
+def _rows(work: Work) -> int:
+    """Results of a program that holds its whole rows (or columns) in one tile."""
+    length = work.sizes.get("r0_", 1) * work.sizes.get("r1_", 1)
+    if not work.across:
+        return max(1, _SMALL_ROWS // length)
+    return max(1, min(_columns(work), _TILE // length))
+
+
+# ---- what torch calls ----------------------------------------------------------------------------------
+
+
+def install() -> None:
+    """Choose for kernels on the CPU whenever torch's module of heuristics is there."""
+    if not after_import.is_waiting(_HEURISTICS, _exchange):
+        after_import.call_after_import(_HEURISTICS, _exchange)
+
+
+def uninstall() -> None:
+    """Give torch its own function back."""
+    after_import.forget(_HEURISTICS, _exchange)
+    module = sys.modules.get(_HEURISTICS)
+    original = getattr(getattr(module, "cached_autotune", None), "__tilewright_original__", None)
+    if original is not None:
+        setattr(module, "cached_autotune", original)  # noqa: B010 (a module of somebody else's)
+
+
+def _exchange(module: Any) -> None:
+    original = module.cached_autotune
+    if hasattr(original, "__tilewright_original__"):
+        return
+
+    @functools.wraps(original)
+    def choosing(*args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(original).bind(*args, **kwargs).arguments
+        bound["configs"] = choose(module.Config, **bound)
+        return original(**bound)
+
+    vars(choosing)["__tilewright_original__"] = original
+    module.cached_autotune = choosing
+
+
+def choose(
+    config: Callable[..., Any],
+    size_hints: Mapping[str, int] | None,
+    configs: Sequence[Any],
+    triton_meta: Mapping[str, Any],
+    heuristic_type: Any,
+    inductor_meta: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> Sequence[Any]:
+    """The configurations to compile: ours for a kernel on the CPU, all of `configs` for others.
+
+    The arguments are those of torch's `cached_autotune`; `config` makes a configuration.
+    """
+    meta = inductor_meta or {}
+    if getattr(triton_meta.get("device"), "type", None) != "cpu" or not configs:
+        return configs
+    if meta.get("max_autotune") or meta.get("max_autotune_pointwise") or not size_hints:
+        return configs
+    work = Work(
+        kind=heuristic_type.name.lower(),
+        sizes=size_hints,
+        across=_is_across(meta),
+        scans=bool(meta.get("num_reduction", 1) == 0),
+        threads=getattr(triton_meta["device"], "multi_processor_count", None) or 1,
+    )
+    found = blocks(work, configs[0].kwargs)
+    if found is None:
+        return configs[:1] if work.kind in ("pointwise", "reduction", "persistent_reduction") else configs
+    if meta.get("no_x_dim"):
+        found["XBLOCK"] = 1
+    return [config(found, num_warps=1, num_stages=1)]
+
+
+def _is_across(meta: Mapping[str, Any]) -> bool:
+    """Whether most accesses run along a dimension that is kept, as Inductor scored them."""
+    hint = getattr(meta.get("reduction_hint"), "name", "DEFAULT")
+    scores = meta.get("tiling_scores") or {}
+    if hint != "DEFAULT" or not scores:
+        return hint.startswith("OUTER")
+    reduced = sum(score for name, score in scores.items() if name.startswith("r"))
+    return sum(scores.values()) - reduced > reduced
