@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InterpreterError
+from tilewright.interpreter import exact
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.numbers import to_narrow, wide
 from tilewright.interpreter.registry import implements
@@ -60,10 +61,17 @@ def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
 
 
 _FUNCTIONS["div_rn"] = np.divide
+_EXACT = {
+    f"{operation}_{direction}": exact.meaning(f"{operation}_{direction}")
+    for operation in exact.OPERATIONS
+    for direction in exact.DIRECTIONS
+}
 
 
 def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     """C's `name` of floats, in the type of the result."""
+    if name in _EXACT and name not in _FUNCTIONS:
+        return [_EXACT[name](*values)[()]]
     function = _FUNCTIONS.get(name)
     if function is None:
         raise InterpreterError(f"the interpreter does not know the function {name}")
@@ -90,8 +98,7 @@ def _fma(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any, c: Any
     x, y, z = (wide(v) for v in (a, b, c))
     with np.errstate(all="ignore"):
         if x.dtype == np.float64:
-            exact = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
-            return [exact.astype(np.float64)[()]]
+            return [_EXACT["fma_rn"](x, y, z)[()]]
         return _rounded(kinds, x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64))
 
 

@@ -55,6 +55,81 @@ class Bits(Mathematics):
         kind = self.to_tensor(unwrap_constexpr(arg0)).dtype
         return self.convert(x, kind)
 
+    def libdevice_byte_perm(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
+        """Four bytes of the eight in (arg1, arg0), chosen by the low three bits of arg2's half bytes."""
+        low, high = (
+            self.convert(self._unsigned(v, "libdevice.byte_perm"), t.uint64) for v in (arg0, arg1)
+        )
+        both = self.binary("|", low, self.binary("<<", high, 32))
+        selector = self._unsigned(arg2, "libdevice.byte_perm")
+        result: Any = None
+        for place in range(4):
+            which = self.binary("&", self.binary(">>", selector, 4 * place), 7)
+            shift = self.convert(self.binary("*", which, 8), t.uint64)
+            byte = self.binary("&", self.binary(">>", both, shift), 0xFF)
+            byte = self.binary("<<", byte, 8 * place)
+            result = byte if result is None else self.binary("|", result, byte)
+        return self.convert(self.convert(result, t.uint32), self._type_of(arg0))
+
+    def libdevice_sad(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
+        """|arg0 - arg1| + arg2 of 32-bit integers; arg2 and the result are uint32."""
+        x, y = self.promote_pair(arg0, arg1, "libdevice.sad")
+        larger, smaller = self.maximum(x, y), self.minimum(x, y)
+        distance = self.convert(self.binary("-", larger, smaller), t.uint32)
+        return self.binary("+", distance, self._unsigned(arg2, "libdevice.sad"))
+
+    def libdevice_hadd(self, arg0: Any, arg1: Any) -> TensorValue:
+        """(arg0 + arg1) >> 1 of 32-bit integers, without overflow."""
+        return self._average(arg0, arg1, 0)
+
+    def libdevice_rhadd(self, arg0: Any, arg1: Any) -> TensorValue:
+        """(arg0 + arg1 + 1) >> 1 of 32-bit integers, without overflow."""
+        return self._average(arg0, arg1, 1)
+
+    def _average(self, arg0: Any, arg1: Any, more: int) -> TensorValue:
+        x, y = self.promote_pair(arg0, arg1, "libdevice.hadd")
+        wide = t.uint64 if x.dtype.is_int_unsigned() else t.int64
+        total = self.binary("+", self.convert(x, wide), self.convert(y, wide))
+        return self.convert(self.binary(">>", self.binary("+", total, more), 1), x.dtype)
+
+    def libdevice_mul24(self, arg0: Any, arg1: Any) -> TensorValue:
+        """Low 32 bits of the product of the low 24 bits of two 32-bit integers."""
+        x, y = self.promote_pair(arg0, arg1, "libdevice.mul24")
+        parts = [self.binary(">>", self.binary("<<", v, 8), 8) for v in (x, y)]
+        return self.binary("*", *parts)
+
+    def libdevice_hiloint2double(self, arg0: Any, arg1: Any) -> TensorValue:
+        """fp64 of the bits (arg0, arg1), each 32."""
+        high, low = (
+            self.convert(self._unsigned(v, "libdevice.hiloint2double"), t.uint64)
+            for v in (arg0, arg1)
+        )
+        return self.cast(
+            self.binary("|", self.binary("<<", high, 32), low), t.float64, bitcast=True
+        )
+
+    def libdevice_double2hiint(self, arg0: Any) -> TensorValue:
+        """The high 32 bits of an fp64."""
+        return self.convert(self.binary(">>", self._bits_of_double(arg0), 32), t.int32)
+
+    def libdevice_double2loint(self, arg0: Any) -> TensorValue:
+        """The low 32 bits of an fp64."""
+        return self.convert(self._bits_of_double(arg0), t.int32)
+
+    def libdevice_rcp64h(self, arg0: Any) -> TensorValue:
+        """1 / arg0 in the high 32 bits of an fp64; the low ones are 0."""
+        inverse = self._bits_of_double(self.fdiv(1.0, self._double(arg0)))
+        return self.cast(self.binary("&", inverse, -(1 << 32)), t.float64, bitcast=True)
+
+    def _double(self, value: Any) -> TensorValue:
+        return self.convert(self.to_tensor(unwrap_constexpr(value)), t.float64)
+
+    def _bits_of_double(self, value: Any) -> TensorValue:
+        return self.cast(self._double(value), t.int64, bitcast=True)
+
+    def _type_of(self, value: Any) -> t.dtype:
+        return self.to_tensor(unwrap_constexpr(value)).dtype
+
     def _unsigned(self, value: Any, what: str) -> TensorValue:
         x = self.to_tensor(unwrap_constexpr(value))
         if not x.dtype.is_int() or x.dtype.primitive_bitwidth not in (32, 64):

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
-from tilewright.semantics.bits import Bits
+from tilewright.semantics.rounding import Rounding
 from tilewright.semantics.values import TensorValue
 
 #: libdevice's name -> C's, one float argument
@@ -23,7 +23,7 @@ UNARY = {
 } | {
     "fast_sinf": "sin", "fast_cosf": "cos", "fast_tanf": "tan", "fast_tanhf": "tanh",
     "fast_expf": "exp", "fast_logf": "log", "fast_log2f": "log2", "fast_log10f": "log10",
-    "sqrt_rn": "sqrt", "rsqrt_rn": "rsqrt",
+    "rsqrt_rn": "rsqrt",
 }  # fmt: skip
 BINARY = {
     name: name for name in ("atan2", "copysign", "fdim", "fmod", "hypot", "nextafter", "remainder")
@@ -33,14 +33,15 @@ PREDICATES = {
     "isfinite": "isfinite",
 }  # fmt: skip
 #: rounding functions whose result is an integer
-TO_INTEGER = {
-    "llrint": ("rint", t.int64), "llround": ("round", t.int64), "float2int_rn": ("rint", t.int32),
-    "float2int_rd": ("floor", t.int32), "float2int_ru": ("ceil", t.int32),
-    "float2int_rz": ("trunc", t.int32),
-}  # fmt: skip
+TO_INTEGER = {"llrint": ("rint", t.int64), "llround": ("round", t.int64)} | {
+    f"{source}2{name}_{direction}": (function, kind)
+    for source in ("float", "double")
+    for name, kind in {"int": t.int32, "uint": t.uint32, "ll": t.int64, "ull": t.uint64}.items()
+    for direction, function in {"rn": "rint", "rd": "floor", "ru": "ceil", "rz": "trunc"}.items()
+}
 
 
-class Libdevice(Bits):
+class Libdevice(Rounding):
     """What the tables do not say."""
 
     def libdevice_abs(self, arg0: Any) -> TensorValue:
@@ -62,6 +63,8 @@ class Libdevice(Bits):
         size = self.float_function("pow", (self.abs(x), self.convert(exponent, _wide(x))), what)
         odd = self.binary("!=", self.binary("&", exponent, 1), 0)
         return self.where(odd, self.float_function("copysign", (size, x), what), size)
+
+    libdevice_fast_exp10f = libdevice_exp10
 
     libdevice_powf = libdevice_pow
 
@@ -91,17 +94,9 @@ class Libdevice(Bits):
         """`arg0 * arg1 + arg2`, rounded once."""
         return self.fma(arg0, arg1, arg2)
 
-    def libdevice_div_rn(self, arg0: Any, arg1: Any) -> TensorValue:
-        """`arg0 / arg1`, correctly rounded."""
-        return self.div_rn(arg0, arg1)
-
     def libdevice_fast_dividef(self, arg0: Any, arg1: Any) -> TensorValue:
         """`arg0 / arg1`."""
         return self.fdiv(arg0, arg1)
-
-    def libdevice_rcp_rn(self, arg0: Any) -> TensorValue:
-        """`1 / arg0`, correctly rounded."""
-        return self.fdiv(1.0, arg0)
 
     def libdevice_max(self, arg0: Any, arg1: Any) -> TensorValue:
         """The larger of two."""
@@ -129,14 +124,6 @@ class Libdevice(Bits):
         x = self._in_wide(self._float_arguments((arg0,), "libdevice.signbit")[0])
         kind = t.int64 if x.dtype.is_fp64() else t.int32
         return self.binary("<", self.cast(x, kind, bitcast=True), 0)
-
-    def libdevice_div_rz(self, arg0: Any, arg1: Any) -> TensorValue:
-        """`arg0 / arg1` of fp32 values, rounded towards zero."""
-        quotient = self.fdiv(self._wide(arg0), self._wide(arg1))
-        return self.cast(quotient, t.float32, "rtz")
-
-    def _wide(self, x: Any) -> TensorValue:
-        return self.convert(self.to_tensor(unwrap_constexpr(x)), t.float64)
 
 
 def _wide(x: TensorValue) -> t.dtype:

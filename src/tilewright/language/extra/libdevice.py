@@ -23,19 +23,17 @@ _ONE = {
     "log": "Natural logarithm.", "log10": "Logarithm to base 10.", "log1p": "log(1 + x).",
     "log2": "Logarithm to base 2.", "logb": "Exponent of x, as a float.",
     "nearbyint": "Nearest whole number, ties to even.", "normcdf": "Normal distribution function.",
-    "rcbrt": "1 / cbrt(x).", "rcp_rn": "1 / x.", "rint": "Nearest whole number, ties to even.",
+    "rcbrt": "1 / cbrt(x).", "rint": "Nearest whole number, ties to even.",
     "round": "Nearest whole number, ties away from zero.", "rsqrt": "1 / sqrt(x).",
     "rsqrt_rn": "1 / sqrt(x).", "saturatef": "x limited to [0, 1].",
     "signbit": "Whether the sign bit is set.", "sin": "Sine.", "sinh": "Hyperbolic sine.",
-    "sinpi": "sin(pi x).", "sqrt": "Square root.", "sqrt_rn": "Square root.", "tan": "Tangent.",
+    "sinpi": "sin(pi x).", "sqrt": "Square root.", "tan": "Tangent.",
     "tanh": "Hyperbolic tangent.", "tgamma": "Gamma function.", "trunc": "x without its fraction.",
     "y0": "Bessel function of the second kind, order 0.",
     "y1": "Bessel function of the second kind, order 1.", "isnan": "Whether x is NaN.",
     "isinf": "Whether x is infinite.", "isfinited": "Whether x is finite.",
     "isfinite": "Whether x is finite.", "finitef": "Whether x is finite.",
     "llrint": "Nearest int64, ties to even.", "llround": "Nearest int64, ties away from zero.",
-    "float2int_rn": "Nearest int32, ties to even.", "float2int_rd": "floor(x) as int32.",
-    "float2int_ru": "ceil(x) as int32.", "float2int_rz": "trunc(x) as int32.",
     "fast_sinf": "Sine.", "fast_cosf": "Cosine.", "fast_tanf": "Tangent.",
     "fast_tanhf": "Hyperbolic tangent.", "fast_expf": "e ** x.", "fast_logf": "Natural logarithm.",
     "fast_log2f": "Logarithm to base 2.", "fast_log10f": "Logarithm to base 10.",
@@ -44,10 +42,16 @@ _ONE = {
     "float_as_int": "Bits of an fp32 as int32.", "float_as_uint": "Bits of an fp32 as uint32.",
     "int_as_float": "fp32 of these bits.", "uint_as_float": "fp32 of these bits.",
     "double_as_longlong": "Bits of an fp64 as int64.", "longlong_as_double": "fp64 of these bits.",
+    "erfinv": "The x with erf(x) = arg0.", "erfcinv": "The x with erfc(x) = arg0.",
+    "normcdfinv": "The x with normcdf(x) = arg0.", "erfcx": "exp(x**2) erfc(x).",
+    "cyl_bessel_i0": "Modified Bessel function of the first kind, order 0.",
+    "cyl_bessel_i1": "Modified Bessel function of the first kind, order 1.",
+    "ilogb": "Exponent of x, as int32.", "fast_exp10f": "10 ** x.",
+    "double2hiint": "High 32 bits of an fp64.", "double2loint": "Low 32 bits of an fp64.",
+    "rcp64h": "1 / x in the high 32 bits of an fp64.",
 }  # fmt: skip
 _TWO = {
     "atan2": "Angle of the point (arg1, arg0).", "copysign": "arg0 with the sign of arg1.",
-    "div_rn": "arg0 / arg1.", "div_rz": "arg0 / arg1 in fp32, rounded towards zero.",
     "fast_dividef": "arg0 / arg1.", "fast_powf": "arg0 ** arg1.", "fdim": "max(arg0 - arg1, 0).",
     "fmax": "The larger; a NaN loses.", "fmin": "The smaller; a NaN loses.",
     "fmod": "Remainder with the sign of arg0.", "hypot": "sqrt(arg0**2 + arg1**2).",
@@ -56,6 +60,11 @@ _TWO = {
     "nextafter": "The float next to arg0 towards arg1.", "pow": "arg0 ** arg1, which may be integers.",
     "powf": "arg0 ** arg1.", "remainder": "IEEE remainder.",
     "umulhi": "High half of the product of unsigned integers.",
+    "ldexp": "arg0 * 2 ** arg1, of an integer arg1.", "scalbn": "arg0 * 2 ** arg1, of an integer arg1.",
+    "rhypot": "1 / sqrt(arg0**2 + arg1**2).", "hadd": "(arg0 + arg1) >> 1 without overflow.",
+    "rhadd": "(arg0 + arg1 + 1) >> 1 without overflow.",
+    "mul24": "Product of the low 24 bits of two integers.",
+    "hiloint2double": "fp64 of the bits (arg0, arg1).",
 }  # fmt: skip
 
 
@@ -73,12 +82,53 @@ def _two(name: str, text: str) -> Any:
     return builtin(f"libdevice_{name}")(function)
 
 
+def _three(name: str, text: str) -> Any:
+    def function(arg0: Any, arg1: Any, arg2: Any) -> Any: ...
+
+    function.__name__, function.__qualname__, function.__doc__ = name, name, text
+    return builtin(f"libdevice_{name}")(function)
+
+
+@builtin("libdevice_norm4d")
+def norm4d(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any:
+    """Length of a vector of four numbers, without overflow on the way."""
+
+
+@builtin("libdevice_rnorm4d")
+def rnorm4d(arg0: Any, arg1: Any, arg2: Any, arg3: Any) -> Any:
+    """1 / norm4d."""
+
+
 @builtin("libdevice_fma")
 def fma(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """`arg0 * arg1 + arg2`, rounded once."""
 
 
+_THREE = {
+    "norm3d": "Length of a vector of three numbers, without overflow on the way.",
+    "rnorm3d": "1 / norm3d.", "sad": "|arg0 - arg1| + arg2 of 32-bit integers.",
+    "byte_perm": "Four of the eight bytes of (arg1, arg0), chosen by arg2.",
+}  # fmt: skip
+_ROUNDED = {
+    "rn": "rounded to nearest, never fused", "rz": "rounded towards zero",
+    "rd": "rounded down", "ru": "rounded up",
+}  # fmt: skip
+_INTEGERS = {"int": "int32", "uint": "uint32", "ll": "int64", "ull": "uint64"}
+for _suffix, _how in _ROUNDED.items():
+    for _name, _text in {"sqrt": "Square root", "rcp": "1 / x"}.items():
+        _ONE[f"{_name}_{_suffix}"] = f"{_text}, {_how}."
+    for _name, _text in {"add": "+", "sub": "-", "mul": "*", "div": "/"}.items():
+        _TWO[f"{_name}_{_suffix}"] = f"arg0 {_text} arg1, {_how}."
+    _THREE[f"fma_{_suffix}"] = f"arg0 * arg1 + arg2, {_how}."
+    for _name, _text in _INTEGERS.items():
+        for _source in ("float", "double"):
+            _ONE[f"{_source}2{_name}_{_suffix}"] = f"x as {_text}, {_how}."
+            if not (_name.endswith("int") and _source == "double") or _suffix == "rn":
+                _ONE[f"{_name}2{_source}_{_suffix}"] = f"An {_text} as {_source}, {_how}."
+    _ONE[f"double2float_{_suffix}"] = f"fp64 as fp32, {_how}."
+
 globals().update({name: _one(name, text) for name, text in _ONE.items()})
 globals().update({name: _two(name, text) for name, text in _TWO.items()})
+globals().update({name: _three(name, text) for name, text in _THREE.items()})
 
-__all__ = [*_ONE, *_TWO, "fma"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_ONE, *_TWO, *_THREE, "fma", "norm4d", "rnorm4d"]  # pyright: ignore[reportUnsupportedDunderAll]

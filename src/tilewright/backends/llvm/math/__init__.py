@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import exponential, library, ptx, rational, trigonometric
+from tilewright.backends.llvm.math import directed, exponential, library, ptx, rational, trigonometric
 from tilewright.backends.llvm.types import Builder, lanes
 
 PREDICATES = ("isnan", "isinf", "isfinite")
@@ -23,7 +23,7 @@ _SINGLE = {
     "tanh": rational.tanh, "erf": rational.erf, "gate_exp": rational.gate_exp,
     "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
-_ANY = {"div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
+_ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
         "isfinite": rational.isfinite, "sqrt": rational.sqrt, "fabs": rational.fabs,
         "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
