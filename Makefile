@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-gpu sanitize-gpu check bench bench-gpu bench-products docs format clean
+.PHONY: demo test test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-products docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,9 @@ check: $(VENV)/.check  ## format, lint, types, import contracts
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/lint-imports
 	$(BIN)/basedpyright --level error
+
+replay: $(VENV)/.demo  ## which kernels of a fixed corpus get other code than from BASE=commit (ONLY=pattern, FULL=1)
+	$(BIN)/python scripts/replay.py $(or $(BASE),main) $(if $(ONLY),--only '$(ONLY)') $(if $(FULL),--full)
 
 bench: $(VENV)/.demo  ## the tables of speed and costs, into benchmarks/results/ (ratios where torch is in .venv)
 	$(BIN)/python benchmarks/cpu_kernels.py
