@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.dtypes import constexpr
     from tilewright.errors import CompilationError, LaunchError, OutOfResources, TilewrightError
     from tilewright.generator.config import MatmulConfig
+    from tilewright.language.source_lines import register_source
     from tilewright.runtime.autotune import Autotuner, Config, autotune
     from tilewright.runtime.compiled import CompiledKernel
     from tilewright.runtime.described import Described, from_mlir, loop_nest
@@ -66,6 +67,7 @@ _NAMES = {
     "set_allocator": "tilewright.runtime.host_functions",
     "compile": "tilewright.runtime.host_functions",
     "constexpr": "tilewright.dtypes",
+    "register_source": "tilewright.language.source_lines",
     "matmul": "tilewright.runtime.matmul",
     "from_mlir": "tilewright.runtime.described",
     "loop_nest": "tilewright.runtime.described",
@@ -117,6 +119,7 @@ __all__ = [
     "matmul",
     "must_use_result",
     "next_power_of_2",
+    "register_source",
     "reinterpret",
     "runtime",
     "set_allocator",

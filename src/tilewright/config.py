@@ -119,6 +119,11 @@ def variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)}
 
 
+def environment() -> Mapping[str, str]:
+    """The environment as it is at any time: for code of the user's that reads it."""
+    return os.environ
+
+
 def adopt(given: Mapping[str, str]) -> None:
     """Take another process's `variables` for this one's."""
     for name in variables():

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from tilewright.language import source_lines
-from tilewright.language.source_lines import source_of
+from tilewright.language.source_lines import captured_lines, source_of
 
 ODD = '''
 import functools
@@ -89,7 +89,9 @@ def test_odd_functions(tmp_path, monkeypatch):
     for function in [*found, module.decorated.__wrapped__, module.decorated(1)]:
         check(function)
     assert len(found) == 10
-    direct = {f.__name__ for f in found if source_lines._by_indentation(f) is not None}
+    direct = {
+        f.__name__ for f in found if source_lines._by_indentation(f, captured_lines(f)) is not None
+    }
     assert direct == {"plain", "other", "first", "one_line", "branch", "tabs"}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright.errors import KernelTypeError, SourceLocation, UnsupportedSyntax
 from tilewright.language.builtin import OutsideKernelError, active_semantics
-from tilewright.language.source_lines import source_of
+from tilewright.language.source_lines import captured_lines, source_of
 
 #: numbers the sources of functions that had theirs replaced
 _replacements = itertools.count(1)
@@ -70,11 +70,12 @@ class KernelFunction:
     """A Python function written in the kernel language.
 
     `fn` is the plain function, `src` its source from the `def` line on (dedented), `file` and
-    `first_line` say where that line stands, `params` describes its parameters.
+    `first_line` say where that line stands, `params` describes its parameters. The source is
+    the text of the file at the time when the function was decorated.
     """
 
     __test__ = False
-    """Kernels called `test_…` are not tests for pytest to collect."""
+    """For pytest: a kernel whose name begins with `test_` is no test."""
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class KernelFunction:
         noinline: bool = False,
     ) -> None:
         self.fn = fn
+        self._lines = captured_lines(fn)
         self.noinline = noinline
         self.do_not_specialize = tuple(do_not_specialize)
         self.signature_of_fn = inspect.signature(fn)
@@ -112,7 +114,7 @@ class KernelFunction:
                 help="write a function with def",
                 location=SourceLocation(self.file, self.fn.__code__.co_firstlineno),
             )
-        return source_of(self.fn)
+        return source_of(self.fn, self._lines)
 
     @property
     def src(self) -> str:

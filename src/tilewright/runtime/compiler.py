@@ -56,6 +56,12 @@ def compile_kernel(
 
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
+    if kernel.dependencies.private:  # no other process could use it
+        with objects_set_aside():
+            artifact = _compile(kernel, signature, options, machine)
+        found = CompiledKernel(artifact, key, options, machine, kernel, False, texts)
+        found.signature = signature
+        return found
     artifact = None if settings.always_compile else _load(cache, key)
     loaded = artifact is not None
     if artifact is None:

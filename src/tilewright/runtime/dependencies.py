@@ -1,8 +1,8 @@
 """What a kernel's code depends on besides its own text: jit functions, globals, constants.
 
 Found from the Python AST alone, so that a key can be made without the front end: every global or
-closure variable that the function names, followed along attributes (`torch.version.hip`), and the
-same for each jit function or plain function found that way.
+closure variable that the function names, followed along attributes (`torch.version.hip`, `Settings.scale`), and
+the same for each jit function found that way. Values and plain functions are read by `content`.
 """
 
 from __future__ import annotations
@@ -10,118 +10,151 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
-import inspect
-import re
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tilewright import dtypes
 from tilewright.language.kernel_function import KernelFunction
-
-_MISSING = object()
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+from tilewright.runtime.content import MISSING, PLAIN, Content, State
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A value that was read: `holder[path[0]].path[1]…` (or the cell `holder`) is still `value`."""
+    """A value that was read: `holder[path[0]].path[1]…` (or the cell `holder`) is still `value`.
+
+    With `equal` the attribute gives a new object each time, and an equal one will do.
+    """
 
     holder: dict[str, Any] | CellType
     path: tuple[str, ...]
     value: Any
+    equal: bool = False
 
     def holds(self) -> bool:
-        """Whether the value is still the same object."""
-        return _read(self.holder, self.path) is self.value
+        """Whether the value is still the same."""
+        now = _read(self.holder, self.path)
+        return now is self.value or (
+            self.equal and type(now) is type(self.value) and now == self.value
+        )
 
 
 @dataclass
 class Dependencies:
-    """`texts` make up a key; `guards` tell when it is out of date."""
+    """`texts` make up a key; `guards` and `states` tell when it is out of date.
+
+    `private`: a value counts by identity, so that the key must not leave the process.
+    """
 
     texts: list[str] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    private: bool = False
 
     @property
     def digest(self) -> str:
         return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
 
+    def states_hold(self) -> bool:
+        """Whether every mutable object that was read still holds the same."""
+        return all([state.holds() for state in self.states])
+
     def hold(self) -> bool:
-        return all(guard.holds() for guard in self.guards)
+        return all(guard.holds() for guard in self.guards) and self.states_hold()
+
+    def add(self, other: Dependencies) -> None:
+        """Depend on what `other` depends on, too."""
+        self.texts += other.texts
+        self.guards += other.guards
+        self.states += other.states
+        self.private |= other.private
 
 
 def dependencies_of(fn: KernelFunction) -> Dependencies:
-    """Everything the code of `fn` depends on. Raises OSError if a source is not to be had."""
-    found = Dependencies()
+    """Everything the code of `fn` depends on. Raises OSError if a source cannot be read."""
+    return _follow(Content(), [fn])
+
+
+def dependencies_of_value(value: Any) -> Dependencies:
+    """Everything that code for the compile-time constant `value` depends on."""
+    content = Content()
+    label = content.text(value)
+    found = _follow(content, [])
+    found.texts.append(label)
+    return found
+
+
+def _follow(content: Content, queue: list[Any]) -> Dependencies:
+    """Visit the functions in `queue`, those that `content` has met, and those that they name."""
+    guards: list[Guard] = []
     seen: set[int] = set()
-    queue: list[Any] = [fn]
+    queue += content.functions
+    content.functions = queue
     while queue:
         function = queue.pop(0)
         if id(function) in seen:
             continue
         seen.add(id(function))
-        queue += _visit(function, found)
-    return found
+        if isinstance(function, KernelFunction):
+            _visit(function, content, guards)
+        else:
+            content.visit(function)
+    return Dependencies(content.texts, guards, content.states, content.private)
 
 
-def _visit(function: Any, found: Dependencies) -> list[Any]:
-    """Add one function's text and values; gives the functions it names."""
-    if isinstance(function, KernelFunction):
-        tree, source, plain = function.tree, function.src, function.fn
-        defaults = [repr_text(p.default) for p in function.params if p.has_default]
-        notes = [p.annotation for p in function.params]
-        found.texts += [plain.__qualname__, source, ";".join(defaults), ";".join(notes)]
-        found.texts.append(f"noinline={function.noinline}")
-    else:
-        try:
-            source = inspect.cleandoc(inspect.getsource(function))
-            tree = ast.parse(source)
-        except (OSError, SyntaxError, TypeError):
-            code = function.__code__
-            found.texts += [function.__qualname__, repr((code.co_code, code.co_names))]
-            return []
-        plain = function
-        found.texts += [plain.__qualname__, source, repr_text(plain.__defaults__)]
-    called = []
-    for path in sorted(set(_paths(tree))):
-        called += _value(plain, path, found)
-    return called
+def _visit(kernel: KernelFunction, content: Content, guards: list[Guard]) -> None:
+    """Add one kernel's text, and the values that it names."""
+    defaults = [content.text(p.default) for p in kernel.params if p.has_default]
+    notes = [p.annotation for p in kernel.params]
+    content.texts += [kernel.fn.__qualname__, kernel.src, ";".join(defaults), ";".join(notes)]
+    content.texts.append(f"noinline={kernel.noinline}")
+    for path in sorted(set(_paths(kernel.tree))):
+        _value(kernel.fn, path, content, guards)  # pyright: ignore[reportArgumentType]
 
 
-def _value(plain: FunctionType, path: tuple[str, ...], found: Dependencies) -> list[Any]:
+def _value(
+    plain: FunctionType, path: tuple[str, ...], content: Content, guards: list[Guard]
+) -> None:
     holder = _holder(plain, path[0])
-    if holder is None:
-        return []
-    value = _read(holder, path[:1])
-    taken = 1
-    while taken < len(path) and isinstance(value, ModuleType):
-        if value.__name__.partition(".")[0] == "tilewright":
-            return []  # the package's own content is part of every key
-        value = getattr(value, path[taken], _MISSING)
-        taken += 1
-    if value is _MISSING or isinstance(value, ModuleType):
-        return []
-    module = getattr(value, "__module__", None) or ""
-    if callable(value) and module.startswith(("tilewright.language", "builtins")):
-        return []
-    guard = Guard(holder, path[:taken], value)
-    found.guards.append(guard)
-    if isinstance(value, KernelFunction):
-        return [value]
-    if isinstance(value, FunctionType):
-        return [] if module.startswith("tilewright.") else [value]
-    inner = getattr(value, "fn", None)
-    if isinstance(inner, (KernelFunction, FunctionType)) and not isinstance(value, type):
-        return [inner]  # a decorated function
-    for name in path[taken:]:
-        step = getattr(value, name, _MISSING)
-        if step is _MISSING:
+    value = MISSING if holder is None else _read(holder, path[:1])
+    if holder is None or value is MISSING:
+        return
+    taken, equal = 1, False
+    while taken < len(path):
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "tilewright":
+            return  # the package's own content is part of every key
+        if isinstance(value, (KernelFunction, FunctionType)):
             break
-        value = step
-    found.texts.append(f"{'.'.join(path)}={repr_text(value)}")
-    return []
+        step, again = (_attribute(value, path[taken]) for _ in range(2))
+        if isinstance(step, MethodType) or (step is not again and type(step) not in PLAIN):
+            break  # made anew each time: what it is made of counts
+        if step is MISSING:
+            break
+        value, equal = step, step is not again
+        taken += 1
+    if isinstance(value, ModuleType):
+        return
+    module = getattr(value, "__module__", None) or ""
+    if callable(value) and str(module).startswith(("tilewright.language", "builtins")):
+        return
+    if isinstance(value, dtypes.constexpr):  # it may be given another value
+        value, path, taken = value.value, (*path[:taken], "value"), taken + 1
+    guards.append(Guard(holder, path[:taken], value, equal))
+    inner = getattr(value, "fn", None) if str(module).startswith("tilewright.") else None
+    if isinstance(inner, (KernelFunction, FunctionType)) and not isinstance(
+        value, (type, KernelFunction)
+    ):
+        value = inner  # a decorated kernel
+    content.texts.append(f"{'.'.join(path)}={content.text(value)}")
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, MISSING)
+    except Exception:  # a property of the user's
+        return MISSING
 
 
 def _holder(plain: FunctionType, name: str) -> dict[str, Any] | CellType | None:
@@ -134,14 +167,14 @@ def _holder(plain: FunctionType, name: str) -> dict[str, Any] | CellType | None:
 
 def _read(holder: dict[str, Any] | CellType, path: tuple[str, ...]) -> Any:
     if isinstance(holder, dict):
-        value = holder.get(path[0], _MISSING)
+        value = holder.get(path[0], MISSING)
     else:
         try:
             value = holder.cell_contents
         except ValueError:
-            value = _MISSING
+            value = MISSING
     for name in path[1:]:
-        value = getattr(value, name, _MISSING)
+        value = _attribute(value, name)
     return value
 
 
@@ -175,12 +208,29 @@ def _annotations(tree: ast.AST) -> list[ast.expr]:
     return [a.annotation for a in every if a.annotation is not None]
 
 
-def repr_text(value: Any) -> str:
-    """A text for any value, without addresses."""
-    if isinstance(value, dtypes.constexpr):
-        return f"constexpr({repr_text(value.value)})"
-    if isinstance(value, tuple):
-        return f"({','.join(map(repr_text, value))})"
-    if isinstance(value, (KernelFunction, FunctionType)):
-        return f"function {value.__module__}.{value.__qualname__}"  # pyright: ignore
-    return f"{type(value).__name__}:{_ADDRESS.sub('', repr(value))}"
+# ---- constants of a launch ---------------------------------------------------------------------------
+
+
+_constants: dict[int, tuple[weakref.ref[Any], Dependencies, str]] = {}
+"""Objects given as constants before, by id: weak references, what they depended on, the digest."""
+
+
+def constant_digest(value: Any) -> str | None:
+    """A digest of the content of an object, None where its content cannot be known."""
+    known = _constants.get(id(value))
+    if known is not None and known[0]() is value and known[1].hold():
+        return known[2]
+    found = dependencies_of_value(value)
+    if found.private:
+        return None
+    digest = found.digest
+    key, pop = (
+        id(value),
+        _constants.pop,
+    )  # bound here: a module may be taken apart before its objects
+    try:
+        reference = weakref.ref(value, lambda _: pop(key, None) and None)
+    except TypeError:
+        return digest
+    _constants[key] = reference, found, digest
+    return digest

@@ -43,9 +43,7 @@ class GeneratedKernel(JITFunction):
             found = Dependencies([_text(self.program)])
             for step in self.program.contraction.epilogue:
                 if isinstance(step.function, KernelFunction):
-                    inner = dependencies_of(step.function)
-                    found.texts += inner.texts
-                    found.guards += inner.guards
+                    found.add(dependencies_of(step.function))
             self._dependencies = found
         return self._dependencies
 

@@ -19,7 +19,8 @@ def innermost(kernel: Any) -> Any:
 class KernelInterface:
     """Something that can be launched: `kernel[grid](*args, **options)` calls `run(grid=grid, …)`."""
 
-    __test__ = False  # pytest collects no kernel, whatever its name
+    __test__ = False
+    """For pytest: a kernel whose name begins with `test_` is no test."""
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """Launch over `grid`; with `warmup` compile only."""

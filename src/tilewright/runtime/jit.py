@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, overload
 
@@ -15,7 +15,7 @@ from tilewright.backends.base import Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
-from tilewright.runtime.dependencies import Dependencies, Guard, dependencies_of
+from tilewright.runtime.dependencies import Dependencies, dependencies_of
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option
@@ -272,8 +272,9 @@ class JITFunction(KernelFunction, KernelInterface):
                 self._dependencies = dependencies_of(self)
             except (OSError, TypeError) as error:
                 raise CompilationError(
-                    f"the source of kernel {self.fn.__name__} is not to be had: {error}",
-                    help="define kernels in a file or a notebook cell",
+                    f"cannot read the source of kernel '{self.fn.__name__}': {error}",
+                    help="define kernels in a file or a notebook cell, or pass the text of generated code to "
+                    "tilewright.register_source before it is executed",
                 ) from None
         return self._dependencies
 
@@ -288,10 +289,6 @@ class JITFunction(KernelFunction, KernelInterface):
 
     def forget_dependencies(self) -> None:
         self._dependencies = None
-
-    def guards(self) -> Iterator[Guard]:
-        """Values to compare before compiled code is used again."""
-        return iter(self.dependencies.guards)
 
     @property
     def cache_key(self) -> str:

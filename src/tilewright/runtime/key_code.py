@@ -62,8 +62,12 @@ class KeyCode:
             else:
                 self._argument(p, kind)
         self._compare_classes()
-        for i, guard in enumerate(launcher.kernel.guards()):
+        found = launcher.kernel.dependencies
+        for i, guard in enumerate(found.guards):
             self._guard(i, guard)
+        if found.states:
+            self.scope["_tw_states_hold"] = found.states_hold
+            self._tests.append("_tw_states_hold()")
         if self._device is not None:
             self._part("_tw_d")
 
@@ -213,7 +217,11 @@ class KeyCode:
             f"_tw_h{i}.cell_contents"
         )  # fmt: skip
         rest = "".join(f".{name}" for name in guard.path[1:])
-        self._tests.append(f"{first}{rest} is _tw_v{i}")
+        same = f"{first}{rest} is _tw_v{i}"
+        if guard.equal:
+            self.scope[f"_tw_g{i}"] = guard.holds
+            same = f"_tw_g{i}()"
+        self._tests.append(same)
 
     def setup(self, indent: str) -> str:
         """Statements that make the key's parts."""

@@ -269,8 +269,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             self.kernel.forget_dependencies()
         if self._seen is not self.kernel.known_dependencies:
             with self._lock:
-                self._seen = self.kernel.dependencies
-                self.compiled.clear()
+                before, self._seen = self._seen, self.kernel.dependencies
+                if before is None or before.digest != self._seen.digest:
+                    self.compiled.clear()
                 for scope, entries in self._keys.values():
                     entries.clear()
                     scope["_tw_last"] = NONE_LAUNCHED
@@ -405,7 +406,8 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         None where launches look at more than their values, or say more than that they worked.
         """
         plan = compiled.plan
-        if self.kernel.pre_run_hooks or [*self.kernel.guards()] or plan.asserts or plan.prints:
+        found = self.kernel.dependencies
+        if self.kernel.pre_run_hooks or found.guards or found.states or plan.asserts or plan.prints:
             return None
         case = tuple(map(class_of, values)), None if place is None else place.library
         scope, _ = self._keys.get(case, ({}, None))

@@ -110,37 +110,37 @@ def signature_text(kind: Any) -> str:
 
 
 def constant_text(value: Any) -> str:
-    """A text that differs for values that give different code (1, 1.0 and True do).
+    """A text that differs for values that give different code (1, 1.0 and True do): what objects hold counts,
+    not their repr.
 
-    Raises LaunchError for values that have no such text.
+    Raises LaunchError for values whose content cannot be known.
     """
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+    if value is None or type(value) in (bool, int, float, str, bytes):
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, constexpr):
         return constant_text(value.value)
     if isinstance(value, (dtype, pointer_type, dtypes.block_type)):
         return f"dtype:{value.name}"
-    if isinstance(value, tuple):
-        return f"{type(value).__qualname__}({','.join(map(constant_text, value))})"
-    if isinstance(value, list):
+    if type(value) is tuple:
+        return f"tuple({','.join(map(constant_text, value))})"
+    if type(value) is list:
         return f"list({','.join(map(constant_text, value))})"
     if isinstance(value, KernelFunction):
         return f"jit:{value.cache_key}"  # pyright: ignore
-    if isinstance(value, type) or callable(value):
-        return (
-            f"object:{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-        )
     if is_numpy_scalar(value):
         return constant_text(value.item())
     if type(value).__name__ == "dtype":
         return f"dtype:{value}"
-    text = repr(value)
-    if " at 0x" in text:
+    from tilewright.runtime.dependencies import constant_digest
+
+    digest = constant_digest(value)
+    if digest is None:
         raise LaunchError(
-            f"a {type(value).__name__} cannot be a constant of a kernel: it has no lasting repr",
-            help="pass numbers, text, dtypes, tuples of them, or jit functions",
+            f"a {type(value).__name__} cannot be a constant of a kernel: its content cannot be read",
+            help="pass numbers, text, dtypes, functions, or containers and objects that hold only these",
         )
-    return f"{type(value).__module__}.{type(value).__qualname__}:{text}"
+    name = getattr(value, "__qualname__", type(value).__qualname__)
+    return f"object:{type(value).__module__}.{name}:{digest}"
 
 
 def is_numpy_scalar(value: Any) -> bool:

@@ -16,6 +16,7 @@ from tilewright import config as settings
 from tilewright.errors import (
     AutotuneError,
     CompilationError,
+    LaunchError,
     OutOfResources,
     PassError,
     UnsupportedTarget,
@@ -25,6 +26,7 @@ from tilewright.runtime.devices import device_of
 from tilewright.runtime.drivers.kernels import cores
 from tilewright.runtime.interface import innermost
 from tilewright.runtime.snapshot import Snapshot
+from tilewright.runtime.specialize import constant_text
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family
 from tilewright.runtime.tuning_records import TuningRecord
@@ -126,7 +128,7 @@ class Tuner:
 
     def _text(self, config: Config) -> str:
         """What configurations that mean the same here have in common."""
-        text = json.dumps(self.effective(config), sort_keys=True, default=repr)
+        text = json.dumps(self.effective(config), sort_keys=True, default=_value_text)
         return text if config.pre_hook is None else f"{text} hook {id(config.pre_hook)}"
 
     def _fastest(self, groups: Mapping[str, Sequence[Config]]) -> Config:
@@ -292,7 +294,8 @@ class Tuner:
         if not now.cache_autotuning or now.interpreted or own_measure:
             return None
         source = getattr(kernel, "cache_key", None)
-        if not source:
+        private = getattr(getattr(kernel, "dependencies", None), "private", False)
+        if not source or private:
             return None
         return TuningRecord(
             {
@@ -301,8 +304,8 @@ class Tuner:
                 "target": target_text(list(task.named.values())),
                 "threads": str(now.num_threads or "all"),
                 "disabled": ",".join(now.disabled_passes),
-                "key": repr(task.key),
-                "options": repr(sorted((k, repr(v)) for k, v in _plain(task).items())),
+                "key": _value_text(task.key),
+                "options": repr(sorted((k, _value_text(v)) for k, v in _plain(task).items())),
             }
         )
 
@@ -310,6 +313,14 @@ class Tuner:
 def _plain(task: TuningTask) -> dict[str, Any]:
     """Launch keywords that are not arrays: they may change the code."""
     return {k: v for k, v in task.kwargs.items() if not hasattr(v, "dtype")}
+
+
+def _value_text(value: Any) -> str:
+    """What stands for a value in a record: its content, or where that cannot be read, its repr."""
+    try:
+        return constant_text(value)
+    except LaunchError:
+        return repr(value)
 
 
 def target_text(args: Sequence[Any]) -> str:

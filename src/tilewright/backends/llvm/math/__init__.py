@@ -12,7 +12,14 @@ from typing import Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
-from tilewright.backends.llvm.math import directed, exponential, library, ptx, rational, trigonometric
+from tilewright.backends.llvm.math import (
+    directed,
+    exponential,
+    library,
+    ptx,
+    rational,
+    trigonometric,
+)
 from tilewright.backends.llvm.types import Builder, lanes
 
 PREDICATES = ("isnan", "isinf", "isfinite")
