@@ -307,6 +307,8 @@ class CompiledKernel:
     def _cpu_launcher(self, kernel: Any, kinds: Sequence[str], conditions: Sequence[int]) -> Any:
         from tilewright.runtime.drivers.cpu import driver
 
+        if hasattr(self.function, "definition_line"):
+            kernel.label = f"'{self.name}' ({self.function.file}:{self.function.definition_line})"
         written = iter([a.written for a in self.plan.arguments])
         kinds_now = [
             "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
@@ -391,6 +393,10 @@ class CompiledKernel:
 
     def raise_result(self, result: Any, grid: Any) -> None:
         """Raise what a native launch reported."""
+        if isinstance(result, tuple) and len(result) == 3:
+            from tilewright.runtime.drivers.cpu import driver as cpu_driver
+
+            cpu_driver().signals.die(result[0])
         if isinstance(result, tuple):
             raise self._assertion(result[0], result[1], grid)
         if result >= 1000:

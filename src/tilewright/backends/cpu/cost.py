@@ -13,6 +13,8 @@ from tilewright.passes.cpu.analysis.hazards import constant_of
 #: per lane; memory as if in the second-level cache, which small grids are about
 _ACCESS_NS, _STEP_NS, _MATH_NS, _FLOP_NS = 0.03, 0.01, 0.15, 0.005
 _UNKNOWN_TRIPS = 8
+#: a loop that may wait for another thread: too long to keep the GIL, which that thread may need
+_WAIT_NS = 2500.0
 _ACCESSES = (tile.LoadOp, tile.StoreOp, tile.AtomicRMWOp, tile.AtomicCASOp)
 
 
@@ -33,6 +35,8 @@ def _op(op: Operation) -> float:
         else:
             trips = max(0, -((bounds[0] - bounds[1]) // bounds[2]))  # type: ignore[operator]
         return trips * _block(op.body.block)
+    if isinstance(op, scf.WhileOp):
+        return _WAIT_NS + _UNKNOWN_TRIPS * sum(_block(r.block) for r in op.regions)
     if op.regions and not isinstance(op, tile.ReduceOp | tile.ScanOp):
         return max((_block(r.block) for r in op.regions if r.blocks), default=0.0)
     if isinstance(op, tile.DotOp):

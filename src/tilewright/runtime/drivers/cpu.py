@@ -30,6 +30,8 @@ from tilewright.runtime.drivers.native_code import (
     common_cpython,
     object_of,
 )
+from tilewright.runtime.drivers.signals import Signals
+from tilewright.runtime.drivers.signals_ir import HANDLERS, supported
 
 #: how long a thread spins before it sleeps
 SPIN_NS = 20_000
@@ -44,7 +46,9 @@ class CpuDriver:
         _allow_amx()
         text = native_ir.launcher_ir(platform.machine(), platform.system())
         code = object_of(text, "native launcher")
-        self._native = self._linker.link(code, "tw_launch", *_EXPORTS)
+        stoppable = supported(platform.machine(), platform.system()) and _has_sigqueue()
+        exports = (*_EXPORTS, *{*HANDLERS.values(), "tw_thread_ends"}) if stoppable else _EXPORTS
+        self._native = self._linker.link(code, "tw_launch", *exports)
         self._state = (ctypes.c_uint64 * native_ir.STATE_WORDS).from_address(
             self._native["tw_state"]
         )
@@ -58,6 +62,12 @@ class CpuDriver:
         self._pool_threads = 0
         self._forked = False
         self._make_scratch_key()
+        self.signals: Signals | None = None
+        """What stops kernels and reports their faults, where that is supported."""
+        if stoppable:
+            # handlers may run until the process ends
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._native))
+            self.signals = Signals(self._state, {name: self._native[name] for name in exports})
         self._state[7] = self._spin_turns()
         self.array_address = self._function("tw_array_address", 0)
         self.refresh_threads()
@@ -92,13 +102,15 @@ class CpuDriver:
         slots = sum(kind != "skip" for kind in kinds)
         words[0], words[1], words[2] = kernel.address, slots, plan.scratch_bytes
         words[6] = len(kinds)
+        label = ctypes.create_string_buffer(kernel.label.encode())
+        words[7] = ctypes.addressof(label)
         words[3], words[4], words[5] = thresholds(plan.program_cost)
         for i, kind in enumerate(kinds):
             record[8 * native_ir.RECORD_WORDS + i] = native_ir.KINDS[kind]
         for i, condition in enumerate(conditions, len(kinds)):
             record[8 * native_ir.RECORD_WORDS + i] = condition
         call = self._function("tw_launch", ctypes.addressof(record))
-        return call, (record, kernel)
+        return call, (record, label, kernel)
 
     def _function(self, symbol: str, owner: Any) -> Callable[..., Any]:
         return builtin_function(self._methods[symbol], owner)
@@ -177,6 +189,8 @@ class CpuDriver:
         self._pool, self._pool_threads = None, 0
         self._lock = threading.Lock()
         self._linker.after_fork()
+        if self.signals is not None:
+            self.signals.after_fork()
 
     @property
     def threads(self) -> int:
@@ -216,6 +230,11 @@ def _allow_amx() -> None:
     if platform.system() == "Linux" and platform.machine() == "x86_64":
         arch_prctl, request_permission, tile_data = 158, 0x1023, 18
         ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)
+
+
+def _has_sigqueue() -> bool:
+    """Whether the C library has what the handlers need (glibc)."""
+    return hasattr(ctypes.CDLL(None), "pthread_sigqueue")
 
 
 def _has_native_launcher() -> bool:

@@ -52,7 +52,7 @@ $KERNELS
 
 define internal ptr @tilewright.part(ptr %part) nounwind {
 entry:
-  %thread = alloca [3 x i64], align 16
+  %thread = alloca [5 x i64], align 16
   %job = load ptr, ptr %part
   %i.p = getelementptr i8, ptr %part, i64 8
   %i = load i64, ptr %i.p
@@ -91,6 +91,10 @@ go:
   %fault.p = getelementptr i8, ptr %thread, i64 16
   %fault = getelementptr i8, ptr %job, i64 32
   store ptr %fault, ptr %fault.p
+  %printing.p = getelementptr i8, ptr %thread, i64 24
+  store i64 0, ptr %printing.p
+  %later.p = getelementptr i8, ptr %thread, i64 32
+  store i64 0, ptr %later.p
   %slots.p = getelementptr i8, ptr %job, i64 8
   %slots = load ptr, ptr %slots.p
   %kernel = load ptr, ptr %job

@@ -20,6 +20,8 @@ class LoadedKernel:
 
     def __init__(self, artifact: Artifact, address: int, tracker: Any) -> None:
         self.entry = artifact.entry
+        self.label = f"'{artifact.entry}'"
+        """What reports call it."""
         self.address = address
         self._tracker = tracker
 

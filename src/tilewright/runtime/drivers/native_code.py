@@ -61,6 +61,7 @@ class NativeLinker:
         self._binding = binding
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
+        binding.initialize_native_asmparser()  # for the launcher's own
         self._jit = jit_compiler()
         self._names = itertools.count()
         self._lock = threading.Lock()

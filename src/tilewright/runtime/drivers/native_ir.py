@@ -8,10 +8,14 @@ Records that both sides know (offsets in bytes):
 
     state   0 GOMP_parallel  8 omp_get_thread_num  16 omp_get_num_threads  24 omp_get_max_threads
             32 thread limit  40 pool  48 pthread key of the scratch  56 turns of a spin wait
+            64… for signals: see `signals_ir`
     record  0 kernel  8 slots  16 scratch bytes  24 programs run inline at most
             32 least programs a thread  40 programs run under the GIL at most
-            48 arguments  56… one kind an argument ("skip" leaves no slot), then one of `conditions` each
+            48 arguments  56 text that names the kernel
+            64… one kind an argument ("skip" leaves no slot), then one of `conditions` each
     job     0 kernel  8 slots  16 programs  24 scratch bytes  32 fault (3 words)  56 out of memory
+            64… for signals
+    thread  0 scratch  8 index  16 fault  24 printing  32 to stop when it has printed
     pool    0 busy  64 threads at work  68 launcher sleeps  128 job  136 threads of the job
             256+64*i worker i: +0 turn  +4 asleep  +8 pool  +16 i
     scratch 0 bytes  64… the memory itself
@@ -22,8 +26,10 @@ block of programs that its number says, so that a thread meets the same data in 
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.arguments_ir import FETCH, READ_GRID
 from tilewright.runtime.drivers.conditions import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.pool_ir import NO_POOL, POOL
+from tilewright.runtime.drivers.signals_ir import signals_ir
 
 #: how a slot's value is fetched from a Python object
 KINDS = {
@@ -34,7 +40,7 @@ KINDS = {
 NUMPY_DATA, NUMPY_FLAGS, NUMPY_WRITEABLE = 16, 64, 0x400
 #: integers that `tw_launch` returns instead of None, beside `conditions.OTHER_CASE`
 BAD_GRID, OUT_OF_MEMORY, READ_ONLY, BAD_CALL = 1, 2, 3, 4
-STATE_WORDS, RECORD_WORDS = 8, 7
+STATE_WORDS, RECORD_WORDS = 24, 8
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PAUSE = {
@@ -42,83 +48,8 @@ _PAUSE = {
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
 
-#: `i64 @read_grid(grid tuple, ptr out)`, for launchers of any target
-READ_GRID = r"""; the product of the extents in a tuple, -1 if it is no grid; writes the three extents
-define internal i64 @read_grid(ptr %grid, ptr %out) nounwind {
-entry:
-  %n = call i64 @PyTuple_Size(ptr %grid)
-  %low = icmp sgt i64 %n, 0
-  %high = icmp slt i64 %n, 4
-  %fits = and i1 %low, %high
-  %out1 = getelementptr i64, ptr %out, i64 1
-  %out2 = getelementptr i64, ptr %out, i64 2
-  store i64 1, ptr %out1
-  store i64 1, ptr %out2
-  br i1 %fits, label %loop, label %bad
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %good ]
-  %total = phi i64 [ 1, %entry ], [ %product, %good ]
-  %item = call ptr @PyTuple_GetItem(ptr %grid, i64 %i)
-  %extent = call i64 @PyLong_AsLongLong(ptr %item)
-  %slot = getelementptr i64, ptr %out, i64 %i
-  store i64 %extent, ptr %slot
-  %negative = icmp slt i64 %extent, 0
-  br i1 %negative, label %bad, label %multiply
-multiply:
-  %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %total, i64 %extent)
-  %product = extractvalue { i64, i1 } %pair, 0
-  %overflow = extractvalue { i64, i1 } %pair, 1
-  br i1 %overflow, label %bad, label %good
-good:
-  %next = add i64 %i, 1
-  %more = icmp slt i64 %next, %n
-  br i1 %more, label %loop, label %done
-done:
-  ret i64 %product
-bad:
-  call void @PyErr_Clear()
-  ret i64 -1
-}
-"""
-
-#: `i64 @fetch(i8 kind, object)`: the slot of a number; PyErr_Occurred() says whether it was one
-FETCH = r"""
-declare i64 @PyLong_AsLongLong(ptr)
-declare i64 @PyLong_AsUnsignedLongLong(ptr)
-declare double @PyFloat_AsDouble(ptr)
-declare i32 @PyObject_IsTrue(ptr)
-
-define internal i64 @fetch(i8 %kind, ptr %object) nounwind {
-entry:
-  switch i8 %kind, label %unsigned [ i8 4, label %signed
-    i8 6, label %single
-    i8 7, label %double
-    i8 8, label %bool ]
-unsigned:
-  %v.u = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
-  ret i64 %v.u
-signed:
-  %v.s = call i64 @PyLong_AsLongLong(ptr %object)
-  ret i64 %v.s
-single:
-  %d1 = call double @PyFloat_AsDouble(ptr %object)
-  %f1 = fptrunc double %d1 to float
-  %b1 = bitcast float %f1 to i32
-  %v.f = zext i32 %b1 to i64
-  ret i64 %v.f
-double:
-  %d2 = call double @PyFloat_AsDouble(ptr %object)
-  %v.d = bitcast double %d2 to i64
-  ret i64 %v.d
-bool:
-  %truth = call i32 @PyObject_IsTrue(ptr %object)
-  %v.b = zext i32 %truth to i64
-  ret i64 %v.b
-}
-"""
-
 _COMMON = r"""
-@tw_state = global [8 x i64] zeroinitializer, align 64
+@tw_state = global [24 x i64] zeroinitializer, align 64
 @_Py_NoneStruct = external global i8
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -128,6 +59,9 @@ declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @Py_BuildValue(ptr, ...)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_SetNone(ptr)
+@PyExc_KeyboardInterrupt = external global ptr
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
@@ -192,7 +126,7 @@ remember:
 
 define internal void @run_part(ptr %job, i64 %i, i64 %n) nounwind {
 entry:
-  %thread = alloca [3 x i64], align 16
+  %thread = alloca [5 x i64], align 16
   %total.p = getelementptr i8, ptr %job, i64 16
   %total = load i64, ptr %total.p
   %q = udiv i64 %total, %n
@@ -228,7 +162,15 @@ go:
   %kernel = load ptr, ptr %job
   %slots.p = getelementptr i8, ptr %job, i64 8
   %slots = load ptr, ptr %slots.p
-  %code = call i32 %kernel(ptr %slots, i64 %first, i64 %last, ptr %thread)
+  %printing.p = getelementptr i8, ptr %thread, i64 24
+  store i64 0, ptr %printing.p
+  %later.p = getelementptr i8, ptr %thread, i64 32
+  store i64 0, ptr %later.p
+  %record = call ptr @thread_record(ptr %job, i64 %first, i64 %last, ptr %thread, i64 %n)
+  %unknown = icmp eq ptr %record, null
+  br i1 %unknown, label %fail, label %run
+run:
+  %code = call i32 @enter(ptr %slots, i64 %first, i64 %last, ptr %thread, ptr %kernel, ptr %record)
   br label %done
 done:
   ret void
@@ -317,10 +259,11 @@ READ_GRID
 FETCH
 HOLDS
 @format = internal constant [5 x i8] c"(LL)\00"
+@format3 = internal constant [6 x i8] c"(LLL)\00"
 
 define ptr @tw_launch(ptr %self, ptr %args, i64 %nargs) nounwind {
 entry:
-  %job = alloca [8 x i64], align 64
+  %job = alloca [18 x i64], align 64
   %record = call ptr @PyLong_AsVoidPtr(ptr %self)
   %count.p = getelementptr i8, ptr %record, i64 8
   %count = load i64, ptr %count.p
@@ -352,7 +295,7 @@ fetch:
   %i.next = add i64 %i, 1
   %object.p = getelementptr ptr, ptr %args, i64 %i.next
   %object = load ptr, ptr %object.p
-  %kind.o = add i64 %i, 56
+  %kind.o = add i64 %i, 64
   %kind.p = getelementptr i8, ptr %record, i64 %kind.o
   %kind = load i8, ptr %kind.p
   %condition.p = getelementptr i8, ptr %kind.p, i64 %given
@@ -426,6 +369,7 @@ fill:
   store i64 0, ptr %j48
   %j56 = getelementptr i8, ptr %job, i64 56
   store i64 0, ptr %j56
+  call void @launch_begins(ptr %job, ptr %record)
   %threads = call i64 @threads_for(ptr %record, i64 %total)
   %gil.p = getelementptr i8, ptr %record, i64 40
   %gil = load i64, ptr %gil.p
@@ -437,11 +381,38 @@ holding:
   call void @run_part(ptr %job, i64 0, i64 1)
   br label %report
 releasing:
+  call void @watch_interrupts(ptr %record)
   %saved = call ptr @PyEval_SaveThread()
   call void @run_all(ptr %job, i64 %threads)
   call void @PyEval_RestoreThread(ptr %saved)
   br label %report
 report:
+  call void @launch_ends(ptr %job)
+  %j64 = getelementptr i8, ptr %job, i64 64
+  %stopped = load atomic i64, ptr %j64 seq_cst, align 8
+  %was.stopped = icmp ne i64 %stopped, 0
+  br i1 %was.stopped, label %stop, label %worked
+stop:
+  %pc.p = getelementptr i8, ptr %job, i64 88
+  %pc = load i64, ptr %pc.p
+  %broke = icmp ne i64 %pc, 0
+  br i1 %broke, label %crashed, label %interrupted
+crashed:
+  %signal.p = getelementptr i8, ptr %job, i64 120
+  %signal = load i64, ptr %signal.p
+  %pc.start = load i64, ptr %record
+  %pc.offset = sub i64 %pc, %pc.start
+  %triple = call ptr (ptr, ...) @Py_BuildValue(ptr @format3, i64 %signal, i64 %pc.offset, i64 0)
+  ret ptr %triple
+interrupted:
+  %checked = call i32 @PyErr_CheckSignals()
+  %handled = icmp ne i32 %checked, 0
+  br i1 %handled, label %failed, label %unhandled
+unhandled: ; a handler of the user's that returned; the kernel was stopped all the same
+  %interrupt = load ptr, ptr @PyExc_KeyboardInterrupt
+  call void @PyErr_SetNone(ptr %interrupt)
+  ret ptr null
+worked:
   %state = load atomic i64, ptr %j32 acquire, align 8
   %fault = icmp ne i64 %state, 0
   br i1 %fault, label %faulted, label %memory
@@ -481,5 +452,6 @@ def launcher_ir(machine: str, system: str) -> str:
     if has_pool(machine, system):
         pool = POOL.replace("FUTEX", str(_FUTEX[architecture]))
     text = _COMMON.replace("READ_GRID", READ_GRID).replace("FETCH", FETCH) + pool
+    text += signals_ir(architecture, system)
     text = text.replace("HOLDS", HOLDS).replace("OTHER_CASE", str(OTHER_CASE))
     return text.replace("PAUSE_DECLARATION", declaration).replace("PAUSE", pause)

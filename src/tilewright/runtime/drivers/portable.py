@@ -108,7 +108,7 @@ class PortableDriver:
             first, last = total * i // threads, total * (i + 1) // threads
             if first < last:
                 memory = self._scratch(scratch)
-                record = (ctypes.c_uint64 * 3)(memory, i, ctypes.addressof(fault))
+                record = (ctypes.c_uint64 * 5)(memory, i, ctypes.addressof(fault))
                 entry(ctypes.addressof(slots), first, last, ctypes.addressof(record))
 
         if threads == 1:

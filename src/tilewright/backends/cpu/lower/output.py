@@ -100,6 +100,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
         prefix = f"{prefix.rstrip().rstrip(':')}: "
     position = [b.sext(gen.get(v), I64) for v in program] + [gen.get(v) for v in index]
     signed = [bool(v) for v in op.signed.get_values()]
+    _set_printing(gen, 1)
     if not values:
         b.call(printf, [_text(module, where + prefix + "\n"), *position])
     for value, is_signed in zip(values, signed, strict=False):
@@ -107,6 +108,28 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
             gen, value.type, gen.get(value), bool(op.hex.value.data), is_signed
         )
         b.call(printf, [_text(module, f"{where}{prefix}{spec}\n"), *position, converted])
+    _set_printing(gen, 0)
+    _leave_if_stopped(gen)
+
+
+def _set_printing(gen: KernelCodegen, value: int) -> None:
+    """Say whether C's locks may be held: the kernel is not stopped meanwhile (`runtime.drivers.signals_ir`)."""
+    b = gen.builder
+    place = b.gep(gen.thread, [ir.Constant(I64, 3)], source_etype=I64)
+    b.atomic_rmw("xchg", place, ir.Constant(I64, value), "seq_cst")
+
+
+def _leave_if_stopped(gen: KernelCodegen) -> None:
+    """Return where the kernel was to stop while it printed."""
+    b = gen.builder
+    place = b.gep(gen.thread, [ir.Constant(I64, 4)], source_etype=I64)
+    later = b.atomic_rmw("or", place, ir.Constant(I64, 0), "seq_cst")
+    leave = gen.function.append_basic_block("stopped")
+    after = gen.function.append_basic_block("printed")
+    b.cbranch(b.icmp_unsigned("!=", later, ir.Constant(I64, 0)), leave, after)
+    b.position_at_end(leave)
+    b.ret(ir.Constant(I32, 1))
+    b.position_at_end(after)
 
 
 def _printable(

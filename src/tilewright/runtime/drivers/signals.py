@@ -1,0 +1,104 @@
+"""Install the native signal handlers: Ctrl-C stops a kernel, a fault in one says what ran (`signals_ir`).
+
+Handlers found before stay in use: ours call them. SIGINT is taken where a Python function handles it. The default
+one raises KeyboardInterrupt, and stops a launch at once; any other may want the work to go on, so that a launch is
+stopped by the second interrupt in it. `signal.signal` puts Python's handler back; ours then returns with the next
+launch of some length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import sys
+import threading
+from typing import Any
+
+from tilewright.runtime.drivers.signals_ir import HANDLERS, PREVIOUS, SIGINT
+
+_SA_SIGINFO, _SA_RESTART, _SA_ONSTACK = 4, 0x10000000, 0x08000000
+
+
+class _Sigaction(ctypes.Structure):
+    """Linux's `struct sigaction` as the C library has it."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+class Signals:
+    """The handlers of one process, on the state words of the native launcher."""
+
+    def __init__(self, state: Any, addresses: dict[str, int]) -> None:
+        self._state = state
+        self._addresses = addresses
+        self._libc = ctypes.CDLL(None)
+        self._previous: dict[int, _Sigaction] = {}
+        key = ctypes.c_uint32()
+        ends = ctypes.c_void_p(addresses["tw_thread_ends"])
+        if self._libc.pthread_key_create(ctypes.byref(key), ends) != 0:
+            raise OSError("no thread-specific storage is left in this process")
+        state[8] = key.value
+        state[13] = 1
+        self.after_fork()
+        for number in HANDLERS:
+            if number != SIGINT:
+                self._take(number)
+        self.watch_interrupts()
+        self._install = self.watch_interrupts
+        for kept in (self._install, state, self._libc):  # until the process ends: handlers use them
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+        state[11] = id(self._install)
+
+    def after_fork(self) -> None:
+        """In a forked child the thread that forked is the main one, and runs no kernel."""
+        self._state[9] = threading.main_thread().ident or 0
+        self._state[10] = 0
+
+    def watch_interrupts(self) -> None:
+        """Take SIGINT if Python handles it."""
+        current = self._now(SIGINT)
+        handler = signal.getsignal(signal.SIGINT)
+        if (current.handler or 0) < 2 or not callable(handler):
+            self._state[12] = current.handler or 0
+            return
+        self._state[13] = 1 if handler is signal.default_int_handler else 2
+        self._take(SIGINT)
+
+    def _now(self, number: int) -> _Sigaction:
+        found = _Sigaction()
+        self._libc.sigaction(number, None, ctypes.byref(found))
+        return found
+
+    def _take(self, number: int) -> None:
+        before = self._now(number)
+        ours = self._addresses[HANDLERS[number]]
+        if before.handler == ours:
+            return
+        word = PREVIOUS[number] // 8
+        self._previous[number] = before
+        self._state[word], self._state[word + 1] = before.handler or 0, before.flags & 0xFFFFFFFF
+        # without SA_RESTART a blocking call of Python's returns when SIGINT comes, as with its own handler
+        flags = before.flags | _SA_SIGINFO | _SA_ONSTACK
+        if number != SIGINT:
+            flags |= _SA_RESTART
+        new = _Sigaction(ours, before.mask, flags, before.restorer)
+        self._libc.sigaction(number, ctypes.byref(new), None)
+
+    def give_back(self, number: int) -> None:
+        """Put the handler found before back."""
+        with contextlib.suppress(KeyError):
+            self._libc.sigaction(number, ctypes.byref(self._previous[number]), None)
+
+    def die(self, number: int) -> None:
+        """End the process by a signal, as it would have without our handler: faulthandler may say more."""
+        sys.stderr.flush()
+        self.give_back(number)
+        signal.raise_signal(number)
+        signal.signal(number, signal.SIG_DFL)  # a handler that returned
+        signal.raise_signal(number)
