@@ -154,3 +154,23 @@ def test_globals_that_change_are_seen_by_launches_like_the_last_one(bound, monke
     monkeypatch.setitem(globals(), "FACTOR", tl.constexpr(3))
     bound(x, 16, BLOCK=16)
     assert list(x) == [3.0] * 16
+
+
+def test_the_sign_of_integers_is_part_of_the_code():
+    """Sizes are known not to be negative; a negative one runs code of its own, however it is launched."""
+    space = np.arange(64, dtype=np.float32)
+    out = np.zeros(4, np.float32)
+    for start in (32, 16, -16, 0, 33, -1, 48, -17):
+        windowed[(1,)](space[32:] if start < 0 else space, out, start)
+        np.testing.assert_array_equal(out, np.arange(4) + start + (32 if start < 0 else 0))
+    signs = [
+        next(item.nonnegative for name, item in each.signature.items() if name == "start")
+        for each in windowed.launcher.compiled.values()
+    ]
+    assert sorted(signs) == [False, False, True, True]
+
+
+@tw.jit
+def windowed(x_ptr, out_ptr, start):
+    i = tl.arange(0, 4)
+    tl.store(out_ptr + i, tl.load(x_ptr + start + i))

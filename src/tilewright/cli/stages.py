@@ -127,6 +127,7 @@ def trace(
         {name: ALIGNMENT for name, item in signature.types.items() if item.divisible},
         options,
         kernel.symbol(signature.types),
+        frozenset(name for name, item in signature.types.items() if item.nonnegative),
     )
     seconds = time.perf_counter() - start
     machine: TargetInfo = target or registry.get("cpu").target()

@@ -35,15 +35,16 @@ def build(
     divisibility: Mapping[str, int] | None = None,
     options: Any = None,
     name: str | None = None,
+    nonnegative: frozenset[str] = frozenset(),
 ) -> BuiltKernel:
     """Compile `fn` to a module of tile IR with one function called `name` (default: the kernel's).
 
     `signature` gives each parameter a `dtype`, a `pointer_type` (for tuples: a tuple of these) or a
     `constexpr`; defaults of the function fill what it leaves out. `divisibility` gives known
-    divisors of pointer and integer arguments. Of `options` only `debug` is read: whether
+    divisors of pointer and integer arguments, `nonnegative` names integers that are >= 0. Of `options` only `debug` is read: whether
     `device_assert` is kept. Raises `CompilationError` with the place in the kernel's source.
     """
     from tilewright.frontend.module import build_module
 
     debug = bool(getattr(options, "debug", False))
-    return build_module(fn, signature, divisibility or {}, debug, name)
+    return build_module(fn, signature, divisibility or {}, debug, name, nonnegative)

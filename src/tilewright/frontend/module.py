@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     StringAttr,
+    UnitAttr,
     i32,
 )
 from xdsl.ir import Attribute, Block, Region
@@ -122,6 +123,7 @@ def build_module(
     divisibility: Mapping[str, int],
     debug: bool,
     name: str | None,
+    nonnegative: frozenset[str] = frozenset(),
 ) -> BuiltKernel:
     """See `tilewright.frontend.build`."""
     try:
@@ -150,7 +152,10 @@ def build_module(
             "sym_name": StringAttr(name or symbol_of(fn.fn.__name__)),
             "function_type": FunctionType.from_lists(types, []),
             "arg_attrs": ArrayAttr(
-                [_argument_attributes(n, divisibility.get(n)) for n, _ in arguments]
+                [
+                    _argument_attributes(n, divisibility.get(n), n in nonnegative)
+                    for n, _ in arguments
+                ]
             ),
         },
         regions=[Region(compilation.block)],
@@ -160,9 +165,11 @@ def build_module(
 
 
 @functools.lru_cache(maxsize=4096)
-def _argument_attributes(name: str, divisor: int | None) -> DictionaryAttr:
+def _argument_attributes(name: str, divisor: int | None, nonnegative: bool) -> DictionaryAttr:
     attributes: dict[str, Attribute] = {}
     if divisor is not None and divisor > 1:
         attributes["tile.divisibility"] = IntegerAttr(divisor, i32)
     attributes["tile.name"] = StringAttr(name)
+    if nonnegative:
+        attributes["tile.nonnegative"] = UnitAttr()
     return DictionaryAttr(attributes)

@@ -103,9 +103,7 @@ def _towards(kind: Any, exact: Fraction, direction: str) -> Any:
         found = kind(_as_float(exact))
         bound = kind(-np.inf if direction == "rd" else np.inf)
         while np.isfinite(found) and (
-            Fraction(float(found)) > exact
-            if direction == "rd"
-            else Fraction(float(found)) < exact
+            Fraction(float(found)) > exact if direction == "rd" else Fraction(float(found)) < exact
         ):
             found = np.nextafter(found, bound)
         if np.isinf(found) and (found > 0) == (direction == "rd"):

@@ -27,6 +27,7 @@ from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
+from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 
 #: folders whose content decides what code comes out
@@ -122,7 +123,11 @@ def _build(kernel: Any, signature: Mapping[str, ArgumentType], options: Options)
     divisors = {name: ALIGNMENT for name, item in signature.items() if item.divisible}
     for name, item in signature.items():
         divisors.update(descriptor_divisors(name, item.type, item.whole_lines))
-    return kernel.build(types, divisors, options, kernel.symbol(signature))
+    known = {name for name, item in signature.items() if item.nonnegative}
+    for name, item in signature.items():
+        if item.nonnegative and isinstance(item.type, tuple):
+            known |= descriptor_nonnegative(name, item.type)
+    return kernel.build(types, divisors, options, kernel.symbol(signature), frozenset(known))
 
 
 # ---- keys ------------------------------------------------------------------------------------------

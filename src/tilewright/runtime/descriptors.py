@@ -164,6 +164,41 @@ def whole_lines(kind: Any, value: Any) -> bool:
     return _whole(kind, value) is True
 
 
+def extents_are_known(kind: Any, value: Any) -> bool:
+    """Whether no extent and no stride of the descriptors in an argument is negative (False where there are none)."""
+    if not isinstance(kind, tuple):
+        return False
+    if _is_descriptor(kind):
+        return all(v >= 0 for v in (*value.shape, *value.strides))
+    return any(
+        extents_are_known(part, item) for part, item in zip(kind, value, strict=True)
+    ) and all(
+        extents_are_known(part, item)
+        for part, item in zip(kind, value, strict=True)
+        if isinstance(part, tuple)
+    )
+
+
+def nonnegative(name: str, kind: Any) -> set[str]:
+    """Names of the integers in a descriptor's type, of one with `extents_are_known`."""
+    if not isinstance(kind, tuple):
+        return set()
+    if not _is_descriptor(kind):
+        fields: Any = getattr(kind, "_fields", range(len(kind)))
+        return {
+            n
+            for f, part in zip(fields, kind, strict=True)
+            for n in nonnegative(f"{name}.{f}", part)
+        }
+    _, shape, strides, *_ = kind
+    return {
+        f"{name}.{what}.{i}"
+        for what, items in (("shape", shape), ("strides", strides))
+        for i, item in enumerate(items)
+        if not isinstance(item, constexpr)
+    }
+
+
 def _whole(kind: Any, value: Any) -> bool | None:
     """The same, None where there are no descriptors."""
     if not isinstance(kind, tuple):

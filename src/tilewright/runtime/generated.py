@@ -32,7 +32,9 @@ class GeneratedKernel(JITFunction):
         divisibility: Mapping[str, int],
         options: Any,
         name: str | None,
+        nonnegative: frozenset[str] = frozenset(),
     ) -> Any:
+        """`nonnegative` adds nothing: a described matmul's indices are counters, its extents positive."""
         module = self.program.build(signature, divisibility, name=name)
         return BuiltKernel(module, {}, ())
 

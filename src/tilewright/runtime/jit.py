@@ -193,11 +193,12 @@ class JITFunction(KernelFunction, KernelInterface):
         divisibility: Mapping[str, int],
         options: Any,
         name: str | None,
+        nonnegative: frozenset[str] = frozenset(),
     ) -> Any:
         """Tile IR for these types (a `frontend.BuiltKernel`); see `frontend.build`."""
         from tilewright import frontend
 
-        return frontend.build(self, signature, divisibility, options, name)
+        return frontend.build(self, signature, divisibility, options, name, nonnegative)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """Compile `new_src` from now on: what Triton's suites fill templates of kernels with."""

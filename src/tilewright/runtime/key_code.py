@@ -165,7 +165,8 @@ class KeyCode:
             return f"(0 if {_RANGE.format(n)} else _tw_wide({n}))"
         inside = f"not {n} & 15" if self.launcher.specializer.align(p) else "0"
         # most integers are sizes: a test less for those
-        other = f"2 if {n} == 1 else ({inside}) if {_RANGE.format(n)} else _tw_wide({n})"
+        negative = f"(4 + ({inside}) if {n} < 0 else ({inside}))"
+        other = f"2 if {n} == 1 else {negative} if {_RANGE.format(n)} else _tw_wide({n})"
         return f"(({inside}) if 1 < {n} <= 2147483647 else {other})"
 
     def _array(self, p: Any, kind: type, name: str) -> None:
@@ -328,7 +329,7 @@ def unusual_integers(*values: int) -> tuple[Any, ...]:
 
 def wide_integer(value: int) -> str:
     """Key of an integer outside 32 bits."""
-    return f"{specialize.integer_type(value)}{value % specialize.ALIGNMENT == 0}"
+    return f"{specialize.integer_type(value)}{value < 0}{value % specialize.ALIGNMENT == 0}"
 
 
 def _torch_has_devices() -> bool:

@@ -1,8 +1,8 @@
 """What a launch's arguments say about the code: types, values to fold, alignment.
 
 The rules are Triton's. Arrays become pointers whose 16-byte alignment is recorded; an int becomes
-i32, i64 or u64 by its size, is folded when it equals 1, and its divisibility by 16 is recorded; a
-float is fp32; a bool is i1; None, text, dtypes, functions and everything for a `tl.constexpr`
+i32, i64 or u64 by its size, is folded when it equals 1, and its divisibility by 16 and its sign are recorded (the
+sign is not one of Triton's rules: offsets made of sizes and strides are then known not to be negative); a float is fp32; a bool is i1; None, text, dtypes, functions and everything for a `tl.constexpr`
 parameter are part of the code. Arrays are recognised by what they offer; nothing is imported.
 """
 
@@ -17,7 +17,7 @@ from tilewright import dtypes
 from tilewright.dtypes import constexpr, dtype, pointer_type
 from tilewright.errors import IntegerOverflowError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
-from tilewright.runtime.descriptors import whole_lines
+from tilewright.runtime.descriptors import extents_are_known, whole_lines
 from tilewright.runtime.devices import device_of, gpu_address
 
 ALIGNMENT = 16
@@ -36,11 +36,14 @@ class ArgumentType:
     divisible: bool = False
     whole_lines: bool = False
     """Of descriptors: whether the last extents are multiples of 16 bytes, as the strides are."""
+    nonnegative: bool = False
+    """Of integers: whether they are >= 0, as sizes and strides nearly always are."""
 
     @property
     def text(self) -> str:
         """For cache keys."""
         known = f"{'D' if self.divisible else ''}{'W' if self.whole_lines else ''}"
+        known += "P" if self.nonnegative else ""
         return f"{signature_text(self.type)}{known}"
 
 
@@ -286,7 +289,10 @@ class Specializer:
         if isinstance(value, tuple):
             items = [self._runtime(param, item, align) for item in value]
             kind = dtypes.like(value, [item.type for item in items])
-            return ArgumentType(kind, "tuple", whole_lines=whole_lines(kind, value))
+            known = extents_are_known(kind, value)
+            return ArgumentType(
+                kind, "tuple", whole_lines=whole_lines(kind, value), nonnegative=known
+            )
         if isinstance(value, MockTensor):
             return ArgumentType(pointer_type(element_type(value.dtype)), "address", align)
         if is_numpy_scalar(value):
@@ -325,7 +331,8 @@ class Specializer:
             return ArgumentType(constexpr(1))
         kind = integer_type(value)
         slot = "uint" if kind is dtypes.uint64 else "int"
-        return ArgumentType(kind, slot, align and value % ALIGNMENT == 0)
+        known = value >= 0 and not param.do_not_specialize
+        return ArgumentType(kind, slot, align and value % ALIGNMENT == 0, nonnegative=known)
 
 
 def _fixed_number(fixed: dtype, value: Any, align: bool) -> ArgumentType:

@@ -70,7 +70,7 @@ def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
 
 
 def _dimension(name: str) -> str:
-    """"XBLOCK" -> "x", "R0_BLOCK" -> "r0_"."""
+    """ "XBLOCK" -> "x", "R0_BLOCK" -> "r0_"."""
     return name.removesuffix("BLOCK").lower()
 
 
@@ -163,7 +163,11 @@ def choose(
     )
     found = blocks(work, configs[0].kwargs)
     if found is None:
-        return configs[:1] if work.kind in ("pointwise", "reduction", "persistent_reduction") else configs
+        return (
+            configs[:1]
+            if work.kind in ("pointwise", "reduction", "persistent_reduction")
+            else configs
+        )
     if meta.get("no_x_dim"):
         found["XBLOCK"] = 1
     return [config(found, num_warps=1, num_stages=1)]

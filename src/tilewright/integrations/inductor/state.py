@@ -24,7 +24,7 @@ _own_drop_in = False
 
 
 def devices() -> frozenset[str]:
-    """"cpu", "cuda": whose kernels are ours."""
+    """ "cpu", "cuda": whose kernels are ours."""
     return _devices
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 #: of any value: nothing is asked
 ANY = 0
-#: of integers: 1, which is folded; else of 32 bits and a multiple of 16 or none, or not asked which
+#: of integers: 1, which is folded; else of 31 bits and a multiple of 16 or none, or not asked which; of 32 bits
 ONE, MULTIPLE, NO_MULTIPLE, NOT_ONE, WORD = 1, 2, 3, 4, 5
 #: of addresses: at a multiple of 16 bytes, elsewhere, or anywhere but at 0
 ALIGNED, UNALIGNED, SOMEWHERE = 6, 7, 8
@@ -25,10 +25,11 @@ _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 
 
 def of_integer(value: int, aligned: bool = True) -> int | None:
-    """The condition that an integer's specialisation comes to; None where there is none for it."""
+    """The condition that an integer's specialisation comes to; None where there is none for it: negative ones
+    are rare, and found by their key."""
     if value == 1:
         return ONE
-    if not _LOWEST <= value <= _HIGHEST:
+    if not 0 <= value <= _HIGHEST:
         return None
     if not aligned:
         return NOT_ONE
@@ -56,15 +57,15 @@ def of_extent(value: int, remainder: bool = True) -> int | None:
 
 def holds(condition: int, value: int) -> bool:
     """Whether a value meets a condition: what `HOLDS` does natively."""
-    word = _LOWEST <= value <= _HIGHEST
+    word, size = _LOWEST <= value <= _HIGHEST, 0 <= value <= _HIGHEST
     if condition >= REMAINDERS:
         return 1 < value <= _HIGHEST and value & 15 == condition - REMAINDERS
     return {
         ANY: True,
         ONE: value == 1,
-        MULTIPLE: word and value & 15 == 0,
-        NO_MULTIPLE: word and value != 1 and value & 15 != 0,
-        NOT_ONE: word and value != 1,
+        MULTIPLE: size and value & 15 == 0,
+        NO_MULTIPLE: size and value != 1 and value & 15 != 0,
+        NOT_ONE: size and value != 1,
         WORD: word,
         ALIGNED: value != 0 and value & 15 == 0,
         UNALIGNED: value & 15 != 0,
@@ -98,6 +99,8 @@ known:
   %word = icmp eq i64 %again, %value
   %one = icmp eq i64 %value, 1
   %more = xor i1 %one, true
+  %positive = icmp sge i64 %value, 0
+  %size = and i1 %word, %positive
   %low = and i64 %value, 15
   %even = icmp eq i64 %low, 0
   %odd = xor i1 %even, true
@@ -119,14 +122,14 @@ always:
 is.one:
   ret i1 %one
 is.multiple:
-  %multiple = and i1 %word, %even
+  %multiple = and i1 %size, %even
   ret i1 %multiple
 is.no.multiple:
-  %not.one = and i1 %word, %more
+  %not.one = and i1 %size, %more
   %no.multiple = and i1 %not.one, %odd
   ret i1 %no.multiple
 is.not.one:
-  %another = and i1 %word, %more
+  %another = and i1 %size, %more
   ret i1 %another
 is.word:
   ret i1 %word
