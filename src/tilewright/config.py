@@ -51,6 +51,8 @@ class Config:
     """CPU features to pretend are missing, comma separated, e.g. "amx-tile,avx512f" (TILEWRIGHT_CPU_FEATURES_OFF)."""
     debug_checks: tuple[str, ...]
     """Extra checks of kernels that run as Python, comma separated, or "all" (TILEWRIGHT_DEBUG_CHECKS)."""
+    check: str
+    """Checks in compiled code, comma separated: "bounds" (TILEWRIGHT_CHECK)."""
     cuda_home: str | None
     """A CUDA toolkit to find ptxas and libdevice in (CUDA_HOME, CUDA_PATH); none is needed to run."""
     num_threads: int | None
@@ -104,6 +106,7 @@ def _read() -> Config:
         disabled_passes=_split(_text("TILEWRIGHT_DISABLE")),
         cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
         debug_checks=_split(_text("TILEWRIGHT_DEBUG_CHECKS")),
+        check=_text("TILEWRIGHT_CHECK") or "",
         cuda_home=_text("CUDA_HOME", "CUDA_PATH"),
         ptxas=Path(ptxas) if (ptxas := _text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")) else None,
         num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
@@ -152,7 +155,7 @@ def set_for_children(name: str, value: str | None) -> None:
 #: variables that a launch looks at: they choose how a kernel is compiled or run
 _LAUNCH_VARIABLES = (
     "TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", "TILEWRIGHT_DEBUG", "TRITON_DEBUG",
-    "TILEWRIGHT_DISABLE", "TILEWRIGHT_CPU_FEATURES_OFF",
+    "TILEWRIGHT_DISABLE", "TILEWRIGHT_CPU_FEATURES_OFF", "TILEWRIGHT_CHECK",
 )  # fmt: skip
 
 

@@ -37,6 +37,19 @@ class AssertSite:
 
 
 @dataclass(frozen=True)
+class AccessSite:
+    """One checked access; a fault record names its index in `LaunchPlan.accesses`, after all asserts."""
+
+    what: str
+    """"tl.load"."""
+    file: str
+    line: int
+    column: int
+    arguments: tuple[int, ...]
+    """Indices into `LaunchPlan.arguments` of the arrays that its pointer may come from."""
+
+
+@dataclass(frozen=True)
 class Extent:
     """An integer that the host computes from a kernel's arguments: `Σ coefficient * Π arguments`."""
 
@@ -99,6 +112,11 @@ class LaunchPlan:
     asserts: tuple[AssertSite, ...] = ()
     prints: bool = False
     """Whether the kernel calls back to print."""
+    checked: bool = False
+    """Whether accesses are checked: the extents of the pointer arguments, in their order, are further
+    arguments (address of the first byte, number of bytes)."""
+    accesses: tuple[AccessSite, ...] = ()
+    """The accesses that are checked."""
     threads: int = 0
     """Threads of a block (0 on a CPU, where a program is one thread's work)."""
     shared_bytes: int = 0
@@ -123,6 +141,9 @@ class LaunchPlan:
         data = json.loads(text)
         data["arguments"] = tuple(Argument(**a) for a in data["arguments"])
         data["asserts"] = tuple(AssertSite(**a) for a in data["asserts"])
+        data["accesses"] = tuple(
+            AccessSite(**{**a, "arguments": tuple(a["arguments"])}) for a in data["accesses"]
+        )
         data["tensor_maps"] = tuple(_tensor_map(m) for m in data.get("tensor_maps", ()))
         return LaunchPlan(**data)
 
@@ -162,6 +183,8 @@ class Options:
     debug: bool = False
     disable: tuple[str, ...] = ()
     """Names of passes to leave out."""
+    check: tuple[str, ...] = ()
+    """Checks in compiled code: "bounds", "views" (see `docs/debugging.md`)."""
 
 
 @dataclass(frozen=True)

@@ -348,6 +348,28 @@ class FaultIfOp(IRDLOperation):
     site = prop_def(IntegerAttr)
 
 
+@quick_operand_groups
+@irdl_op_definition
+class CheckBoundsOp(IRDLOperation):
+    """Record a fault of access `site` for `program`, and end the thread's work, unless all enabled
+    lanes lie inside one of the `ranges`: pairs of the address of a first byte and a number of bytes.
+
+    The lanes are `lanes` elements of `element_bytes` from `pointer + offset` (elements) on, or those
+    that a vector of pointers points to.
+    """
+
+    name = "cpu.check_bounds"
+    pointer = operand_def()
+    offset = opt_operand_def(i64)
+    mask = opt_operand_def()
+    program = operand_def(i64)
+    ranges = var_operand_def(i64)
+    lanes = prop_def(IntegerAttr)
+    element_bytes = prop_def(IntegerAttr)
+    site = prop_def(IntegerAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+
 @irdl_op_definition
 class ArgumentOp(IRDLOperation):
     """Slot `index` of the launch arguments (`docs/architecture.md`, native kernel ABI)."""
@@ -380,13 +402,13 @@ Cpu = Dialect(
     [
         GroupOp, GroupEndOp, DotOp, InPlaceOp, ScratchOp, BufferAtOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
         SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
-        ConcatOp, TransposeOp, DotCallOp, FaultIfOp, ArgumentOp, HistogramBuffersOp,
+        ConcatOp, TransposeOp, DotCallOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],
 )  # fmt: skip
 
 __all__ = [
-    "ArgumentOp", "BoolAttr", "BufferAtOp", "BufferType", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
+    "ArgumentOp", "BoolAttr", "BufferAtOp", "BufferType", "CheckBoundsOp", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
     "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "InPlaceOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
     "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "TransposeOp", "VectorLoadOp", "VectorStoreOp",
     "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",

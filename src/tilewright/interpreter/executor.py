@@ -44,15 +44,18 @@ def run_module(
     grid: Sequence[int],
     *,
     checks: Checks | None = None,
+    only: tuple[int, int, int] | None = None,
 ) -> None:
     """Run the one kernel of `module` for every program of `grid` on the caller's arrays, in place.
+
+    With `only` that one program runs, and its writes are taken back at the end.
 
     `arguments` are arrays and Python numbers in the order of the function's parameters. Raises
     OutOfBoundsError, DeviceAssertError and what `checks` asks for, at the kernel's line.
     """
     function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
     extents = (*grid, 1, 1, 1)[:3]
-    memory = Memory(checks)
+    memory = Memory(checks, undoable=only is not None)
     run = Executor(function, memory, (extents[0], extents[1], extents[2]))
     kinds = _parameter_types(function)
     names = _parameter_names(function, len(kinds))
@@ -61,7 +64,10 @@ def run_module(
         for name, kind, value in zip(names, kinds, arguments, strict=True)
     ]
     with np.errstate(all="ignore"):
-        run.launch(values)
+        try:
+            run.launch(values, only)
+        finally:
+            memory.undo()
 
 
 def _parameter_types(function: func.FuncOp) -> list[Any]:
@@ -138,8 +144,8 @@ class Executor:
         """Where in the kernel's source the running operation stands."""
         return None if self._current is None else location_of(self._current)
 
-    def launch(self, arguments: list[Any]) -> None:
-        """Run every program."""
+    def launch(self, arguments: list[Any], only: tuple[int, int, int] | None = None) -> None:
+        """Run every program, or one."""
         block = self.function.body.block
         self.arguments = arguments
         if "cpu.scheduled" in self.function.attributes:
@@ -149,7 +155,8 @@ class Executor:
             self.values.update(zip(block.args, (np.int64(0), np.int64(count)), strict=True))
             self.block(block)
             return
-        for z, y, x in product(*(range(n) for n in reversed(self.grid))):
+        programs = product(*(range(n) for n in reversed(self.grid)))
+        for z, y, x in programs if only is None else [only[::-1]]:
             self.program = (x, y, z)
             self.buffers.clear()
             self.shared = ProgramMemory()

@@ -74,14 +74,26 @@ class _Access(NamedTuple):
 
 
 class Memory:
-    """All that a launch may touch. Not safe for use from several threads at once."""
+    """All that a launch may touch. Not safe for use from several threads at once.
 
-    def __init__(self, checks: Checks | None = None) -> None:
+    An `undoable` one remembers what writes replace, for `undo`.
+    """
+
+    def __init__(self, checks: Checks | None = None, undoable: bool = False) -> None:
         self.checks = checks or Checks()
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
         self.races = RaceDetector() if self.checks.races else None
         self._waiting: tuple[Any, int] = ((), 0)
+        self._replaced: list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None = (
+            [] if undoable else None
+        )
+
+    def undo(self) -> None:
+        """Take all writes back, if the memory is `undoable`."""
+        while self._replaced:
+            data, places, before = self._replaced.pop()
+            data[places] = before
 
     # ---- allocations ---------------------------------------------------------------------------
 
@@ -340,6 +352,9 @@ class Memory:
         lanes: tuple[np.ndarray, ...],
         atomic: str = "",
     ) -> None:
+        if self._replaced is not None:
+            places = np.asarray(offsets)[..., None] + np.arange(access.itemsize)
+            self._replaced.append((allocation.data, places, allocation.data[places]))
         if allocation.written is not None:
             for byte in range(access.itemsize):
                 allocation.written[offsets + byte] = True

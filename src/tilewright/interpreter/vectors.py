@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import OutOfBoundsError
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.registry import implements
 from tilewright.interpreter.tiles import on_values
@@ -86,4 +87,28 @@ def _gather(
 @implements("cpu.scatter")
 def _scatter(ctx: Any, attributes: Any, kinds: Any, pointers: Any, value: Any, mask: Any) -> Any:
     ctx.memory.store(pointers, value, mask, ctx)
+    return []
+
+
+@implements("cpu.check_bounds")
+def _check_bounds(
+    ctx: Any, attributes: Mapping[str, Any], kinds: Any,
+    pointer: Any, offset: Any, mask: Any, program: Any, *ranges: Any,
+) -> Any:  # fmt: skip
+    """Raises OutOfBoundsError: here a pointer's own array is not asked for, the `ranges` are."""
+    size = attributes["element_bytes"]
+    addresses = pointer.addresses
+    if not addresses.ndim:
+        lanes = np.arange(attributes["lanes"], dtype=np.int64)
+        addresses = addresses + (lanes + np.int64(0 if offset is None else offset)) * size
+    outside = np.ones(addresses.shape, bool)
+    for first, nbytes in zip(ranges[::2], ranges[1::2], strict=True):
+        outside &= (addresses < first) | (addresses + size > first + nbytes)
+    if mask is not None:
+        outside &= np.asarray(mask, bool)
+    if outside.any():
+        raise OutOfBoundsError(
+            f"{int(outside.sum())} lanes of a checked access lie outside its arrays",
+            location=ctx.location,
+        )
     return []

@@ -17,6 +17,7 @@ from tilewright.errors import (
     SourceLocation,
     UnsupportedTarget,
 )
+from tilewright.runtime.grids import program_of
 from tilewright.runtime.tracebacks import user_facing
 
 if TYPE_CHECKING:
@@ -288,7 +289,7 @@ class CompiledKernel:
         case = device, tuple(kinds), tuple(conditions)
         found = self._launchers.get(case)
         if found is None:
-            if sum(kind != "skip" for kind in kinds) != len(self.plan.arguments):
+            if sum(kind != "skip" for kind in kinds) != len(self.plan.arguments) + self._extents:
                 raise LaunchError(
                     f"{self.name} takes {len(self.plan.arguments)} runtime arguments "
                     f"({', '.join(a.name for a in self.plan.arguments)}), not {', '.join(kinds)}"
@@ -304,12 +305,18 @@ class CompiledKernel:
                 self._launchers[case] = found
         return found
 
+    @property
+    def _extents(self) -> int:
+        """How many native arguments hold extents of arrays."""
+        pointers = sum(a.kind == "pointer" for a in self.plan.arguments)
+        return 2 * pointers if self.plan.checked else 0
+
     def _cpu_launcher(self, kernel: Any, kinds: Sequence[str], conditions: Sequence[int]) -> Any:
         from tilewright.runtime.drivers.cpu import driver
 
         if hasattr(self.function, "definition_line"):
             kernel.label = f"'{self.name}' ({self.function.file}:{self.function.definition_line})"
-        written = iter([a.written for a in self.plan.arguments])
+        written = iter([a.written for a in self.plan.arguments] + [False] * self._extents)
         kinds_now = [
             "numpy_written" if kind != "skip" and next(written) and kind == "numpy" else kind
             for kind in kinds
@@ -337,6 +344,12 @@ class CompiledKernel:
                 kinds.append(kind)
                 plain.append(number)
         place = self._place(values)
+        if self.plan.checked:
+            from tilewright.runtime.bounds import extents_of
+
+            extents = extents_of(self, values)
+            kinds += ["uint"] * len(extents)
+            plain += extents
         if place is None:
             result = self.launcher(kinds)(tuple(grid), *plain)
         else:
@@ -398,6 +411,10 @@ class CompiledKernel:
 
             cpu_driver().signals.die(result[0])
         if isinstance(result, tuple):
+            if result[1] >= len(self.plan.asserts) and self.plan.checked:
+                from tilewright.runtime.bounds import fault_of
+
+                raise fault_of(self, result[0], result[1], grid)
             raise self._assertion(result[0], result[1], grid)
         if result >= 1000:
             from tilewright.runtime.drivers.cuda import driver
@@ -420,8 +437,7 @@ class CompiledKernel:
         )
 
     def _assertion(self, program: int, site: int, grid: Any) -> DeviceAssertError:
-        x, y, *_ = (*grid, 1, 1)
-        place = (program % x, program // x % y, program // (x * y))
+        place = program_of(program, grid)
         if site >= len(self.plan.asserts):
             return DeviceAssertError(f"device_assert failed in program {place}")
         failed = self.plan.asserts[site]

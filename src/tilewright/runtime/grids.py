@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import LaunchError
@@ -45,3 +46,9 @@ def _extent(item: Any, grid: Any) -> int:
     if extent < 0:
         raise LaunchError(f"the grid {grid!r} holds the negative extent {extent}", help=_FORMS)
     return extent
+
+
+def program_of(number: int, grid: Sequence[int]) -> tuple[int, int, int]:
+    """The coordinates of a program, of which native code knows the number."""
+    x, y, *_ = (*grid, 1, 1)
+    return (number % x, number // x % y, number // (x * y))

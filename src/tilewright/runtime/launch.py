@@ -25,6 +25,7 @@ from tilewright.backends.base import MEANWHILE, Options
 from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
+from tilewright.runtime.bounds import run_checked
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
@@ -345,6 +346,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
                     f"a read-only array was given for '{p.name}', which the kernel writes",
                     help="pass a writeable array",
                 )
+        if compiled.plan.checked:
+            run_checked(compiled, types, values, extents, slots)
+            return
         kinds, plain = [kind for kind, _ in slots], [value for _, value in slots]
         if place is None:
             result = compiled.launcher(kinds)(extents, *plain)
@@ -364,7 +368,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     ) -> None:
         """Install the fast way for arguments like these."""
         case = tuple(map(class_of, values)), None if place is None else place.library
-        if not all(_is_positional(p) for p in self.params):
+        if not all(_is_positional(p) for p in self.params) or compiled.plan.checked:
             return
         with self._lock:
             function = self._fast_function(case)

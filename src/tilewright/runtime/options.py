@@ -16,6 +16,9 @@ _GPU_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg"))
 _CODE_OPTIONS = frozenset(("debug", "enable_fp_fusion"))
 #: option on every target that is no plain value: names of passes to leave out
 _DISABLE = "disable"
+#: the same: checks in compiled code
+_CHECK = "check"
+_NAMES_OF_CHECKS = ("bounds", "views")
 #: other people's options, accepted everywhere
 VENDOR_OPTIONS = frozenset((
     "waves_per_eu", "matrix_instr_nonkdim", "kpack", "allow_flush_denorm", "schedule_hint",
@@ -36,7 +39,7 @@ _RANGES = {"num_warps": (1, 32), "num_stages": (0, 64), "num_ctas": (1, 16), "ma
 
 def is_option(name: str) -> bool:
     """Whether a launch takes a keyword of this name besides the kernel's own parameters."""
-    return name in _COUNTED or name in VENDOR_OPTIONS or name == _DISABLE
+    return name in _COUNTED or name in VENDOR_OPTIONS or name in (_DISABLE, _CHECK)
 
 
 def check_known(options: Mapping[str, Any], kernel: Any) -> None:
@@ -44,7 +47,7 @@ def check_known(options: Mapping[str, Any], kernel: Any) -> None:
     for name in options:
         if is_option(name):
             continue
-        names = [*kernel.arg_names, *sorted({*_COUNTED, *VENDOR_OPTIONS, _DISABLE})]
+        names = [*kernel.arg_names, *sorted({*_COUNTED, *VENDOR_OPTIONS, _DISABLE, _CHECK})]
         import difflib
 
         close = difflib.get_close_matches(name, names, 1)
@@ -76,7 +79,13 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool =
         debug=bool(settings.debug if debug is None else debug or settings.debug),
         enable_fp_fusion=bool(options.get("enable_fp_fusion", True)),
         disable=disabled_passes(options.get(_DISABLE)),
+        check=checks_of(settings.check if options.get(_CHECK) is None else options[_CHECK]),
     )
+    if gpu and chosen.check:
+        raise LaunchError(
+            f"check={','.join(chosen.check)}: compiled code is checked on a CPU only",
+            help="give it arrays in host memory, or set TILEWRIGHT_INTERPRET=1",
+        )
     counted = _gpu_options(options)  # on a CPU as well: a wrong value is wrong everywhere
     return replace(chosen, **counted) if gpu else chosen
 
@@ -97,6 +106,8 @@ def for_compilation(given: Options | Mapping[str, Any] | None, more: Mapping[str
     chosen: dict[str, Any] = dict(_gpu_options(wanted))
     if _DISABLE in wanted:
         chosen[_DISABLE] = disabled_passes(wanted[_DISABLE])
+    if _CHECK in wanted:
+        chosen[_CHECK] = checks_of(wanted[_CHECK])
     chosen.update((name, bool(wanted[name])) for name in _CODE_OPTIONS if name in wanted)
     return replace(base, **chosen)
 
@@ -111,6 +122,34 @@ def disabled_passes(given: Any) -> tuple[str, ...]:
             f"disable={given!r}", help='give names of passes: disable=("licm", "cse")'
         ) from None
     return tuple(name for name in names if name)
+
+
+def checks_of(given: Any) -> tuple[str, ...]:
+    """`check=`: "bounds", or "bounds,-views" for whole allocations; () for None, "" and False.
+
+    "bounds" holds "views": an array that is a view is checked against its own extent. Raises
+    LaunchError for other names.
+    """
+    if given is None or given is False or given == "" or given == ():
+        return ()
+    names = given.split(",") if isinstance(given, str) else given
+    try:
+        names = [name.strip() for name in names]
+    except (TypeError, AttributeError):
+        names = [repr(given)]
+    chosen: set[str] = set()
+    for name in filter(None, names):
+        plain = name.removeprefix("-")
+        if plain not in _NAMES_OF_CHECKS:
+            raise LaunchError(
+                f"unknown check '{name}' of compiled code",
+                help='give "bounds", or "bounds,-views" to check against whole allocations',
+            )
+        if plain == name:
+            chosen |= {"bounds", "views"}
+        else:
+            chosen -= {plain, "views"}
+    return tuple(sorted(chosen))
 
 
 def _gpu_options(options: Mapping[str, Any]) -> dict[str, int]:
@@ -159,6 +198,8 @@ def _key(options: Mapping[str, Any], counted: frozenset[str]) -> Hashable:
     for name, value in options.items():
         if name == _DISABLE:
             key.append((name, disabled_passes(value)))
+        elif name == _CHECK:
+            key.append((name, str(value)))
         elif name in counted:
             key.append((name, value))
         elif name not in _GPU_OPTIONS and name not in VENDOR_OPTIONS:

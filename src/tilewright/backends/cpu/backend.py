@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import binding
@@ -9,6 +11,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.backends.base import (
+    AccessSite,
     Argument,
     Artifact,
     AssertSite,
@@ -24,6 +27,10 @@ from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
 from tilewright.ir.blame import internal_errors
 from tilewright.passes.base import Pass
+from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
+
+#: passes that let micro-kernels, which are not checked, read arrays, or read and write them once more
+_UNCHECKED = ("read-in-place", "park-in-output")
 
 
 class CpuBackend(LoweringBackend):
@@ -45,6 +52,20 @@ class CpuBackend(LoweringBackend):
 
     def cost(self, module: ModuleOp) -> float:
         return program_cost(module)
+
+    def lower(
+        self,
+        module: ModuleOp,
+        options: Options,
+        target: TargetInfo,
+        observer: Callable[..., Any] | None = None,
+    ) -> None:
+        """Run the pipeline; with `check`, on a kernel that knows the extents of its arrays."""
+        if options.check:
+            add_extents(module)
+            # their accesses are micro-kernels' own, or twice as many
+            options = replace(options, disable=(*options.disable, *_UNCHECKED))
+        super().lower(module, options, target, observer)
 
     def assemble(
         self,
@@ -71,6 +92,8 @@ class CpuBackend(LoweringBackend):
             program_cost=cost,
             asserts=_assert_sites(function),
             prints=any(isinstance(op, tile.PrintOp) for op in module.walk()),
+            checked=bool(options.check),
+            accesses=_access_sites(function),
         )
         return Artifact(entry, object_code, plan, {"llvm": text})
 
@@ -81,6 +104,15 @@ def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:
     for entry in recorded.data:
         message, file, line, column = entry.data
         sites.append(AssertSite(message.data, file.data, line.data, column.data))
+    return tuple(sites)
+
+
+def _access_sites(function: func.FuncOp) -> tuple[AccessSite, ...]:
+    sites = []
+    recorded: Any = function.attributes.get(ACCESSES)
+    for entry in recorded.data if recorded is not None else ():
+        what, file, line, column, *arguments = (item.data for item in entry.data)
+        sites.append(AccessSite(what, file, line, column, tuple(arguments)))
     return tuple(sites)
 
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import TargetInfo
-from tilewright.backends.cpu.lower import memory, output
+from tilewright.backends.cpu.lower import bounds, memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
@@ -47,6 +47,10 @@ class KernelCodegen:
         self.target = target
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
         self.values: dict[SSAValue, Value] = {}
+        self.limits: dict[tuple[Value, int], Value] = {}
+        """What bounds are compared with, by a range's number of bytes and an access's."""
+        asserts: Any = function.attributes["cpu.asserts"]
+        self.assert_count = len(asserts.data)
         kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
         self.function = KernelFunction(module, kind, function.sym_name.data)
         self.function.attributes.add("nounwind")
@@ -242,6 +246,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.AtomicCASOp: memory.lower_atomic_cas,
     cpu.DotCallOp: memory.lower_dot_call,
     cpu.FaultIfOp: output.lower_fault_if,
+    cpu.CheckBoundsOp: bounds.lower_check_bounds,
     tile.PrintOp: output.lower_print,
 }
 

@@ -11,6 +11,7 @@ from tilewright.passes.pipeline import shared_passes
 @functools.cache
 def cpu_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> loop nests over vectors."""
+    from tilewright.passes.cpu.check_bounds import CheckBounds
     from tilewright.passes.cpu.form_tile_groups import FormTileGroups
     from tilewright.passes.cpu.lower_dot import LowerDot
     from tilewright.passes.cpu.park_in_output import ParkInOutput
@@ -33,5 +34,6 @@ def cpu_passes() -> tuple[Pass, ...]:
         Vectorize(),
         SchedulePrograms(),
         Cse(),
-        Licm(),  # last: it moves what does not depend on the program out of the program loop
+        Licm(),  # moves what does not depend on the program out of the program loop
+        CheckBounds(),  # last: nothing may move in front of its check
     )

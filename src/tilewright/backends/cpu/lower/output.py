@@ -30,18 +30,19 @@ def lower_fault_if(gen: KernelCodegen, op: cpu.FaultIfOp) -> None:
     slot = b.gep(gen.thread, [ir.Constant(I64, 2)], source_etype=I64)
     record = b.load(slot, typ=PTR)
     site = ir.Constant(I64, op.site.value.data)
-    b.call(_record_fault(gen.module), [record, gen.get(op.program), site])
+    b.call(record_fault(gen.module), [record, gen.get(op.program), site])
     b.branch(after)
     b.position_at_end(after)
 
 
-def _record_fault(module: ir.Module) -> ir.Function:
+def record_fault(module: ir.Module) -> ir.Function:
     """`void (ptr record, i64 program, i64 site)`: keep the fault of the lowest program."""
     name = "tilewright.record_fault"
     if name in module.globals:
         return module.globals[name]
     fn = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, I64]), name)
     fn.linkage = "internal"
+    fn.attributes.add("cold")
     record, program, site = fn.args
     entry, lock, check, write, unlock = (
         fn.append_basic_block(n) for n in ("entry", "lock", "check", "write", "unlock")

@@ -7,6 +7,8 @@ nests over constant extents carry no index arithmetic that a later pass would ha
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects import arith, scf
@@ -34,6 +36,15 @@ class Emitter:
         self.location = location
         self.outer = outer
         self._constants: dict[tuple[float, bool, Attribute], SSAValue] = {}
+
+    @contextmanager
+    def located(self, op: Operation) -> Generator[None]:
+        """Give what is added meanwhile the source location of `op`."""
+        before, self.location = self.location, op.location
+        try:
+            yield
+        finally:
+            self.location = before
 
     def rewind(self, last: Operation | None) -> None:
         """Erase what was appended after `last`, an operation of the block or None."""

@@ -320,9 +320,11 @@ class Nest:
                 if op.value not in self.finished or isinstance(op.value.owner, tile.ScanOp):
                     memory.write_buffer(body, body.at(op.value, at), op.buffer, at)
             elif isinstance(op, tile.StoreOp | tile.StoreViewOp):
-                memory.store(body, op, at)
+                with body.emit.located(op):
+                    memory.store(body, op, at)
             elif isinstance(op, tile.AtomicRMWOp | tile.AtomicCASOp | tile.PrintOp):
-                self._one_lane(body, op, at)
+                with body.emit.located(op):
+                    self._one_lane(body, op, at)
             elif isinstance(op, cpu.ReadOp):
                 if tile.shape_of(op.result) == self.shape.extents and _read_directly(op):
                     body.at(op.result, at)

@@ -99,7 +99,10 @@ class Body:
         key = key_of(at)
         known = self._known(value, key)
         if known is None:
-            known = self._make(value, at)
+            if isinstance(value.owner, Block):
+                raise NeedsScalar(f"carried tile at other coordinates: {value}")
+            with self.emit.located(value.owner):
+                known = self._make(value.owner, value, at)
             self._tiles[value, key] = known
         return known
 
@@ -107,10 +110,7 @@ class Body:
         """As `at`, splatted over the chunk's lanes."""
         return self.emit.splat(self.at(value, at), lanes_at(at))
 
-    def _make(self, value: SSAValue, at: Coordinates) -> SSAValue:
-        op = value.owner
-        if isinstance(op, Block):
-            raise NeedsScalar(f"carried tile at other coordinates: {value}")
+    def _make(self, op: Operation, value: SSAValue, at: Coordinates) -> SSAValue:
         shape_maker = _SHAPES.get(type(op))
         if shape_maker is not None:
             return shape_maker(self, op, value, at)

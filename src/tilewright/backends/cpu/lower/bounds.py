@@ -1,0 +1,95 @@
+"""Checks of accesses against the extents of arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.cpu.lower.output import record_fault
+from tilewright.backends.llvm.types import Value, constant, steps
+from tilewright.dialects import cpu
+
+if TYPE_CHECKING:
+    from tilewright.backends.cpu.codegen import KernelCodegen
+
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:
+    """Leave the kernel with a recorded fault where a lane lies outside all `ranges`.
+
+    A whole vector is compared at once; only where it does not fit are masked lanes looked at.
+    """
+    b, lanes = gen.builder, op.lanes.value.data
+    fault, inside = (gen.function.append_basic_block(n) for n in ("outside", "inside"))
+    pointer = gen.get(op.pointer)
+    if cpu.lanes_of(op.pointer) > 1:
+        addresses = b.ptrtoint(pointer, ir.VectorType(I64, lanes))
+        b.cbranch(_any_outside(gen, op, addresses), fault, inside)
+    else:
+        if op.offset is not None:
+            element = ir.IntType(8 * op.element_bytes.value.data)
+            pointer = b.gep(pointer, [gen.get(op.offset)], source_etype=element)
+        address = b.ptrtoint(pointer, I64)
+        fits = _fits(gen, op, address, lanes)
+        if op.mask is None:
+            b.cbranch(fits, inside, fault)
+        elif lanes == 1:
+            b.cbranch(b.or_(fits, b.not_(gen.get(op.mask))), inside, fault)
+        else:
+            partly = gen.function.append_basic_block("partly")
+            b.cbranch(fits, inside, partly)
+            b.position_at_end(partly)
+            size = constant(ir.VectorType(I64, lanes), op.element_bytes.value.data)
+            within = b.mul(steps(I64, lanes), size)
+            start = _splat(gen, address, lanes)
+            b.cbranch(_any_outside(gen, op, b.add(start, within)), fault, inside)
+    b.position_at_end(fault)
+    slot = b.gep(gen.thread, [ir.Constant(I64, 2)], source_etype=I64)
+    site = ir.Constant(I64, gen.assert_count + op.site.value.data)
+    b.call(record_fault(gen.module), [b.load(slot, typ=gen.thread.type), gen.get(op.program), site])
+    b.ret(ir.Constant(I32, 0))
+    b.position_at_end(inside)
+
+
+def _fits(gen: KernelCodegen, op: cpu.CheckBoundsOp, address: Value, elements: int) -> Value:
+    """Whether `elements` elements from `address` on (a scalar or a vector) lie in one range."""
+    b, found = gen.builder, None
+    ranges = list(op.ranges)
+    for first, size in zip(ranges[::2], ranges[1::2], strict=True):
+        begin, limit = gen.get(first), _limit(gen, op, gen.get(size), elements)
+        if isinstance(address.type, ir.VectorType):
+            begin, limit = (_splat(gen, v, address.type.count) for v in (begin, limit))
+        fits = b.icmp_unsigned("<", b.sub(address, begin), limit)
+        found = fits if found is None else b.or_(found, fits)
+    return found
+
+
+def _limit(gen: KernelCodegen, op: cpu.CheckBoundsOp, size: Value, elements: int) -> Value:
+    """How many bytes of a range an access may begin at; computed once, in front of all loops."""
+    bytes_after = elements * op.element_bytes.value.data - 1
+    key = size, bytes_after
+    if key not in gen.limits:
+        b = gen.builder
+        with b.goto_entry_block():
+            limit = b.sub(size, ir.Constant(I64, bytes_after))
+            zero = ir.Constant(I64, 0)
+            gen.limits[key] = b.select(b.icmp_signed(">", limit, zero), limit, zero)
+    return gen.limits[key]
+
+
+def _any_outside(gen: KernelCodegen, op: cpu.CheckBoundsOp, addresses: Value) -> Value:
+    """Whether one enabled element of a vector of addresses lies outside all ranges."""
+    b, lanes = gen.builder, addresses.type.count
+    outside = b.not_(_fits(gen, op, addresses, 1))
+    if op.mask is not None:
+        outside = b.and_(outside, gen.get(op.mask))
+    bits = ir.IntType(lanes)
+    return b.icmp_unsigned("!=", b.bitcast(outside, bits), ir.Constant(bits, 0))
+
+
+def _splat(gen: KernelCodegen, value: Value, lanes: int) -> Value:
+    from tilewright.backends.cpu.codegen import splat
+
+    return splat(gen.builder, value, lanes)

@@ -1,0 +1,156 @@
+"""Check every access of a scheduled kernel against the extents of the arrays behind its pointer.
+
+Before:
+    scf.for %program = %first to %last {
+      %x = "cpu.vector_load"(%p, %i, %m) : vector<16xf32> }
+
+After:
+    %base = "cpu.argument"() <{index = 4}> ; %bytes = "cpu.argument"() <{index = 5}>
+    scf.for %program = %first to %last {
+      "cpu.check_bounds"(%p, %i, %m, %program, %base, %bytes) <{lanes = 16, element_bytes = 4, site = 0}>
+      %x = "cpu.vector_load"(%p, %i, %m) : vector<16xf32> }
+
+Runs only where `add_extents` has given the kernel the extents as further arguments (the option
+`check="bounds"`), and last, so that no pass moves an access in front of its check. One check covers all
+lanes of a vector. Accesses to scratch are not checked, nor those through pointers that were read from
+memory or made of integers, whose array is not known. The places in the kernel's source go to the function
+attribute `cpu.accesses`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tilewright.dialects import cpu, tile
+from tilewright.ir.location import location_of
+from tilewright.ir.types import language_type
+from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.base import Pass
+from tilewright.passes.cpu.analysis.pointer_roots import PointerRoots
+
+EXTENTS = "cpu.extents"
+"""Function attribute: indices of the pointer arguments whose extents (address of the first byte, number of
+bytes) follow all other arguments, in this order."""
+ACCESSES = "cpu.accesses"
+_NAMES = {
+    cpu.VectorLoadOp: "tl.load", cpu.GatherOp: "tl.load", tile.LoadOp: "tl.load",
+    cpu.VectorStoreOp: "tl.store", cpu.ScatterOp: "tl.store", tile.StoreOp: "tl.store",
+    tile.AtomicRMWOp: "tl.atomic", tile.AtomicCASOp: "tl.atomic_cas",
+}  # fmt: skip
+
+
+def add_extents(module: ModuleOp) -> None:
+    """Give the kernel two further arguments for each pointer argument: see `EXTENTS`."""
+    for function in module.body.block.ops:
+        if not isinstance(function, func.FuncOp) or EXTENTS in function.attributes:
+            continue
+        block = function.body.block
+        pointers = [i for i, a in enumerate(block.args) if isinstance(a.type, tile.PtrType)]
+        attributes = list(function.arg_attrs.data) if function.arg_attrs is not None else []
+        for _ in range(2 * len(pointers)):
+            block.insert_arg(i64, len(block.args))
+            attributes.append(DictionaryAttr({}))
+        if function.arg_attrs is not None:
+            function.properties["arg_attrs"] = ArrayAttr(attributes)
+        function.update_function_type()
+        function.attributes[EXTENTS] = ArrayAttr([IntAttr(i) for i in pointers])
+
+
+@dataclass(frozen=True)
+class CheckBounds(Pass):
+    """Check every access against the extents of the arrays behind its pointer."""
+
+    name: ClassVar[str] = "check-bounds"
+    settles: ClassVar[bool] = True
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, func.FuncOp) and EXTENTS in function.attributes:
+                _Checker(function).run()
+
+
+class _Checker:
+    """State of one function: the values of its extents, and the accesses so far."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.function = function
+        self.roots = PointerRoots(function)
+        self.sites: list[Attribute] = []
+        self.ranges: dict[int, list[SSAValue]] = {}
+        pointers: Any = function.attributes[EXTENTS]
+        types: Any = function.attributes["cpu.scheduled"]
+        self.places = {p.data: at for at, p in enumerate(pointers.data)}
+        self.extents_at = len(types.data) - 2 * len(self.places)
+        loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp)]
+        self.program: SSAValue = loops[-1].body.block.args[0]
+
+    def run(self) -> None:
+        for op in list(self.function.walk()):
+            name = _NAMES.get(type(op))
+            if name is not None:
+                self._check(op, name)
+        self.function.attributes[ACCESSES] = ArrayAttr(self.sites)
+
+    def _check(self, op: Operation, name: str) -> None:
+        pointer = op.operands[0]
+        roots = self.roots.of(pointer)
+        if not roots:
+            return
+        kind: Any = cpu.scalar_of(pointer)
+        moved = isinstance(op, cpu.VectorLoadOp | cpu.VectorStoreOp)
+        value = op.results[0] if op.results else op.value  # pyright: ignore[reportAttributeAccessIssue]
+        offset = [op.operands[1]] if moved else []
+        mask = getattr(op, "mask", None)
+        ranges = [value for root in sorted(roots) for value in self._range(root)]
+        lanes = cpu.lanes_of(value)
+        check = cpu.CheckBoundsOp.build(
+            operands=[pointer, offset, [] if mask is None else [mask], self.program, ranges],
+            properties={
+                "lanes": IntegerAttr(lanes, i64),
+                "element_bytes": IntegerAttr(language_type(kind.pointee).itemsize, i64),
+                "site": IntegerAttr(len(self.sites), i64),
+            },
+        )
+        check.location = op.location
+        insert_before(check, op)
+        self.sites.append(_site(op, name, sorted(roots)))
+
+    def _range(self, root: int) -> list[SSAValue]:
+        """Address of the first byte and number of bytes of the array behind an argument."""
+        found = self.ranges.get(root)
+        if found is None:
+            found = self.ranges[root] = [
+                self._argument(self.extents_at + 2 * self.places[root] + i) for i in range(2)
+            ]
+        return found
+
+    def _argument(self, index: int) -> SSAValue:
+        op = cpu.ArgumentOp.create(
+            result_types=[i64], properties={"index": IntegerAttr(index, i64)}
+        )
+        insert_before(op, start_of(self.function.body.block))
+        return op.result
+
+
+def _site(op: Operation, name: str, roots: list[int]) -> Attribute:
+    """[what, file, line, column, argument…] of an access."""
+    if isinstance(op, tile.AtomicRMWOp):
+        kind = op.kind.data
+        name = f"tl.atomic_{kind if kind in ('and', 'or', 'xor', 'xchg') else kind[-3:]}"
+    place = location_of(op)
+    file, line, column = ("", 0, 0) if place is None else (place.file, place.line, place.column)
+    numbers: list[Attribute] = [IntAttr(n) for n in (line, column, *roots)]
+    return ArrayAttr([StringAttr(name), StringAttr(file), *numbers])
