@@ -7,12 +7,16 @@ interpreter's: that one program runs again there, on memory that is put back aft
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tilewright.dtypes import constexpr
 from tilewright.errors import KernelFault, OutOfBoundsError, SourceLocation, TilewrightError
 from tilewright.runtime.grids import program_of
+from tilewright.runtime.ir_arguments import ir_arguments
+from tilewright.runtime.specialize import numpy_address_reader
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -22,47 +26,70 @@ if TYPE_CHECKING:
 _UNBOUNDED = (0, (1 << 63) - 1)
 
 
-def run_checked(
-    compiled: CompiledKernel,
-    types: Sequence[ArgumentType],
-    values: Sequence[Any],
-    grid: tuple[int, ...],
-    slots: Sequence[tuple[str, Any]],
-) -> None:
-    """Launch a checked kernel. Raises OutOfBoundsError as the interpreter does.
+class CheckedLaunch:
+    """Launches of a checked kernel for arguments of `types`, fetched as `kinds` say.
 
-    `slots` are the kinds and values that native code gets of `values`.
+    It stands where generated functions (`launch`) expect a native call; calling it gives the words
+    back, and `run` launches.
     """
-    from tilewright.runtime.ir_arguments import ir_arguments
 
-    arguments = ir_arguments(types, values)
-    extents = extents_of(compiled, arguments)
-    kinds = [kind for kind, _ in slots] + ["uint"] * len(extents)
-    result = compiled.launcher(kinds)(grid, *(value for _, value in slots), *extents)
-    if result is None:
-        return
-    if not isinstance(result, tuple) or result[1] < len(compiled.plan.asserts):
-        compiled.raise_result(result, grid)
-    raise _report(compiled, arguments, result[0], result[1], grid)
+    def __init__(
+        self, compiled: CompiledKernel, types: Sequence[ArgumentType], kinds: Sequence[str]
+    ) -> None:
+        self.compiled = compiled
+        self.types = types
+        pointers = sum(a.kind == "pointer" for a in compiled.plan.arguments)
+        self._call = compiled.launcher([*kinds, *["uint"] * 2 * pointers])
+
+    def __call__(self, grid: tuple[int, ...], *words: Any) -> tuple[Any, ...]:
+        return words
+
+    def run(self, grid: tuple[int, ...], words: Sequence[Any], values: Sequence[Any]) -> None:
+        """Launch with `words` made of `values`. Raises OutOfBoundsError as the interpreter does."""
+        compiled = self.compiled
+        arrays: list[Any] = []
+        for kind, value in zip(self.types, values, strict=True):
+            _collect_arrays(kind.type, value, arrays)
+        result = self._call(grid, *words, *extents_of(compiled, arrays))
+        if result is None:
+            return
+        if not isinstance(result, tuple) or result[1] < len(compiled.plan.asserts):
+            compiled.raise_result(result, grid)
+        raise _report(compiled, ir_arguments(self.types, values), result[0], result[1], grid)
 
 
-def extents_of(compiled: CompiledKernel, arguments: Sequence[Any]) -> list[int]:
-    """Address of the first byte and number of bytes of each array among the runtime arguments."""
+def _collect_arrays(kind: Any, value: Any, found: list[Any]) -> None:
+    if isinstance(kind, tuple):
+        for item_kind, item in zip(kind, value, strict=True):
+            _collect_arrays(item_kind, item, found)
+    elif not isinstance(kind, constexpr) and kind.is_ptr():
+        found.append(value)
+
+
+def extents_of(compiled: CompiledKernel, arrays: Iterable[Any]) -> list[int]:
+    """Address of the first byte and number of bytes of each array."""
+    views = "views" in compiled.options.check
+    return [word for array in arrays for word in _extent(array, views)]
+
+
+@functools.cache
+def _numpy_address() -> Callable[[Any], int]:
+    return numpy_address_reader()
+
+
+def _extent(array: Any, views: bool) -> tuple[int, int]:
+    if views:
+        flags = getattr(array, "flags", None)
+        if getattr(flags, "c_contiguous", False) and type(array).__module__ == "numpy":
+            return _numpy_address()(array), array.nbytes
+        if hasattr(array, "is_contiguous") and array.is_contiguous():
+            return array.data_ptr(), array.numel() * array.element_size()
+    if not _has_extent(array):
+        return _UNBOUNDED
     from tilewright.interpreter.arrays import array_memory
 
-    extents: list[int] = []
-    for argument, value in zip(compiled.plan.arguments, arguments, strict=True):
-        if argument.kind != "pointer":
-            continue
-        if not _has_extent(value):
-            extents += _UNBOUNDED
-            continue
-        memory = array_memory(value)
-        if "views" in compiled.options.check:
-            extents += (memory.first, memory.last - memory.first)
-        else:
-            extents += (memory.base, memory.nbytes)
-    return extents
+    memory = array_memory(array)
+    return (memory.first, memory.last - memory.first) if views else (memory.base, memory.nbytes)
 
 
 def _has_extent(value: Any) -> bool:

@@ -226,6 +226,12 @@ class CompiledKernel:
         """Write it as a C header and an object file, or on a GPU a C file: see `runtime.export`."""
         from tilewright.runtime.export import export_kernel
 
+        if self.plan.checked:
+            raise LaunchError(
+                f"{self.name} was compiled with check={','.join(self.options.check)!r}, and checked"
+                " kernels cannot be exported",
+                help="compile it without check=, and unset TILEWRIGHT_CHECK",
+            )
         return export_kernel(self, folder, name, grid)
 
     @property
@@ -347,7 +353,8 @@ class CompiledKernel:
         if self.plan.checked:
             from tilewright.runtime.bounds import extents_of
 
-            extents = extents_of(self, values)
+            pairs = zip(self.plan.arguments, values, strict=True)
+            extents = extents_of(self, [v for a, v in pairs if a.kind == "pointer"])
             kinds += ["uint"] * len(extents)
             plain += extents
         if place is None:

@@ -260,7 +260,7 @@ class KeyCode:
             "if _tw_r is None:",
             f"    return {entry}[1]",
             "if _tw_r.__class__ is tuple:",
-            f"    _tw_report({entry}, _tw_r, grid)",
+            f"    return _tw_report({entry}, _tw_r, grid, ({''.join(f'{p.name}, ' for p in self.params)}))",
         ]
 
     def _guarded(self, lines: list[str]) -> list[str]:

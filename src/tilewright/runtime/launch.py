@@ -25,7 +25,7 @@ from tilewright.backends.base import MEANWHILE, Options
 from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
-from tilewright.runtime.bounds import run_checked
+from tilewright.runtime.bounds import CheckedLaunch
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
@@ -347,7 +347,8 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
                     help="pass a writeable array",
                 )
         if compiled.plan.checked:
-            run_checked(compiled, types, values, extents, slots)
+            words = [value for _, value in slots]
+            CheckedLaunch(compiled, types, [kind for kind, _ in slots]).run(extents, words, values)
             return
         kinds, plain = [kind for kind, _ in slots], [value for _, value in slots]
         if place is None:
@@ -368,7 +369,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     ) -> None:
         """Install the fast way for arguments like these."""
         case = tuple(map(class_of, values)), None if place is None else place.library
-        if not all(_is_positional(p) for p in self.params) or compiled.plan.checked:
+        if not all(_is_positional(p) for p in self.params):
             return
         with self._lock:
             function = self._fast_function(case)
@@ -392,6 +393,11 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             rest = *usual, option_key, settings
             if len(entries) > 4096:
                 entries.clear()
+            if compiled.plan.checked:
+                checked = CheckedLaunch(compiled, types, kinds)
+                entries[*key, *rest] = checked, compiled, NONE_LAUNCHED
+                self.kernel.set_run(function)
+                return
             device = None if place is None else place.device
             last = NONE_LAUNCHED
             if None not in conditions:
@@ -482,5 +488,13 @@ def _reachable(
     return on_host(values, place)
 
 
-def _report(entry: tuple[Any, ...], result: Any, grid: tuple[int, ...]) -> None:
-    entry[1].raise_result(result, grid)
+def _report(
+    entry: tuple[Any, ...], result: Any, grid: tuple[int, ...], given: tuple[Any, ...]
+) -> CompiledKernel:
+    """Go on where a generated function's call gave a tuple: a failed assertion, or a checked kernel."""
+    call, compiled, *_ = entry
+    if type(call) is CheckedLaunch:
+        call.run(grid, result, tuple(map(opened, given)))
+    else:
+        compiled.raise_result(result, grid)
+    return compiled
