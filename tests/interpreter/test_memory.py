@@ -137,7 +137,7 @@ def test_pointers_without_allocation_are_looked_up():
         lambda x, y: np.where(take, x, y), [pa.offset_by(np.arange(4), 4)] * 2
     )
     assert same.allocation is pa.allocation
-    with pytest.raises(OutOfBoundsError, match="every array"):
+    with pytest.raises(OutOfBoundsError, match="every known array"):
         memory.load(PointerValue(np.array([8])), None, None, np.int32, P0)
 
 

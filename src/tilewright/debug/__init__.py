@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilewright.debug.context import checks
     from tilewright.debug.eager import run_eager
+    from tilewright.interpreter.known_arrays import forget_arrays, register_arrays
     from tilewright.interpreter.unwritten import forget_unwritten, mark_unwritten
 
-__all__ = ["checks", "forget_unwritten", "mark_unwritten", "run_eager"]
+__all__ = [
+    "checks", "forget_arrays", "forget_unwritten", "mark_unwritten", "register_arrays", "run_eager",
+]  # fmt: skip
 
 _HOMES = {
     "checks": "tilewright.debug.context",
     "run_eager": "tilewright.debug.eager",
+    "register_arrays": "tilewright.interpreter.known_arrays",
+    "forget_arrays": "tilewright.interpreter.known_arrays",
     "mark_unwritten": "tilewright.interpreter.unwritten",
     "forget_unwritten": "tilewright.interpreter.unwritten",
 }  # fmt: skip

@@ -23,7 +23,7 @@ def _load(
 ) -> Any:
     if kinds[0].scalar.is_ptr():
         addresses = ctx.memory.load(pointer, mask, None, np.dtype(np.int64), ctx)
-        return [PointerValue(addresses)]
+        return [ctx.memory.pointer(addresses)]
     return [ctx.memory.load(pointer, mask, other, numpy_dtype(kinds[0]), ctx)]
 
 

@@ -23,6 +23,7 @@ from tilewright.errors import (
 )
 from tilewright.interpreter.arrays import array_memory, view_bytes
 from tilewright.interpreter.atomic_kinds import COMBINE
+from tilewright.interpreter.known_arrays import KnownArrays
 from tilewright.interpreter.pointers import Allocation, PointerValue
 from tilewright.interpreter.races import RaceDetector
 
@@ -84,6 +85,7 @@ class Memory:
         self.allocations: list[Allocation] = []
         self._bases: list[int] = []
         self.races = RaceDetector() if self.checks.races else None
+        self._known: KnownArrays | None = None
         self._waiting: tuple[Any, int] = ((), 0)
         self._replaced: list[tuple[np.ndarray, np.ndarray, np.ndarray]] | None = (
             [] if undoable else None
@@ -130,11 +132,30 @@ class Memory:
         self.allocations.insert(at, allocation)
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation that holds `address`, else None."""
+        """The allocation that holds `address`: of this launch, or any array that is known."""
         for at in range(bisect.bisect_right(self._bases, address) - 1, -1, -1):
             if address < self.allocations[at].end:
                 return self.allocations[at]
-        return None
+        if address <= 0:
+            return None
+        if self._known is None:
+            self._known = KnownArrays()
+        found = self._known.find(address)
+        if found is not None:
+            self.add(found)
+        return found
+
+    def pointer(self, addresses: Any) -> PointerValue:
+        """A pointer, or a tile of them, made of integers; it knows the array it points into, if that is one."""
+        made = PointerValue(addresses)
+        flat = made.addresses.ravel()
+        flat = flat[flat != 0]
+        allocation = self.find(int(flat[0])) if flat.size else None
+        if allocation is not None and (
+            (flat >= allocation.base).all() and (flat < allocation.end).all()
+        ):
+            made.allocation = allocation
+        return made
 
     # ---- accesses ------------------------------------------------------------------------------
 
@@ -285,20 +306,17 @@ class Memory:
         self, access: _Access, mask: np.ndarray | None
     ) -> list[tuple[tuple[np.ndarray, ...], Allocation]]:
         addresses = access.pointers.addresses
-        found: dict[int, tuple[list[Any], Allocation]] = {}
-        for at in np.ndindex(*addresses.shape):
-            if mask is not None and not mask[at]:
-                continue
-            allocation = self.find(int(addresses[at]))
-            if allocation is None or int(addresses[at]) + access.itemsize > allocation.end:
-                wrong = np.zeros(addresses.shape, bool)
-                wrong[at] = True
-                self._out_of_bounds(access, wrong, None)
-            else:
-                found.setdefault(id(allocation), ([], allocation))[0].append(at)
+        left = np.ones(addresses.shape, bool) if mask is None else mask.copy()
         result = []
-        for lanes, allocation in found.values():
-            indices = tuple(np.array(axis) for axis in zip(*lanes, strict=True))
+        while left.any():
+            first = int(np.atleast_1d(addresses[left])[0])
+            allocation = self.find(first)
+            if allocation is None or first + access.itemsize > allocation.end:
+                self._out_of_bounds(access, left & (addresses == first), None)
+                return result
+            inside = addresses <= allocation.end - access.itemsize
+            indices = np.nonzero(left & (addresses >= allocation.base) & inside)
+            left[indices] = False
             part = access._replace(pointers=PointerValue(addresses[indices], allocation), mask=None)
             self._checked(part)
             result.append((indices, allocation))
@@ -319,7 +337,7 @@ class Memory:
             where = f"element {allocation.element(int(address))}" if allocation else hex(address)
             shown.append(f"lane {lane.tolist()} → {where}" if wrong.ndim else where)
         more = ", …" if len(lanes) > _SHOWN_LANES else ""
-        name = allocation.describe() if allocation else "every array of this launch"
+        name = allocation.describe() if allocation else "every known array"
         lanes_text = f"{len(lanes)} of {wrong.size} lanes: " if wrong.ndim else ""
         hidden = " (masked off)" if masked else ""
         raise OutOfBoundsError(
@@ -387,7 +405,10 @@ class Memory:
 
 def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -> str:
     if allocation is None:
-        return "no array of this launch holds that address"
+        return (
+            "arrays are known that the launch was given or that Python objects hold;"
+            " tell others with tilewright.debug.register_arrays(array)"
+        )
     if access.mask is None and wrong.ndim:
         return f"pass mask=... to {access.what}, true for the lanes inside the array"
     return (

@@ -305,7 +305,7 @@ def _bitcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any
 
 @implements("tile.int_to_ptr")
 def _to_pointer(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
-    return [PointerValue(np.asarray(value).astype(np.int64))]
+    return [ctx.memory.pointer(np.asarray(value).astype(np.int64))]
 
 
 @implements("tile.ptr_to_int")

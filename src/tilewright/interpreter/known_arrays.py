@@ -1,0 +1,138 @@
+"""Arrays that a launch was not given, found by address: for kernels that read pointers from memory.
+
+Known are arrays that the user has registered, and NumPy arrays and torch tensors that Python objects
+or the local variables of running functions refer to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tilewright.interpreter.arrays import ArrayMemory, array_memory, view_bytes
+from tilewright.interpreter.pointers import Allocation
+
+#: registered arrays by identity: name, and a function that gives the array while it lives
+_registered: dict[int, tuple[str, Callable[[], Any]]] = {}
+
+
+def register_arrays(*arrays: Any, **named: Any) -> None:
+    """Let kernels that run as Python reach `arrays` through addresses that they read from memory.
+
+    Needed only for arrays that no Python object refers to, such as those that another library
+    allocates: others are found. Reports call an array by its keyword in `named`. `forget_arrays`
+    ends it, and so does the end of the array. Raises LaunchError for what is no array on the CPU.
+    """
+    for name, array in [*(("", array) for array in arrays), *named.items()]:
+        array_memory(array)
+        try:
+            alive: Callable[[], Any] = weakref.ref(array)
+        except TypeError:  # a class without weak references: kept until it is forgotten
+            alive = lambda array=array: array  # noqa: E731
+        _registered[id(array)] = name, alive
+
+
+def forget_arrays(*arrays: Any) -> None:
+    """Take back `register_arrays` for `arrays` (none: for all)."""
+    if not arrays:
+        _registered.clear()
+    for array in arrays:
+        _registered.pop(id(array), None)
+
+
+class KnownArrays:
+    """All arrays that are known now, looked for once."""
+
+    def __init__(self) -> None:
+        registered = [(name, alive()) for name, alive in list(_registered.values())]
+        self._registered = _described((n, a) for n, a in registered if a is not None)
+        self._others: list[tuple[str, Any, ArrayMemory]] | None = None
+
+    def find(self, address: int) -> Allocation | None:
+        """The largest array that holds `address`, registered ones first."""
+        found = _largest(address, self._registered)
+        if found is None:
+            if self._others is None:
+                self._others = _described(("", array) for array in _all_arrays())
+            found = _largest(address, self._others)
+        if found is None:
+            return None
+        name, array, memory = found
+        return Allocation(
+            name=name or f"{type(array).__name__} {list(array.shape)}",
+            base=memory.base,
+            nbytes=memory.nbytes,
+            data=view_bytes(memory.base, memory.nbytes),
+            origin=memory.address,
+            itemsize=memory.element.itemsize,
+            kind=str(memory.element),
+            read_only=memory.read_only,
+            owner=memory.owner,
+        )
+
+
+def _described(arrays: Iterable[tuple[str, Any]]) -> list[tuple[str, Any, ArrayMemory]]:
+    found = ((name, array, _host_memory(array)) for name, array in arrays)
+    return [(name, array, memory) for name, array, memory in found if memory is not None]
+
+
+def _largest(
+    address: int, arrays: Iterable[tuple[str, Any, ArrayMemory]]
+) -> tuple[str, Any, ArrayMemory] | None:
+    holding = [a for a in arrays if a[2].base <= address < a[2].base + a[2].nbytes]
+    return max(holding, key=lambda a: a[2].nbytes, default=None)
+
+
+def _host_memory(array: Any) -> ArrayMemory | None:
+    """Where an array is; None if it is not in host memory, or of no element type of kernels."""
+    try:
+        if not getattr(array, "is_cpu", True) or _may_dangle(array):
+            return None
+        return array_memory(array)
+    except Exception:  # objects in the middle of their making or end, sparse and fake tensors
+        return None
+
+
+def _may_dangle(array: Any) -> bool:
+    """Whether nothing keeps a NumPy array's memory: it stands at an address that somebody wrote down,
+    as the views of this package's allocations do."""
+    owner = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    kept: Any = owner
+    return isinstance(owner, ctypes.Array) and not kept._b_needsfree_ and kept._b_base_ is None
+
+
+def _all_arrays() -> Iterator[Any]:
+    """Every NumPy array and torch tensor that Python can reach."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    kinds = (np.ndarray,) if tensor is None else (np.ndarray, tensor)
+    seen: set[int] = set()
+    tracked = gc.get_objects()
+    # NumPy arrays are not tracked themselves: those that refer to them are
+    for objects in (tracked, _referents(tracked), _locals()):
+        for value in objects:
+            if issubclass(type(value), kinds) and id(value) not in seen:
+                seen.add(id(value))
+                yield value
+
+
+def _referents(objects: list[Any]) -> Iterator[Any]:
+    for start in range(0, len(objects), 10_000):
+        yield from gc.get_referents(*objects[start : start + 10_000])
+
+
+def _locals() -> Iterator[Any]:
+    """Values of local variables of all functions that are running."""
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            yield from list(frame.f_locals.values())
+            frame = frame.f_back
