@@ -21,11 +21,12 @@ from tilewright.language.standard.random import (
     uint_to_uniform_float,
 )  # fmt: skip
 from tilewright.language.standard.sorting import bitonic_merge, sort, topk
+from tilewright.language.standard.waiting import atomic_poll
 
 tuple = tuple
 
 __all__ = [
-    "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
+    "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
     "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
     "random", "sort", "standard", "swizzle2d", "topk", "tuple", "uint_to_uniform_float",
 ]  # fmt: skip

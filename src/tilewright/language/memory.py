@@ -68,8 +68,9 @@ def make_tensor_descriptor(
 ) -> Any:
     """An array of 1 to 5 dimensions read and written in blocks; its last stride is 1.
 
-    Methods: `.load(offsets)`, `.store(offsets, value)`, `.atomic_add(offsets, value)` …; elements
-    outside the array read as padding ("zero" or "nan") and are not written.
+    Methods: `.load(offsets)`, `.store(offsets, value)`, `.atomic_add(offsets, value)` …; of descriptors
+    whose block is one row `.gather(rows, column)` and `.scatter(value, rows, column)`. Elements outside the
+    array read as padding ("zero" or "nan") and are not written.
     """
 
 
@@ -81,6 +82,21 @@ def load_tensor_descriptor(desc: Any, offsets: Any) -> Any:
 @builtin()
 def store_tensor_descriptor(desc: Any, offsets: Any, value: Any) -> Any:
     """`desc.store(offsets, value)`."""
+
+
+@builtin()
+def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> Any:
+    """`*pointer`, read atomically, of any type of number; memory is touched as if it were written.
+
+    `sem`: "acquire" (default) or "relaxed". Lanes where `mask` is false touch no memory.
+    """
+
+
+@builtin()
+def atomic_store(
+    pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+) -> None:
+    """`*pointer = val`, atomically. `sem`: "release" (default) or "relaxed"."""
 
 
 @builtin()

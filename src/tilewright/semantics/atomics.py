@@ -12,6 +12,8 @@ from tilewright.semantics.values import TensorValue
 
 _SEMANTICS = ("relaxed", "acquire", "release", "acq_rel")
 _SCOPES = ("cta", "gpu", "sys")
+#: bytes of an element -> the integer type of its bits
+_BITS = {1: t.int8, 2: t.int16, 4: t.int32, 8: t.int64}
 
 
 class Atomics(Memory):
@@ -77,6 +79,59 @@ class Atomics(Memory):
             **self._ordering(what, sem, scope),
         )  # fmt: skip
 
+    def atomic_load(
+        self, pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        """The value at `pointer`, read atomically: a read-modify-write that changes no bit."""
+        what = "tl.atomic_load"
+        order = self._known_order(what, sem, ("acquire", "relaxed"))
+        bits = self._bits_pointer(what, pointer)
+        found = self._rmw("or", bits, 0, mask, order, scope, what)
+        return self._from_bits(found, unwrap_constexpr(pointer).dtype.element_ty)
+
+    def atomic_store(
+        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> None:
+        """`*pointer = val`, atomically."""
+        what = "tl.atomic_store"
+        order = self._known_order(what, sem, ("release", "relaxed"))
+        bits = self._bits_pointer(what, pointer)
+        element = unwrap_constexpr(pointer).dtype
+        if element.const:
+            self._atomic_element(what, unwrap_constexpr(pointer), "xchg")
+        value = self._number_as(unwrap_constexpr(val), element.element_ty)
+        kind = bits.dtype.element_ty
+        value = (
+            self.convert(value, kind)
+            if value.dtype.is_bool()
+            else self.cast(value, kind, bitcast=True)
+        )
+        self._rmw("xchg", bits, value, mask, order, scope, what)
+
+    def _known_order(self, what: str, sem: Any, allowed: tuple[str, str]) -> str:
+        """`sem` of an atomic load or store; the first of `allowed` when it is left out."""
+        text = self.known_text(sem, f"{what}: sem", ("", *_SEMANTICS))
+        if text and text not in allowed:
+            raise KernelTypeError(
+                f"{what} only supports {' and '.join(allowed)} semantics, not {text}",
+                help=f"leave sem out for {allowed[0]}",
+            )
+        return text or allowed[0]
+
+    def _bits_pointer(self, what: str, pointer: Any) -> TensorValue:
+        """A pointer to integers of the width of what `pointer` points to."""
+        pointer = self._pointer_argument(what, pointer)
+        element = pointer.dtype.element_ty
+        if element.is_ptr():
+            raise KernelTypeError(
+                f"{what} needs integers or floats, got elements of type {element}"
+            )
+        bits = _BITS[element.itemsize]
+        return self.cast(pointer, t.pointer_type(bits))
+
+    def _from_bits(self, x: TensorValue, kind: Any) -> TensorValue:
+        return self.truth(x) if kind.is_bool() else self.cast(x, kind, bitcast=True)
+
     def _ordering(self, what: str, sem: Any, scope: Any) -> dict[str, str]:
         order = self.known_text(sem, f"{what}: sem", ("", *_SEMANTICS))
         extent = self.known_text(scope, f"{what}: scope", ("", *_SCOPES))
@@ -99,9 +154,16 @@ class Atomics(Memory):
         return element
 
     def _rmw(
-        self, kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any
+        self,
+        kind: str,
+        pointer: Any,
+        val: Any,
+        mask: Any,
+        sem: Any,
+        scope: Any,
+        what: str = "",
     ) -> TensorValue:
-        what = f"tl.atomic_{kind}"
+        what = what or f"tl.atomic_{kind}"
         pointer = self._pointer_argument(what, pointer)
         element = self._atomic_element(what, pointer, kind)
         value = self._number_as(unwrap_constexpr(val), element)

@@ -15,7 +15,7 @@ from tilewright.semantics.values import TensorValue, describe
 #: `x.name(...)` is `tl.name(x, ...)` for these
 TENSOR_METHODS = frozenset({
     "abs", "advance", "argmax", "argmin", "associative_scan", "atomic_add", "atomic_and",
-    "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg", "atomic_xor",
+    "atomic_cas", "atomic_load", "atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xchg", "atomic_xor",
     "broadcast_to", "cast", "cdiv", "ceil", "cos", "cumprod", "cumsum", "erf", "exp", "exp2",
     "expand_dims", "flip", "floor", "gather", "histogram", "item", "load", "log", "log2",
     "logical_and", "logical_or", "max", "min", "permute", "ravel", "reduce", "reshape", "rsqrt",
@@ -57,7 +57,17 @@ class Semantics(Foreign):
             found = self._descriptor_attribute(value, name)
             if found is not None:
                 return found
-            known = ["load", "store", "shape", "strides", "block_shape", "dtype", "type"]
+            known = [
+                "load",
+                "store",
+                "gather",
+                "scatter",
+                "shape",
+                "strides",
+                "block_shape",
+                "dtype",
+                "type",
+            ]
             known += [f"atomic_{kind}" for kind in _DESCRIPTOR_ATOMICS]
         elif isinstance(value, BlockPointer):
             known = ["advance", "dtype", "type"]
@@ -76,6 +86,8 @@ class Semantics(Foreign):
         )
 
     def _descriptor_attribute(self, desc: TensorDescriptor, name: str) -> Any:
+        if name in ("gather", "scatter"):
+            return functools.partial(getattr(self, f"descriptor_{name}"), desc)
         if name in ("load", "store"):
             return functools.partial(getattr(self, f"{name}_tensor_descriptor"), desc)
         if name.startswith("atomic_") and name[7:] in _DESCRIPTOR_ATOMICS:

@@ -80,8 +80,8 @@ class TensorDescriptor(NamedTuple):
         self._semantics.store_tensor_descriptor(self, offsets, value)
 
     def __getattr__(self, name: str) -> Any:
-        """`atomic_add(offsets, value)` and its kin."""
-        if not name.startswith("atomic_"):
+        """`gather`, `scatter`, `atomic_add(offsets, value)` and its kin."""
+        if name not in ("gather", "scatter") and not name.startswith("atomic_"):
             raise AttributeError(f"a tensor descriptor has no attribute '{name}'")
         return self._semantics.attribute(self, name)
 
@@ -377,3 +377,42 @@ class Memory(Program):
         check = tuple(range(len(window.block_shape)))
         pointer, mask = self._window(window, check, f"atomic_{kind}")
         getattr(self, f"atomic_{kind}")(pointer, value, mask=mask)
+
+    def descriptor_gather(self, desc: Any, x_offsets: Any, y_offset: Any) -> TensorValue:
+        """`result[i, j] = array[x_offsets[i], y_offset + j]`; elements outside are padding."""
+        pointer, mask = self._rows_window("descriptor gather", desc, x_offsets, y_offset)
+        padding = self._padding(desc.padding, desc.dtype, mask)
+        return self.load(pointer, mask=mask, other=0 if padding is None else padding)
+
+    def descriptor_scatter(self, desc: Any, value: Any, x_offsets: Any, y_offset: Any) -> None:
+        """`array[x_offsets[i], y_offset + j] = value[i, j]`; elements outside are dropped."""
+        pointer, mask = self._rows_window("descriptor scatter", desc, x_offsets, y_offset)
+        self.store(pointer, value, mask=mask)
+
+    def _rows_window(
+        self, what: str, desc: TensorDescriptor, x_offsets: Any, y_offset: Any
+    ) -> tuple[TensorValue, TensorValue]:
+        """Pointers to, and the mask of, the part of some rows that begins at column `y_offset`."""
+        if len(desc.block_shape) != 2 or desc.block_shape[0] != 1:
+            raise KernelTypeError(
+                f"{what}: the descriptor's block must be one row of a matrix, not"
+                f" {list(desc.block_shape)}",
+                help="make the descriptor with block_shape=[1, columns]",
+            )
+        rows = unwrap_constexpr(x_offsets)
+        if not isinstance(rows, TensorValue) or len(rows.shape) != 1 or not rows.dtype.is_int():
+            raise KernelTypeError(f"{what}: rows are a 1-D tile of integers, got {describe(rows)}")
+        (column,) = self._coordinates(what, "the column", (y_offset,), 1)
+        rows = self.convert(rows, t.int64)
+        columns = self.binary(
+            "+", self.convert(self.lanes(0, desc.block_shape[1]), t.int64), column
+        )
+        inside = [
+            self._place(self._inside(lanes, desc.shape[d]), d, 2)
+            for d, lanes in enumerate((rows, columns))
+        ]
+        pointer: Any = desc.base
+        for d, lanes in enumerate((rows, columns)):
+            offset = self._place(self.binary("*", lanes, desc.strides[d]), d, 2)
+            pointer = self.binary("+", pointer, offset)
+        return pointer, self.binary("&", *inside)

@@ -1,0 +1,28 @@
+"""Waiting for other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.language import core as tl
+from tilewright.language.kernel_function import KernelFunction
+
+
+@KernelFunction
+def atomic_poll(
+    pointer: Any,
+    expected_value: Any,
+    sem: Any = "acquire",
+    scope: Any = "gpu",
+    timeout_ns: Any = None,
+) -> Any:
+    """Wait until memory holds `expected_value` at every pointer; gives true.
+
+    Programs start in the order of their ids on a CPU, so one may wait for earlier programs only. `sem`:
+    "acquire" (default) or "relaxed". There is no clock: `timeout_ns` must be left out.
+    """
+    tl.static_assert(timeout_ns is None, "tl.atomic_poll has no clock: leave timeout_ns out")
+    seen = tl.atomic_load(pointer, sem=sem, scope=scope) == expected_value
+    while tl.min(seen.to(tl.int32)) == 0:
+        seen = tl.atomic_load(pointer, sem=sem, scope=scope) == expected_value
+    return seen
