@@ -411,7 +411,7 @@ def from_array_name(text: str) -> dtype:
 
 
 def like(container: Any, items: Sequence[Any]) -> Any:
-    """A tuple, list or named tuple of the kind of `container` that holds `items`."""
+    """A list, named tuple or tuple like `container` that holds `items`; a shape of an array is a tuple."""
     if hasattr(container, "_fields"):
         return container._make(items)
-    return type(container)(items)
+    return list(items) if isinstance(container, list) else tuple(items)

@@ -261,3 +261,32 @@ def scalar_subscripts(out_ptr):
 def test_subscripts_of_scalars(engine):
     (out,) = run(engine, scalar_subscripts, (1,), fp32() + 7)
     np.testing.assert_array_equal(out, 7)
+
+
+# ---- products of integers ------------------------------------------------------------------------------
+
+
+@tw.jit
+def integer_product(a_ptr, b_ptr, out_ptr, KIND: tl.constexpr):
+    m, k = tl.arange(0, 16), tl.arange(0, 32)
+    a = tl.load(a_ptr + m[:, None] * 32 + k[None, :])
+    b = tl.load(b_ptr + k[:, None] * 16 + m[None, :])
+    out = tl.dot(a, b, out_dtype=KIND)
+    tl.static_assert(out.dtype == tl.int32)
+    out = tl.dot(a, b, acc=out, out_dtype=KIND)
+    tl.store(out_ptr + m[:, None] * 16 + m[None, :], out)
+
+
+@pytest.mark.parametrize("kind", [tl.int8, tl.int32, tl.float32], ids=str)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_products_of_bytes_add_in_int32(engine, kind):
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-128, 128, s, np.int8) for s in ((16, 32), (32, 16)))
+    *_, out = run(engine, integer_product, (1,), a, b, np.zeros((16, 16), np.int32), KIND=kind)
+    np.testing.assert_array_equal(out, 2 * (a.astype(np.int32) @ b.astype(np.int32)))
+
+
+def test_products_of_bytes_have_no_float_type():
+    x = np.zeros((16, 32), np.int8)
+    with pytest.raises(CompilationError, match="accumulates in i32, not fp16"):
+        run("cpu", integer_product, (1,), x, x, np.zeros((16, 16), np.int32), KIND=tl.float16)

@@ -70,7 +70,7 @@ def test_errors_have_a_cause():
 
 def test_integers_beyond_64_bits():
     for value in (1 << 64, -(1 << 63) - 1):
-        with pytest.raises(OverflowError, match="argument 'n'.*does not fit 64 bits"):
+        with pytest.raises(OverflowError, match=r"argument 'n'.*does not fit 64 bits"):
             takes_number[(1,)](np.zeros(1), value)
 
 

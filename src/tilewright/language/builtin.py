@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from tilewright.compile_time import constexpr
 from tilewright.errors import CompilationError, TilewrightError
 
 #: the `Semantics` that eager mode runs kernels with; None: kernels are not being run as Python
@@ -27,14 +28,15 @@ class OutsideKernelError(TilewrightError, RuntimeError):
     """A name of the kernel language was called by host code."""
 
 
-def builtin(
-    method: str | None = None, *, host: Callable[..., Any] | None = None
-) -> Callable[[F], F]:
+def builtin(method: Any = None, *, host: Callable[..., Any] | None = None) -> Any:
     """Make a stub of the function below.
 
     `method` is the method of `Semantics` when its name is not the function's; `host` is what a
-    call outside kernels does instead of raising `OutsideKernelError`.
+    call outside kernels does instead of raising `OutsideKernelError`. A bare `@builtin`, as programs write it
+    on functions of theirs, makes an `extern` that gets compile-time values as `constexpr`.
     """
+    if callable(method):
+        return _user_builtin(method)
 
     def decorate(fn: F) -> F:
         name = method or fn.__name__
@@ -56,6 +58,19 @@ def builtin(
         return stub  # type: ignore[return-value]
 
     return decorate
+
+
+def _user_builtin(fn: F) -> F:
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*map(_as_triton, args), **{k: _as_triton(v) for k, v in kwargs.items()})
+
+    return extern(call)  # type: ignore[return-value]
+
+
+def _as_triton(value: Any) -> Any:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return constexpr(value) if plain else value
 
 
 def must_use_result(fn: Any, reason: str | bool = True) -> Any:

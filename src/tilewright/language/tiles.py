@@ -161,8 +161,8 @@ def dot(
 ) -> Any:
     """`input @ other + acc`: `[..., M, K]` times `[..., K, N]`, one element type.
 
-    The result is fp32 (fp64 of fp64, int32 of integers; fp16 of fp16 or fp8 when `out_dtype` or
-    `acc` say so). `input_precision`: "ieee" (the default), "tf32", "tf32x3", "bf16x3", "bf16x6";
+    The result is fp32 (fp64 of fp64; fp16 of fp16 or fp8 when `out_dtype` or `acc` say so). Integers give
+    int32 (int64 of 64 bits), also where `out_dtype` is the operands' type or fp32. `input_precision`: "ieee" (the default), "tf32", "tf32x3", "bf16x3", "bf16x6";
     `allow_tf32=True` is the old spelling of "tf32", `trans_a=True` that of `tl.trans(input)`.
     """
 

@@ -97,8 +97,8 @@ class Linalg(Reductions):
             allowed = (t.float32, t.float16)
         else:
             allowed = (t.float32,)
-        if a.dtype.is_int() and acc is None and out == t.float32:
-            out = None  # Triton's default, which integers ignore
+        if a.dtype.is_int() and out in (t.float32, a.dtype):
+            out = None  # as in Triton, integers ignore its default and their own type: they add in int32
         wanted = acc.dtype if isinstance(acc, TensorValue) else out
         wanted = allowed[0] if wanted is None else self.known_dtype(wanted, "out_dtype")
         if isinstance(acc, TensorValue) and out is not None and self.known_dtype(out) != acc.dtype:
