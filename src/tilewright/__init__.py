@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tilewright.dtypes import constexpr
     from tilewright.errors import CompilationError, LaunchError, OutOfResources, TilewrightError
     from tilewright.generator.config import MatmulConfig
+    from tilewright.language.aggregates import aggregate
+    from tilewright.language.builtin import must_use_result
     from tilewright.language.source_lines import register_source
     from tilewright.runtime.autotune import Autotuner, Config, autotune
     from tilewright.runtime.compiled import CompiledKernel
@@ -64,6 +66,7 @@ _NAMES = {
     "next_power_of_2": "tilewright.runtime.host_functions",
     "constexpr_function": "tilewright.runtime.host_functions",
     "must_use_result": "tilewright.language.builtin",
+    "aggregate": "tilewright.language.aggregates",
     "set_allocator": "tilewright.runtime.host_functions",
     "compile": "tilewright.runtime.host_functions",
     "constexpr": "tilewright.dtypes",
@@ -99,6 +102,7 @@ __all__ = [
     "OutOfResources",
     "TensorWrapper",
     "TilewrightError",
+    "aggregate",
     "autotune",
     "backends",
     "cdiv",

@@ -95,9 +95,9 @@ def tuple_algebra(out_ptr):
     tl.store(out_ptr, (1, 2) == (1, 2))
     tl.store(out_ptr + 1, tl.tuple((1, 2)) == (1, 3))
     for i in tl.static_range(4):
-        tl.store(out_ptr + 2 + i, (tl.tuple((4, 5)) + (6, 7))[i])
-    tl.static_assert(((3, 4) or (5, 6)) == (3, 4))
-    tl.static_assert((() and tl.program_id(0)) == ())
+        tl.store(out_ptr + 2 + i, (tl.tuple((4, 5)) + (6, 7))[i])  # noqa: RUF005
+    tl.static_assert(((3, 4) or (5, 6)) == (3, 4))  # noqa: SIM222
+    tl.static_assert((() and tl.program_id(0)) == ())  # noqa: SIM223
 
 
 @pytest.mark.parametrize("engine", ON_CPU)

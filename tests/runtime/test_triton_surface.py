@@ -14,7 +14,7 @@ from tilewright.errors import CompilationError, KernelNameError
 @tw.jit
 def template(x_ptr, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
-    x = tl.load(x_ptr + at)
+    x = tl.load(x_ptr + at)  # noqa: F841
     out = GENERATE_TEST_HERE  # noqa: F821
     tl.store(out_ptr + at, out)
 

@@ -15,6 +15,7 @@ from tilewright.frontend.loops import RangeValue
 from tilewright.frontend.statements import Statements
 from tilewright.frontend.values import has_tensor, is_tensor, same_value
 from tilewright.language import core, types
+from tilewright.language.aggregates import BoundKernelFunction
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.semantics import PYTHON_BUILTINS, TensorValue, describe
@@ -64,6 +65,8 @@ class KernelBuilder(Statements):
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
         if isinstance(function, BoundMethod):
             return self._language_call(function.value, function.name, args, keywords)
+        if isinstance(function, BoundKernelFunction):
+            return self.inline(function.function, [function.instance, *args], keywords, node)
         if isinstance(function, KernelFunction):
             return self.inline(function, args, keywords, node)
         name = getattr(function, "__tl_builtin__", None)

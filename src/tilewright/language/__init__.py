@@ -4,6 +4,7 @@ Stubs with signatures and documentation, the types, and composites written in th
 """
 
 from tilewright.language import core, extra, math, standard
+from tilewright.language.aggregates import aggregate_replace
 from tilewright.language.core import *  # noqa: F403
 from tilewright.language.extra import libdevice
 from tilewright.language.standard import random
@@ -26,7 +27,7 @@ from tilewright.language.standard.waiting import atomic_poll
 tuple = tuple
 
 __all__ = [
-    "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
+    "aggregate_replace", "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
     "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
     "random", "sort", "standard", "swizzle2d", "topk", "tuple", "uint_to_uniform_float",
 ]  # fmt: skip

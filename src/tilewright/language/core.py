@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import OutsideKernelError, active_semantics, builtin, extern  # noqa: F401
+from tilewright.language.aggregates import aggregate as _aggregate  # noqa: F401
+from tilewright.language.builtin import (  # noqa: F401
+    OutsideKernelError,
+    active_semantics,
+    builtin,
+    extern,
+    must_use_result,
+)
 from tilewright.language.math import (
     abs,
     add,
