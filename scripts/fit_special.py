@@ -46,6 +46,19 @@ def in_powers(c: list[Any]) -> list[Any]:
     return result
 
 
+def unscaled(c: list[Any], low: Any, high: Any) -> list[Any]:
+    """The polynomial in x itself, for one whose coefficients are then all positive."""
+    a, b = 2 / (high - low), -(high + low) / (high - low)
+    result = [c[-1]]
+    for value in reversed(c[:-1]):
+        shifted = [mp.mpf(0)] + [a * v for v in result]
+        for i, v in enumerate(result):
+            shifted[i] += b * v
+        shifted[0] += value
+        result = shifted
+    return result
+
+
 def inverse_erf(w: Any) -> Any:
     """erfinv(x) / x where 1 - x^2 = e^-w."""
     x = mp.sqrt(-mp.expm1(-w))
@@ -91,8 +104,12 @@ def main() -> None:
     print('"""Polynomials of special functions: (low, high, coefficients), made by `scripts/fit_special.py`."""')
     print("\n# fmt: off")
     for name, (widths, f, low, high) in pieces.items():
+        start, end = low, high
         for width in widths.split():
+            low, high = start, end
             c = powers(f, low, high, mp.mpf(2) ** (-27 if width == "32" else -57))
+            if name in ("I0", "I1"):
+                c, low, high = unscaled(c, low, high), mp.mpf(-1), mp.mpf(1)
             digits = 10 if width == "32" else 18
             stem = name.removesuffix("_64")
             print(f"{stem}_{width} = ({mp.nstr(low, 18)}, {mp.nstr(high, 18)}, (")

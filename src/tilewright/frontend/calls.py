@@ -79,6 +79,8 @@ class KernelBuilder(Statements):
             raise KernelTypeError(f"a tensor ({describe(function)}) cannot be called")
         if getattr(function, "__tl_extern__", False):
             return self._extern_call(function, args, keywords)
+        if getattr(function, "__triton_builtin__", False):
+            return self._triton_builtin(function, args, keywords)
         own = self._python_builtin(function, args)
         if own is not None:
             return self._language_call(own, function.__name__, args, keywords)
@@ -111,6 +113,14 @@ class KernelBuilder(Statements):
             return self._language_call(function, function.__name__, args, keywords)
         finally:
             active_semantics.reset(token)
+
+    def _triton_builtin(
+        self, function: Callable[..., Any], args: list[Any], keywords: dict[str, Any]
+    ) -> Any:
+        """A function that its author marked as a builtin of Triton: runs now, and is given constants wrapped."""
+        wrapped = [a if has_tensor(a) else dtypes.constexpr(a) for a in args]
+        named = {n: v if has_tensor(v) else dtypes.constexpr(v) for n, v in keywords.items()}
+        return self._extern_call(function, wrapped, named)
 
     def call_back(self, function: Any, args: Sequence[Any]) -> Any:
         """What semantics calls to run a combine function on its values."""

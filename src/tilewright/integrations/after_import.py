@@ -26,7 +26,7 @@ class _Loader:
             call(module)
 
 
-class _Finder:
+class _Watcher:
     """Notices that one of the modules is being imported."""
 
     def find_spec(
@@ -40,14 +40,14 @@ class _Finder:
         return spec
 
 
-_finder = _Finder()
+_watcher = _Watcher()
 
 
 def call_after_import(name: str, call: Callable[[Any], None]) -> None:
     """`call(module)` now if the module is there, and after every import of it until `forget`."""
     _waiting.setdefault(name, []).append(call)
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
+    if _watcher not in sys.meta_path:
+        sys.meta_path.insert(0, _watcher)
     if name in sys.modules:
         call(sys.modules[name])
 
@@ -59,8 +59,8 @@ def forget(name: str, call: Callable[[Any], None]) -> None:
         calls.remove(call)
     if not calls:
         _waiting.pop(name, None)
-    if not _waiting and _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
+    if not _waiting and _watcher in sys.meta_path:
+        sys.meta_path.remove(_watcher)
 
 
 def is_waiting(name: str, call: Callable[[Any], None]) -> bool:

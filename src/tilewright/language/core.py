@@ -132,6 +132,7 @@ from tilewright.language.types import (
     float16,
     float32,
     float64,
+    _unwrap_if_constexpr,  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
     get_int_dtype,
     int1,
     int8,

@@ -105,12 +105,12 @@ class Special(Bits):
     def _bessel(self, size: TensorValue, near: _Table, far: _Table, factor: Any) -> TensorValue:
         """Below 8 a polynomial of (x / 2)^2, above it e^x / sqrt(x) times one of 1 / x."""
         half = self.binary("*", size, 0.5)
-        low = self._table(self.binary("*", half, half), near)
+        low = self._horner(self.binary("*", half, half), near[2])
         if factor is not None:
             low = self.binary("*", low, factor)
         power = self.exp(half)  # e^x overflows before the function does
-        high = self.binary("*", power, self._table(self.fdiv(1.0, size), far))
-        high = self.fdiv(self.binary("*", high, power), self.sqrt(size))
+        share = self.fdiv(self._table(self.fdiv(1.0, size), far), self.sqrt(size))
+        high = self.binary("*", self.binary("*", power, share), power)
         high = self.where(self.binary("<", power, math.inf), high, power)
         return self.where(self.binary("<", size, 8.0), low, high)
 
@@ -219,8 +219,10 @@ class Special(Bits):
         """A polynomial of `x` scaled to [-1, 1], by Horner's rule; beyond its range the value at the end."""
         low, high, coefficients = table
         scaled = self.fma(x, 2.0 / (high - low), -(high + low) / (high - low))
-        scaled = self.minimum(self.maximum(scaled, -1.0), 1.0)
+        return self._horner(self.minimum(self.maximum(scaled, -1.0), 1.0), coefficients)
+
+    def _horner(self, x: TensorValue, coefficients: tuple[float, ...]) -> TensorValue:
         result = self.filled(coefficients[-1], x.type)
         for value in reversed(coefficients[:-1]):
-            result = self.fma(result, scaled, self.filled(value, x.type))
+            result = self.fma(result, x, self.filled(value, x.type))
         return result

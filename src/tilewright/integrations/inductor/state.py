@@ -10,7 +10,7 @@ import threading
 from tilewright import config
 from tilewright.errors import IntegrationError
 from tilewright.integrations import triton
-from tilewright.integrations.inductor import choices, names, settings, torch_caches
+from tilewright.integrations.inductor import choices, features, names, settings, torch_caches
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
 
 #: versions of torch that the tests run or whose names were read: from, before
@@ -86,9 +86,11 @@ def _apply(wanted: frozenset[str]) -> None:
     if wanted:
         settings.apply("cpu" in wanted)
         choices.install()
+        features.install()
     else:
         settings.take_back()
         choices.uninstall()
+        features.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or None)
 
