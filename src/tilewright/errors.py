@@ -198,6 +198,21 @@ class InternalError(PassError, RuntimeError):
         )
 
 
+class ClaimError(PassError, RuntimeError):
+    """A pass relied on something that does not hold (`tile.assumes`): a bug of that pass."""
+
+    def __init__(
+        self, by: str, claim: str, text: str, location: SourceLocation | None = None
+    ) -> None:
+        self.by, self.claim = by, claim
+        super().__init__(
+            f"{by} claims '{claim}', which does not hold: {text}",
+            help=f"this is a bug in tilewright's pass {by}, not in the kernel: please report it with "
+            f"this text; --disable {by} does without the pass where it may be left out",
+            location=location,
+        )
+
+
 class OutOfResources(TilewrightError, RuntimeError):
     """A configuration needs more of a resource than the target has."""
 

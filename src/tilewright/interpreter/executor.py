@@ -26,6 +26,7 @@ from tilewright.interpreter import box_stores, registry, roles, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
+from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.nonfinite import NonfiniteLanes
 from tilewright.interpreter.numeric_checks import wrapped
@@ -129,6 +130,8 @@ class Executor:
         self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
         self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
+        self.claims = ClaimChecker(self)
+        memory.observer = self._observe
 
     @property
     def current(self) -> Operation | None:
@@ -160,6 +163,7 @@ class Executor:
             self.program = (x, y, z)
             self.buffers.clear()
             self.shared = ProgramMemory()
+            self.claims.new_program()
             for followed in (self._undefined, self._nonfinite):
                 if followed is not None:
                     followed.new_program()
@@ -180,8 +184,18 @@ class Executor:
             self.op(op)
         return []
 
+    def _observe(self, access: Any, writes: bool, atomic: bool) -> None:
+        """Memory is about to be accessed."""
+        self.claims.access(access.pointers, access.mask, access.itemsize, writes, atomic)
+
     def op(self, op: Operation) -> None:
         self._current = op
+        results = self.claims.execute(op, self._results) if has_claims(op) else self._results(op)
+        for value, result in zip(op.results, results, strict=True):
+            self.values[value] = result
+
+    def _results(self, op: Operation) -> list[Any]:
+        """Do an operation."""
         handler = _HANDLERS.get(type(op))
         if handler is not None:
             results = handler(self, op)
@@ -199,8 +213,7 @@ class Executor:
                 fault = wrapped(self, op.name, operands, kinds[0], results[0])
                 if fault is not None:
                     raise fault
-        for value, result in zip(op.results, results, strict=True):
-            self.values[value] = result
+        return results
 
     def _look_along(self, op: tile.ReduceOp | tile.ScanOp, results: list[Any]) -> None:
         operands = [self.values[v] for v in op.inputs]
@@ -254,9 +267,12 @@ def _for(run: Executor, op: scf.ForOp) -> list[Any]:
     carried = [run.value(v) for v in op.iter_args]
     block = op.body.block
     kind = np.asarray(run.value(op.lb)).dtype.type
+    claimed = has_claims(op)
     for index in range(start, end, step) if step else ():
         run.values[block.args[0]] = kind(index)
         run.values.update(zip(block.args[1:], carried, strict=True))
+        if claimed:
+            run.claims.iterate(op)
         carried = run.block(block)
     return carried
 
@@ -410,6 +426,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     cpu.FaultIfOp: _fault_if,
     cpu.ArgumentOp: _argument_slot,
     tile.PrintOp: _print,
+    tile.ClaimOp: lambda run, op: run.claims.claim(op),
     **scratch.HANDLERS,
     **SHARED_HANDLERS,
     **box_stores.HANDLERS,

@@ -91,6 +91,9 @@ class Memory:
             [] if undoable else None
         )
 
+        self.observer: Callable[[_Access, bool, bool], None] | None = None
+        """Called with each access, whether it writes, and whether it is atomic."""
+
     def undo(self) -> None:
         """Take all writes back, if the memory is `undoable`."""
         while self._replaced:
@@ -169,6 +172,7 @@ class Memory:
         """
         kind = np.dtype(dtype)
         access = _Access("tl.load", "reads", pointers, kind.itemsize, _mask(mask), ctx)
+        self._tell(access)
         out = np.zeros(pointers.shape, kind)
         if other is not None:
             out[...] = other
@@ -183,6 +187,7 @@ class Memory:
         """Write `values` (a NumPy value of the element type) where `mask` holds."""
         values = np.asarray(values)
         access = _Access("tl.store", "writes", pointers, values.itemsize, _mask(mask), ctx)
+        self._tell(access)
         values = np.broadcast_to(values, pointers.shape)
         for lanes, allocation in self._checked(access):
             offsets = pointers.addresses[lanes] - allocation.base
@@ -237,6 +242,7 @@ class Memory:
         pointers, kind = access.pointers, values.dtype
         out = np.zeros(pointers.shape, kind)
         changed = False
+        self._tell(access)
         for lanes, allocation in self._checked(access):
             offsets = pointers.addresses[lanes] - allocation.base
             self._read(access, allocation, offsets, lanes, atomic=sem)
@@ -253,6 +259,10 @@ class Memory:
                 place[:] = raw
         self._watch(access, changed or bool(pointers.shape))
         return out[()]
+
+    def _tell(self, access: _Access) -> None:
+        if self.observer is not None:
+            self.observer(access, access.verb != "reads", access.verb == "updates")
 
     def _watch(self, access: _Access, changed: bool) -> None:
         """Count how often one scalar access came again, with no other access and nothing changed."""

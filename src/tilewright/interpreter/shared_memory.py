@@ -236,6 +236,7 @@ def _local_load(run: Executor, op: gpu.LocalLoadOp) -> list[Any]:
 
 def _barrier(run: Executor, op: Operation) -> list[Any]:
     run.shared.synchronise()
+    run.claims.barrier()
     return []
 
 

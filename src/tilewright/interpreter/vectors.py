@@ -64,6 +64,7 @@ def _load(
 ) -> Any:
     kind = numpy_dtype(kinds[0])
     lanes = np.int64(offset) + np.arange(_lanes(kinds))
+    ctx.claims.alignment(pointer, lanes[0] * kind.itemsize, attributes["alignment"])
     return [ctx.memory.load(pointer.offset_by(lanes, kind.itemsize), mask, other, kind, ctx)]
 
 
@@ -73,6 +74,7 @@ def _store(
 ) -> Any:
     values = np.asarray(value)
     lanes = np.int64(offset) + np.arange(values.shape[0])
+    ctx.claims.alignment(pointer, lanes[0] * values.itemsize, attributes["alignment"])
     ctx.memory.store(pointer.offset_by(lanes, values.itemsize), values, mask, ctx)
     return []
 

@@ -63,6 +63,7 @@ from xdsl.ir import Block, Region, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.addresses import (
     are_apart,
+    has_distinct_lanes,
     is_apart,
     root_of,
     same_addresses,
@@ -93,12 +94,14 @@ class PromoteAccumulator(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
+                number = 0
                 for op in post_order(function):
                     loop = op if isinstance(op, scf.ForOp) else None
                     while loop is not None:
-                        loop = self._promote(loop)
+                        loop = self._promote(loop, number)
+                        number += 1
 
-    def _promote(self, loop: scf.ForOp) -> scf.ForOp | None:
+    def _promote(self, loop: scf.ForOp, number: int) -> scf.ForOp | None:
         """The loop with one more tile in registers; None when there is none to promote."""
         ops = list(loop.body.block.ops)
         for store in ops:
@@ -106,7 +109,12 @@ class PromoteAccumulator(Pass):
                 continue
             for load in ops[: ops.index(store)]:
                 if isinstance(load, tile.LoadViewOp) and self._is_legal(loop, load, store):
-                    return _rewrite(loop, load, store)
+                    if has_distinct_lanes(store):
+                        tile.assume(store, self.name, distinct_lanes=())
+                    tile.assume(load, self.name, exclusive=[number])
+                    made = _rewrite(loop, load, store)
+                    tile.assume(made, self.name, exclusive=[number])
+                    return made
         return None
 
     def _is_legal(self, loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:

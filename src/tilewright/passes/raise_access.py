@@ -109,6 +109,8 @@ class _Extent:
 class _Raiser:
     """Raises the accesses of one function, in program order."""
 
+    name = RaiseAccess.name
+
     def __init__(self, drop_unseen: bool) -> None:
         self.affine = AffineAnalysis()
         self.affine.emitted = {}
@@ -243,6 +245,8 @@ class _Raiser:
         places = [*_places(address, extent), _optional(scalar)]
         properties = _properties(op, address, extent)
         view = tile.make_view(tile.LoadViewOp, places, properties, [op.result.type])
+        if address.starts:
+            tile.assume(view, self.name, nonnegative=())
         result = emitter.insert(view)
         result.name_hint = op.result.name_hint
         if other is not None and scalar is None and op.mask is not None:
@@ -257,6 +261,8 @@ class _Raiser:
     ) -> None:
         places = [*_places(address, extent), [op.value]]
         view = tile.make_view(tile.StoreViewOp, places, _properties(op, address, extent))
+        if address.starts:
+            tile.assume(view, self.name, nonnegative=())
         emitter.insert_op(view)
         if op.parent is not None:
             op.parent.erase_op(op)

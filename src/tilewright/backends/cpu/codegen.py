@@ -248,6 +248,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.FaultIfOp: output.lower_fault_if,
     cpu.CheckBoundsOp: bounds.lower_check_bounds,
     tile.PrintOp: output.lower_print,
+    tile.ClaimOp: lambda gen, op: None,
 }
 
 

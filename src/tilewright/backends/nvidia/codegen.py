@@ -435,6 +435,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.BarrierOp: _barrier,
     gpu.BarrierOp: _barrier,
     tile.AssumeOp: _assume,
+    tile.ClaimOp: _nothing,
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,
     tile.BroadcastOp: shapes.lower_broadcast,

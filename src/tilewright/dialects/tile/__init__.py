@@ -23,6 +23,7 @@ from tilewright.dialects.tile.base import (
     shape_of,
     with_shape,
 )
+from tilewright.dialects.tile.claims import AssumesAttr, ClaimOp, assume, claims_of
 from tilewright.dialects.tile.effects import (
     AssertOp,
     AssumeOp,
@@ -82,9 +83,9 @@ Tile = Dialect(
         TransOp, JoinOp, SplitOp, CatOp, GatherOp, CmpIOp, CmpFOp, SelectOp, RemFOp, MulHiUOp, GateOp,
         FpCastOp, BitcastOp, IntToPtrOp, PtrToIntOp, LibmOp, AddPtrOp, LoadOp, StoreOp,
         AtomicRMWOp, AtomicCASOp, LoadViewOp, StoreViewOp, DotOp, ReduceOp, ScanOp, YieldOp,
-        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp, InlineAsmOp,
+        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp, InlineAsmOp, ClaimOp,
     ],
-    [PtrType],
+    [PtrType, AssumesAttr],
 )  # fmt: skip
 
 __all__ = [
@@ -92,12 +93,14 @@ __all__ = [
     "ArangeOp",
     "AssertOp",
     "AssumeOp",
+    "AssumesAttr",
     "AtomicCASOp",
     "AtomicRMWOp",
     "BarrierOp",
     "BitcastOp",
     "BroadcastOp",
     "CatOp",
+    "ClaimOp",
     "CmpFOp",
     "CmpIOp",
     "DotOp",
@@ -131,6 +134,8 @@ __all__ = [
     "Tile",
     "TransOp",
     "YieldOp",
+    "assume",
+    "claims_of",
     "element_bytes",
     "element_of",
     "ints",

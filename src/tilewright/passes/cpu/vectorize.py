@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringA
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.dialects.tile.claims import begin_order, in_range, unwrapped
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.buffers import (
@@ -44,7 +45,7 @@ from tilewright.passes.cpu.nest.dead_lanes import (
     keeps_all_lanes,
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.guards import hazards, safe_condition
+from tilewright.passes.cpu.nest.guards import hazards, ordered_accesses, safe_condition
 from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
@@ -75,6 +76,8 @@ class Vectorize(Pass):
 
 
 class _Lowering:
+    name = Vectorize.name
+
     def __init__(
         self,
         function: func.FuncOp,
@@ -89,6 +92,8 @@ class _Lowering:
         self.split_bounds = split_bounds
         self.trim_dead_lanes = trim_dead_lanes
         self.prefetch = prefetch
+        self.orders = 0
+        """Groups so far whose accesses claim an order."""
         self.ahead: dict[cpu.DotBuffersOp, list[SSAValue]] = {}
         self.dead: DeadLanes | None = None
         self.chunks: dict[SSAValue, int] = {}
@@ -195,6 +200,7 @@ class _Lowering:
         block = Block()
         emit = Emitter(block, op.location)
         pairs = hazards(op)
+        self._claim_order(op, emit)
         trims = self.trim_dead_lanes and op not in self.untrimmed
         self.dead = find_dead_lanes(op, self.bounds) if trims else None
         if self.dead is not None:
@@ -207,6 +213,15 @@ class _Lowering:
         safe.yield_values(self._nest(op, safe, compact=False))
         ordered.yield_values(self._ordered(op, ordered))
         self._replace(op, block, list(branch.results))
+
+    def _claim_order(self, op: cpu.GroupOp, emit: Emitter) -> None:
+        """Write down the order that the accesses have before they are done chunk by chunk."""
+        accesses = ordered_accesses(op)
+        if accesses:
+            emit.add(begin_order(self.name, self.orders))
+        for position, access in enumerate(accesses):
+            tile.assume(access, self.name, in_order=[self.orders, position])
+        self.orders += bool(accesses)
 
     def _replace(self, op: Operation, block: Block, results: list[SSAValue]) -> None:
         for new in list(block.ops):
@@ -277,6 +292,10 @@ class _Lowering:
             full = emit.both(full, _fits(emit, start, size, extent))
         facts = Facts(frozenset(limits), frozenset((start, size) for start, size, _ in wraps))
         whole, cut, branch = emit.branch(emit.condition(full), [r.type for r in op.results])
+        for (limit, _), extent in limits.items():
+            whole.add(in_range(self.name, [limit], extent))
+        for start, size, extent in wraps:
+            whole.add(unwrapped(self.name, start, size, extent))
         whole.yield_values(Nest(op, shape, None, dead).build(Body(whole, facts, self.addresses)))
         cut.yield_values(Nest(op, shape, None, dead).build(Body(cut, Facts(), self.addresses)))
         return list(branch.results)
@@ -292,6 +311,8 @@ class _Lowering:
         for limit, _ in limits:
             lowest = emit.smallest(limit, lowest)
         main = emit.round_down(emit.largest(lowest, 0), shape.lanes)
+        for limit in dict.fromkeys(limit for limit, _ in limits):
+            emit.add(in_range(self.name, [limit, emit.value(main)], 1, -1))
         nest = Nest(op, shape, main, self.dead)
         nest.split_facts = frozenset(limits)
         return nest.build(body)

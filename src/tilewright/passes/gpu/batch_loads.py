@@ -72,12 +72,12 @@ class BatchLoads(Pass):
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 words = min(self.words, self.all_words // (32 * warps_of(function)))
-                for op in list(function.walk()):
+                for number, op in enumerate(list(function.walk())):
                     if isinstance(op, scf.ForOp) and is_simple(op):
-                        self._batch(op, words)
+                        self._batch(op, words, number)
                 erase_dead(function.body.block)
 
-    def _batch(self, loop: scf.ForOp, allowed: int) -> None:
+    def _batch(self, loop: scf.ForOp, allowed: int, number: int) -> None:
         early = _Early(loop)
         if not early.loads:
             return
@@ -93,7 +93,7 @@ class BatchLoads(Pass):
         ):
             count *= 2
         if count > 1:
-            _Batcher(loop, early, count).run()
+            _Batcher(loop, early, count, number).run()
 
 
 def is_simple(loop: scf.ForOp) -> bool:
@@ -185,9 +185,12 @@ def _pointer(op: Operation) -> SSAValue:
 
 
 class _Batcher:
-    def __init__(self, loop: scf.ForOp, early: _Early, count: int) -> None:
+    def __init__(self, loop: scf.ForOp, early: _Early, count: int, number: int) -> None:
         self.loop, self.early, self.count = loop, early, count
         self.body = loop.body.block
+        self.number, self.places = number, {op: i for i, op in enumerate(loop.body.walk())}
+        self.ordered = False
+        """Whether accesses change places with stores, and say so."""
         self.kind = loop.lb.type
         self.start: SSAValue | None = None
 
@@ -237,12 +240,15 @@ class _Batcher:
         )
         e.insert_op(loop)
         yielded = self._batch(Emitter(end, old.location), block, count)
+        if self.ordered:
+            tile.assume(loop, BatchLoads.name, order_each=[self.number])
         block.insert_op_before(scf.YieldOp.create(operands=yielded, location=old.location), end)
         erase(end)
         return list(loop.results)
 
     def _batch(self, e: Emitter, block: Block, count: int) -> list[SSAValue]:
         """The loads of all iterations of a batch, then the rest of each."""
+        self.ordered = count > 1 and bool(self.early.stores)
         first = e.mul(block.args[0], e.constant(count, self.kind)) if count > 1 else block.args[0]
         if self.start is not None:
             first = e.add(self.start, first)
@@ -250,24 +256,33 @@ class _Batcher:
         loaded = self._loads(e, block, counters)
         end = end_of(self.body)
         carried: list[SSAValue] = list(block.args[1:])
-        for counter, found in zip(counters, loaded, strict=True):
+        for i, (counter, found) in enumerate(zip(counters, loaded, strict=True)):
             mapping: Mapping = {**found, self.body.args[0]: counter}
             mapping.update(zip(self.body.args[1:], carried, strict=True))
             for op in self.body.ops:
                 if op is not end and op not in self.early.loads:
-                    _clone(op, mapping, e)
+                    self._claim(op, _clone(op, mapping, e), i)
             carried = [mapping.get(v, v) for v in end.operands]
         return carried
+
+    def _claim(self, op: Operation, copy: Operation, iteration: int) -> None:
+        """Write down the place that the accesses of an iteration have in the order of the program."""
+        if not self.ordered:
+            return
+        for old, new in zip(op.walk(), copy.walk(), strict=True):
+            if isinstance(new, (*_LOADS, *_STORES)):
+                place = iteration * len(self.places) + self.places[old]
+                tile.assume(new, BatchLoads.name, in_order=[self.number, place])
 
     def _loads(self, e: Emitter, block: Block, counters: list[SSAValue]) -> list[Mapping]:
         """The loads of all iterations; for each, old result -> new."""
         state: Mapping = dict(zip(self.body.args, block.args, strict=True))
         end = end_of(self.body)
         loaded: list[Mapping] = []
-        for counter in counters:
+        for i, counter in enumerate(counters):
             mapping: Mapping = {**state, self.body.args[0]: counter}
             for op in self.early.ops:
-                _clone(op, mapping, e)
+                self._claim(op, _clone(op, mapping, e), i)
             loaded.append({op.results[0]: mapping[op.results[0]] for op in self.early.loads})
             state = {
                 arg: mapping.get(value, value)
@@ -276,9 +291,10 @@ class _Batcher:
         return loaded
 
 
-def _clone(op: Operation, mapping: Mapping, e: Emitter) -> None:
+def _clone(op: Operation, mapping: Mapping, e: Emitter) -> Operation:
     """A copy of `op` with the values of `mapping`, which then has its results."""
     copy = op.clone(mapping)
     e.insert_op(copy)
     copy.location = op.location
     mapping.update(zip(op.results, copy.results, strict=True))
+    return copy

@@ -54,7 +54,14 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.chunk_plan import LOADS, Group, Plan, is_sum_of_rows, ops_of
+from tilewright.passes.gpu.analysis.chunk_plan import (
+    LOADS,
+    STORES,
+    Group,
+    Plan,
+    is_sum_of_rows,
+    ops_of,
+)
 from tilewright.passes.gpu.analysis.chunks import (
     KEPT,
     VIEWS,
@@ -109,11 +116,13 @@ class ChunkTiles(Pass):
                 continue
             planned = _Planner(self, function).plans()
             kept: Kept | None = None
+            loops = 0
             for plan, groups in planned:
                 here = Kept() if kept else self._kept(plan, groups, function, target)
                 kept = kept or (here if here.count else None)
                 for number, group in enumerate(groups):
-                    _Writer(group, here).write(number % 2 == 1)
+                    _Writer(group, here, loops).write(number % 2 == 1)
+                    loops += 1
             for _, groups in reversed(planned):
                 for op in (op for group in reversed(groups) for op in group.sinks):
                     erase(op)
@@ -251,8 +260,11 @@ def _elements(value: SSAValue) -> int:
 class _Writer:
     """Writes the loop of a group."""
 
-    def __init__(self, group: Group, kept: Kept) -> None:
+    def __init__(self, group: Group, kept: Kept, number: int) -> None:
         self.group, self.plan, self.kept = group, group.plan, kept
+        self.number = number
+        """Of the loop, in what it claims of the order of its accesses."""
+        self.stores = any(isinstance(op, STORES) for op in group.sinks)
 
     def write(self, backwards: bool) -> None:
         """Put the loops, and what they reduce, where the group goes. Every other group goes `backwards`: it
@@ -305,6 +317,8 @@ class _Writer:
             number = inner.add(number, inner.constant(numbers[0]))
         start = inner.mul(number, inner.constant(chunk))
         mapping = self._chunk(inner, ops, start, kept, (numbers[0], numbers.step))
+        if self.stores:
+            self._claim(loop)
         carried = list(block.args[1:])
         yielded: list[SSAValue] = []
         for op in reductions:
@@ -314,6 +328,13 @@ class _Writer:
         block.insert_op_before(scf.YieldOp.create(operands=yielded, location=e.location), end)
         erase(end)
         return list(loop.results)
+
+    def _claim(self, loop: scf.ForOp) -> None:
+        """Write down the order that the accesses of all chunks had."""
+        tile.assume(loop, ChunkTiles.name, order=[self.number])
+        accesses = (op for op in loop.body.walk() if isinstance(op, (*LOADS, *STORES)))
+        for position, op in enumerate(accesses):
+            tile.assume(op, ChunkTiles.name, in_order=[self.number, position])
 
     @staticmethod
     def _reduce(e: Emitter, reductions: list[tile.ReduceOp], tiles: list[SSAValue]) -> None:

@@ -28,6 +28,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.dialects.tile.claims import in_range
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
@@ -106,6 +107,8 @@ class _Splitter:
         self.loop, self.limits = loop, limits
         self.body = loop.body.block
         self.gone = {limit.value for limit in limits}
+        self.starts: list[tuple[_Limit, SSAValue]] = []
+        """What each limit is in the first iteration."""
 
     def run(self) -> None:
         loop, e = self.loop, Emitter(self.loop)
@@ -132,6 +135,7 @@ class _Splitter:
         start = self._at_start(e, limit.value)
         if start is None:
             return None
+        self.starts.append((limit, start))
         if limit.step < 0:  # limit - i * step >= extent
             room, step = e.sub(start, e.constant(limit.extent + limit.step)), -limit.step
         else:
@@ -186,6 +190,8 @@ class _Splitter:
             regions=[Region(block)],
             attributes=attributes,
         )
+        if inside:
+            self._claim(e, trips, start)
         e.insert_op(made)
         inner = Emitter(end, loop.location)
         mapping: Mapping = dict(zip(body.args, block.args, strict=True))
@@ -206,6 +212,13 @@ class _Splitter:
         if inside:
             self._unlimit(made, {mapping.get(v, v) for v in self.gone})
         return list(made.results)
+
+    def _claim(self, e: Emitter, trips: SSAValue, first: SSAValue | None) -> None:
+        """Write down that no limit cuts a tile in these iterations."""
+        for limit, start in self.starts:
+            operands = [start, trips, *([] if first is None else [first])]
+            claim = in_range(SplitBounds.name, operands, limit.extent, limit.step)
+            e.insert_op(claim)
 
     @staticmethod
     def _unlimit(loop: scf.ForOp, gone: set[SSAValue]) -> None:

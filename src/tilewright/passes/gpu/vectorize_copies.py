@@ -44,6 +44,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     accessed,
     contiguous_dim,
     run_length,
+    tile_of,
 )
 
 _EXCHANGES = (
@@ -81,6 +82,14 @@ class VectorizeCopies(Pass):
                         width = self._width(op, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)
+                        self._claim(op, width)
+
+    def _claim(self, op: Operation, width: int) -> None:
+        """Write down what a wide access to memory relies on."""
+        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.CopyOp):
+            size, dim = _size(tile_of(op)), contiguous_dim(op)
+            if dim is not None:
+                tile.assume(op, self.name, aligned=[width * size], contiguous=[dim, width])
 
     def _width(self, op: Operation, known: Divisibility) -> int:
         """Elements that the instructions for `op` may take at once."""

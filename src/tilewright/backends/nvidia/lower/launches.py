@@ -56,7 +56,9 @@ class Overlap:
 
 def _untouching(op: Operation) -> bool:
     """Whether an operation reads and writes no memory that others see."""
-    return is_pure(op) or isinstance(op, gpu.BarriersOp | gpu.AllocOp | tile.AssumeOp)
+    return is_pure(op) or isinstance(
+        op, gpu.BarriersOp | gpu.AllocOp | tile.AssumeOp | tile.ClaimOp
+    )
 
 
 def fetch_maps(gen: KernelCodegen) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
@@ -57,6 +57,21 @@ def hazards(group: cpu.GroupOp) -> list[Hazard]:
                     if kind not in (UNKNOWN, APART) and not settled:
                         found.append(Hazard(access, store, own_lanes))  # type: ignore[arg-type]
     return found
+
+
+def ordered_accesses(group: cpu.GroupOp) -> list[Operation]:
+    """Accesses of a group whose chunks may touch each other's memory: what a store may alias, and it."""
+    members = list(group.body.block.ops)
+    if not any(isinstance(op, WRITES) for op in members):
+        return []
+    accesses = [(op, member) for member in members for op in accesses_within(member)]
+    found: dict[Operation, None] = {}
+    for j, (store, _) in enumerate(accesses):
+        if isinstance(store, WRITES):
+            for access, member in accesses[:j]:
+                if relation(access, store, access is not member) not in (UNKNOWN, APART):
+                    found.update({access: None, store: None})
+    return [op for op, _ in accesses if op in found]
 
 
 def _accessed(access: View) -> SSAValue:

@@ -249,6 +249,7 @@ class Nest:
         )
         inner = body.nested(some)
         values = self._step(inner, at, dim, end, step, None)
+        _claim_uniform(some, values)
         chunks = some.divide(some.minus(extent, end), step)
         result = []
         for op, old, new in zip(self.axis_ops, carried, values, strict=True):
@@ -370,6 +371,14 @@ class Nest:
                 memory.write_buffer(body, scalars[op.value], op.buffer, place)
         end = end_of(self.group.body.block)
         return [scalars[v] if v in scalars else body.scalar(v) for v in end.operands]
+
+
+def _claim_uniform(emit: Emitter, values: list[list[SSAValue]]) -> None:
+    """Write down that lanes of a chunk are equal: what is reduced, and what goes to buffers."""
+    written = [op.value for op in emit.block.ops if isinstance(op, cpu.VectorStoreOp)]
+    for value in (*written, *(v for each in values for v in each)):
+        if isinstance(value.owner, Operation) and value.owner.parent is emit.block:
+            tile.assume(value.owner, "vectorize", uniform=())
 
 
 def raise_print(body: Body, op: tile.PrintOp, at: Coordinates) -> None:

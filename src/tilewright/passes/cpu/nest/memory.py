@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, i1, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tilewright.passes.cpu.nest.values import Body
 
 View = tile.LoadViewOp | tile.StoreViewOp
+_ACCESSES = (
+    tile.LoadOp, tile.StoreOp, cpu.VectorLoadOp, cpu.VectorStoreOp, cpu.GatherOp, cpu.ScatterOp,
+)  # fmt: skip
 
 #: how far ahead loads in loops inside the chunk loop fetch
 _CHUNKS_AHEAD = 4
@@ -177,7 +180,11 @@ def _lane_pointers(emit: Emitter, base: SSAValue, address: Address, lanes: int) 
 def load(body: Body, op: tile.LoadOp | tile.LoadViewOp, at: Coordinates) -> SSAValue:
     """A chunk (or element) of a load."""
     if isinstance(op, tile.LoadViewOp):
-        return _load_view(body, op, at)
+        _before_claims(body, op, at)
+        before = body.emit.block.last_op
+        value = _load_view(body, op, at)
+        _claim_order(op, body.emit, before)
+        return value
     pointer = body.at(op.pointer, at)
     mask = None if op.mask is None else body.at(op.mask, at)
     other = None if op.other is None else body.at(op.other, at)
@@ -209,6 +216,25 @@ def _gather(
             properties=_segments(1, mask, other),
         )
     )
+
+
+def _before_claims(body: Body, op: Operation, at: Coordinates) -> None:
+    """What an access that claims a place in the order needs of others, which have places of their own."""
+    if tile.AssumesAttr.name in op.attributes and isinstance(op, View) and op.mask is not None:
+        body.at(op.mask, at)
+
+
+def _claim_order(op: Operation, emit: Emitter, before: Operation | None) -> None:
+    """Let the accesses that were made of `op`, after `before`, have its place in the order."""
+    if not (found := [e for e in tile.claims_of(op) if e[1] == "in_order"]):
+        return
+    made = emit.block.first_op if before is None else before.next_op
+    while made is not None:
+        for inner in made.walk():
+            if isinstance(inner, _ACCESSES):
+                for by, claim, values in found:
+                    tile.assume(inner, by, **{claim: values})
+        made = made.next_op
 
 
 def _present(*values: SSAValue | None) -> list[SSAValue]:
@@ -318,9 +344,18 @@ def vector_load(
 
 def store(body: Body, op: tile.StoreOp | tile.StoreViewOp, at: Coordinates) -> None:
     """A chunk (or element) of a store."""
+    value = body.lanes(op.value, at)
+    _before_claims(body, op, at)
+    before = body.emit.block.last_op
+    _store(body, op, value, at)
+    _claim_order(op, body.emit, before)
+
+
+def _store(
+    body: Body, op: tile.StoreOp | tile.StoreViewOp, value: SSAValue, at: Coordinates
+) -> None:
     emit = body.emit
     lanes = lanes_at(at)
-    value = body.lanes(op.value, at)
     if isinstance(op, tile.StoreOp):
         pointer = body.at(op.pointer, at)
         mask = None if op.mask is None else body.at(op.mask, at)
