@@ -2,8 +2,8 @@
 // 16 bytes where the address is a multiple of so much, less where not; elements under a mask one by one.
 // CHECK-LABEL: @loads
 func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f16> {tile.divisibility = 8 : i32}, %m: tensor<512xi1>, %n: i64) {
-  // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector = 4 : i32}
-  // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector = 4 : i32}
+  // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
+  // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
   // CHECK: "tile.store_view"(%p, {{.+}}> : (
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
@@ -17,8 +17,8 @@ func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.pt
 // RUN: assign-layouts,vectorize-copies{widest=8}
 // CHECK-LABEL: @narrow
 func.func @narrow(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
-  // CHECK: tile.load_view{{.+}} {gpu.vector = 2 : i32}
-  // CHECK: tile.store_view{{.+}} {gpu.vector = 2 : i32}
+  // CHECK: tile.load_view{{.+}} {gpu.vector = 2 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
+  // CHECK: tile.store_view{{.+}} {gpu.vector = 2 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
   "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<512xf32>) -> ()
@@ -29,10 +29,10 @@ func.func @narrow(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
 // Copies of 16 bytes, and the conversion in front of the store.
 // CHECK-LABEL: @copies
 func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.warps = 2 : i32} {
-  // CHECK: "gpu.copy"({{.+}} {gpu.vector = 8 : i32}
-  // CHECK: "gpu.copy"({{.+}} {gpu.vector = 8 : i32}
+  // CHECK: "gpu.copy"({{.+}} {gpu.vector = 8 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
+  // CHECK: "gpu.copy"({{.+}} {gpu.vector = 8 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
   // CHECK: gpu.convert {{.+}} {gpu.vector = 4 : i32}
-  // CHECK: "tile.store_view"({{.+}} {gpu.vector = 4 : i32}
+  // CHECK: "tile.store_view"({{.+}} {gpu.vector = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
   %one = arith.constant 1 : i64
   %f = arith.constant 0.0 : f32
   %start = tile.splat %f : f32 to tensor<64x64xf32>
