@@ -1,10 +1,10 @@
 // RUN: assign-layouts,vectorize-copies
-// 16 bytes where the address is a multiple of so much, less where not; elements under a mask one by one.
+// 16 bytes where the address is a multiple of so much, less where not; code generation compares the lanes of a mask.
 // CHECK-LABEL: @loads
 func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f16> {tile.divisibility = 8 : i32}, %m: tensor<512xi1>, %n: i64) {
   // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
   // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
-  // CHECK: "tile.store_view"(%p, {{.+}}> : (
+  // CHECK: "tile.store_view"(%p, {{.+}} {gpu.vector = 4 : i32, tile.assumes = {{.+}}} : (
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
   %y = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64) -> tensor<512xf16>

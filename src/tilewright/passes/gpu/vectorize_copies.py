@@ -90,6 +90,8 @@ class VectorizeCopies(Pass):
             size, dim = _size(tile_of(op)), contiguous_dim(op)
             if dim is not None:
                 tile.assume(op, self.name, aligned=[width * size], contiguous=[dim, width])
+        elif isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
+            tile.assume(op, self.name, contiguous=[len(tile.shape_of(op.value)) - 1, width])
 
     def _width(self, op: Operation, known: Divisibility) -> int:
         """Elements that the instructions for `op` may take at once."""
