@@ -118,3 +118,26 @@ def test_used_results_are_fenced_once(target):
     np.testing.assert_array_equal(counts, np.full(8, 15))
     for cell in range(8):
         np.testing.assert_array_equal(np.sort(before[:n][cell::8]), np.arange(15))
+
+
+@tw.jit
+def promised_rows(x_ptr, out_ptr, stride, steps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Nothing is known of the pointers and the stride but what the hints promise, on lines of their own."""
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    xs = x_ptr + i[:, None] * stride + j[None, :]
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for _ in range(steps):
+        tl.multiple_of(xs, [16, 16])
+        total += tl.load(xs)
+        xs += COLUMNS
+    tl.store(out_ptr + i[:, None] * COLUMNS + j[None, :], total)
+
+
+def test_hints_on_lines_of_their_own_promise_alignment():
+    x = np.arange(8 * 96, dtype=np.float32).reshape(8, 96)
+    out = np.empty((8, 32), np.float32)
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "stride": "i32", "steps": "i32"}
+    made, text = artifact(promised_rows, "sm_80", types, ROWS=8, COLUMNS=32)
+    assert "ld.global.v4" in text and "st.global.v4" not in text
+    found = run_ptx(made.artifact, [x, out, 96, 3], (1, 1, 1))[1]
+    np.testing.assert_array_equal(found, x.reshape(8, 3, 32).sum(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from tilewright.dialects import tile
 from tilewright.errors import CompilationError, KernelTypeError, UnsupportedSyntax
 from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
@@ -59,7 +60,21 @@ class Statements(Expressions):
     def stmt_Expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # docstrings and `...`
             self.unused = node.value
-            self.visit(node.value)
+            self._rename_hinted(node.value, self.visit(node.value))
+
+    def _rename_hinted(self, call: ast.expr, result: Any) -> None:
+        """`tl.multiple_of(x, 16)` on a line of its own is a promise about `x`, as in Triton, where hints mark the
+        value itself: from here to the end of the region the name has the promised value."""
+        if not (isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Name)):
+            return
+        name = call.args[0].id
+        before = self.frame.env.get(name)
+        if is_tensor(before) and is_tensor(result):
+            value = result.handle
+            while isinstance(value.owner, tile.HintOp) and value is not before.handle:
+                value = value.owner.source
+            if value is before.handle:
+                self.frame.env[name] = result
 
     def stmt_Assign(self, node: ast.Assign) -> None:
         value = self.visit(node.value)

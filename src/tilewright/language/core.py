@@ -118,6 +118,7 @@ from tilewright.language.tiles import (
 )  # fmt: skip
 from tilewright.language.types import (
     PropagateNan,
+    _unwrap_if_constexpr,  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
     bfloat16,
     block_type,
     const,
@@ -132,7 +133,6 @@ from tilewright.language.types import (
     float16,
     float32,
     float64,
-    _unwrap_if_constexpr,  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
     get_int_dtype,
     int1,
     int8,

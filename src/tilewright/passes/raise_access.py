@@ -245,6 +245,7 @@ class _Raiser:
         places = [*_places(address, extent), _optional(scalar)]
         properties = _properties(op, address, extent)
         view = tile.make_view(tile.LoadViewOp, places, properties, [op.result.type])
+        view.attributes.update(_promised_alignment(op, address.kinds))
         if address.starts:
             tile.assume(view, self.name, nonnegative=())
         result = emitter.insert(view)
@@ -261,6 +262,7 @@ class _Raiser:
     ) -> None:
         places = [*_places(address, extent), [op.value]]
         view = tile.make_view(tile.StoreViewOp, places, _properties(op, address, extent))
+        view.attributes.update(_promised_alignment(op, address.kinds))
         if address.starts:
             tile.assume(view, self.name, nonnegative=())
         emitter.insert_op(view)
@@ -284,6 +286,22 @@ def _places(address: _Address, extent: _Extent) -> list[Sequence[SSAValue]]:
         [address.base], address.strides, address.starts, address.sizes, address.indices,
         extent.limits, _optional(extent.mask),
     ]  # fmt: skip
+
+
+def _promised_alignment(op: tile.LoadOp | tile.StoreOp, kinds: list[str]) -> dict[str, Attribute]:
+    """What `tl.multiple_of` on the pointers themselves says of the first element of each row, in bytes.
+
+    A row runs along the dimension of the view whose elements are neighbors in memory.
+    """
+    pointer, promised = op.pointer, None
+    while isinstance(pointer.owner, tile.HintOp):
+        hint = pointer.owner
+        if hint.kind.data == "multiple_of":
+            promised = promised or [int(v) for v in hint.values.get_values()]
+        pointer = hint.source
+    if promised is None or len(promised) != len(kinds) or min(promised) < 1:
+        return {}
+    return {tile.ROW_ALIGNMENT: DenseArrayBase.from_list(i64, [p & -p for p in promised])}
 
 
 def _properties(

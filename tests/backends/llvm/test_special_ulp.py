@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from tests.backends.llvm.test_math_ulp import ulps
 
 import tilewright as tw
 import tilewright.language as tl
-from tests.backends.llvm.test_math_ulp import ulps
 from tilewright.language import libdevice
 
 mp = pytest.importorskip("mpmath")
@@ -41,7 +41,9 @@ REFERENCES = {
     "erfcinv": inverse_erfc,
     "normcdfinv": lambda x: -mp.sqrt(2) * inverse_erfc(2 * x),
     "erfcx": lambda x: (
-        mp.erfc(mp.mpf(x)) * mp.exp(mp.mpf(x) ** 2) if x < 1e4 else 1 / (x * mp.sqrt(mp.pi)) / (1 + 0.5 / mp.mpf(x) ** 2)
+        mp.erfc(mp.mpf(x)) * mp.exp(mp.mpf(x) ** 2)
+        if x < 1e4
+        else 1 / (x * mp.sqrt(mp.pi)) / (1 + 0.5 / mp.mpf(x) ** 2)
     ),
     "cyl_bessel_i0": lambda x: mp.besseli(0, mp.mpf(x)),
     "cyl_bessel_i1": lambda x: mp.besseli(1, mp.mpf(x)),
@@ -63,7 +65,9 @@ def arguments(name: str, kind: str) -> np.ndarray:
         small = np.exp2(-rng.uniform(1, 125 if single else 1000, N // 2))
         top = 1.9 if name == "erfcinv" else 0.95
         # the inverse passes through 0 in the middle, where the argument itself is what is inexact
-        middle = np.concatenate([rng.uniform(0.01, top * 0.4, N // 4), rng.uniform(top * 0.6, top, N // 4)])
+        middle = np.concatenate(
+            [rng.uniform(0.01, top * 0.4, N // 4), rng.uniform(top * 0.6, top, N // 4)]
+        )
         x = np.concatenate([small, middle])
     elif name == "erfcx":
         far = np.exp2(rng.uniform(-20, 100 if single else 900, N // 2))
@@ -145,7 +149,9 @@ def test_exponents_and_lengths(kind):
     for got, want in zip(lengths, [*wanted, 1 / np.sqrt(wide**2 + y**2)], strict=True):
         normal = (abs(want) < info.max) & (abs(want) > info.tiny)
         assert ulps(got[4:][normal], want[normal]).max() <= 2
-    np.testing.assert_array_equal(lengths[:, :4], [[0, np.inf, np.inf, np.nan], *[[np.inf, 0, 0, np.nan]] * 2])
+    np.testing.assert_array_equal(
+        lengths[:, :4], [[0, np.inf, np.inf, np.nan], *[[np.inf, 0, 0, np.nan]] * 2]
+    )
 
 
 @tw.jit

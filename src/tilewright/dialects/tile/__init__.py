@@ -46,6 +46,7 @@ from tilewright.dialects.tile.elementwise import (
     SelectOp,
 )
 from tilewright.dialects.tile.memory import (
+    ROW_ALIGNMENT,
     AddPtrOp,
     AtomicCASOp,
     AtomicRMWOp,
@@ -89,6 +90,7 @@ Tile = Dialect(
 )  # fmt: skip
 
 __all__ = [
+    "ROW_ALIGNMENT",
     "AddPtrOp",
     "ArangeOp",
     "AssertOp",

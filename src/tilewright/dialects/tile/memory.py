@@ -272,6 +272,9 @@ def _through_pointer(op: IRDLOperation, pointer: SSAValue, value: SSAValue) -> N
     )
 
 
+ROW_ALIGNMENT = "tile.row_alignment"
+"""Attribute of a view: for each dimension, bytes of which the address of the first element of every row along it is
+promised to be a multiple (`tl.multiple_of` on pointers)."""
 _KINDS = ("strided", "wrapped", "indexed")
 
 

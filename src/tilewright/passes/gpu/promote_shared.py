@@ -330,6 +330,7 @@ def copy_of(
             "layout": StringAttr(str(layout)),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, counts),
         },
+        attributes={k: v for k, v in load.attributes.items() if k == tile.ROW_ALIGNMENT},
         location=load.location,
     )  # fmt: skip
 

@@ -75,6 +75,9 @@ def run_length(op: View, known: Divisibility) -> int:
                 align = min(align, known.of(start) * size, known.of(extent) * size)
             else:
                 align = min(align, known.of(stride) * size)
+    promised = op.attributes.get(tile.ROW_ALIGNMENT)
+    if promised is not None:
+        align = max(align, tile.ints(promised)[dim])
     run = min(WIDEST, align) // size
     return max(1, min(run, shape[dim] & -shape[dim]))
 
