@@ -8,17 +8,74 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+_TRUE, _FALSE = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
+_OURS = "TILEWRIGHT_"
 
-def _flag(*names: str) -> bool:
-    return any(os.environ.get(name, "0").lower() in ("1", "true", "on", "yes") for name in names)
 
+class _Environment:
+    """Reads variables, and collects what is not understood in them."""
 
-def _text(*names: str) -> str | None:
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.known: set[str] = set()
+
+    def text(self, *names: str) -> str | None:
+        """The first variable that is set to something."""
+        self.known.update(names)
+        return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+    def flag(self, *names: str, default: bool = False, also: str = "") -> bool:
+        """Whether one of the variables says yes. `also` is a further word that is understood, and says no."""
+        self.known.update(names)
+        found = default
+        for name in names:
+            value = os.environ.get(name)
+            if value is None:
+                continue
+            word = value.strip().lower()
+            if word not in (*_TRUE, *_FALSE) and (not also or word != also):
+                choices = f"1, 0{f' or {also}' if also else ''}"
+                self.problem(name, value, choices)
+            elif default:
+                found = found and word not in _FALSE[1:]
+            else:
+                found = found or word in _TRUE
+        return found
+
+    def number(self, *names: str) -> int | None:
+        """A positive integer; of a list, as OpenMP takes it, the first."""
+        self.known.update(names)
+        for name in names:
+            value = os.environ.get(name)
+            if not value:
+                continue
+            first = value.partition(",")[0].strip() if name.startswith("OMP_") else value.strip()
+            if first.isdigit() and int(first) > 0:
+                return int(first)
+            self.problem(name, value, "a positive integer")
+        return None
+
+    def problem(self, name: str, value: str, choices: str) -> None:
+        if name.startswith(_OURS):  # others may mean something else by theirs
+            self.problems.append(f"{name}={value!r} is not understood (give {choices})")
+
+    def misspelt(self) -> None:
+        """Note variables whose names are almost those of settings."""
+        for name in os.environ:
+            if name.startswith(_OURS) and name not in self.known:
+                from difflib import get_close_matches
+
+                ends = [
+                    known.removeprefix(_OURS) for known in self.known if known.startswith(_OURS)
+                ]
+                close = get_close_matches(name.removeprefix(_OURS), ends, 1, 0.8)
+                if close:
+                    text = f"{name} is not a setting (did you mean {_OURS}{close[0]}?)"
+                    self.problems.append(text)
 
 
 @dataclass(frozen=True)
@@ -60,6 +117,10 @@ class Config:
     ptxas: Path | None
     """NVIDIA's assembler to use instead of the one found (TILEWRIGHT_PTXAS, TRITON_PTXAS_PATH);
     "none": the driver assembles."""
+    signals: bool = True
+    """Stop kernels on Ctrl-C and report memory faults in them (TILEWRIGHT_SIGNALS=0: leave signals alone)."""
+    problems: tuple[str, ...] = ()
+    """What is not understood in the environment: the first launch refuses it."""
 
     @property
     def interpreted(self) -> bool:
@@ -88,29 +149,34 @@ def current() -> Config:
 
 
 def _read() -> Config:
-    cache_dir = _text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
-    threads = _text("TILEWRIGHT_NUM_THREADS", "OMP_NUM_THREADS")
-    tuning = _text("TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING")
-    limit = _text("TILEWRIGHT_CACHE_LIMIT_MB")
-    return Config(
-        interpret=_flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET"),
-        interpret_ir=(_text("TILEWRIGHT_INTERPRET") or "").lower() == "ir",
-        debug=_flag("TILEWRIGHT_DEBUG", "TRITON_DEBUG"),
+    env = _Environment()
+    cache_dir = env.text("TILEWRIGHT_CACHE_DIR", "TRITON_CACHE_DIR")
+    ptxas = env.text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")
+    interpret = env.flag("TILEWRIGHT_INTERPRET", "TRITON_INTERPRET", also="ir")
+    found = Config(
+        interpret=interpret,
+        interpret_ir=(env.text("TILEWRIGHT_INTERPRET") or "").strip().lower() == "ir",
+        debug=env.flag("TILEWRIGHT_DEBUG", "TRITON_DEBUG"),
         cache_dir=Path(cache_dir) if cache_dir else None,
-        cache_limit_bytes=(int(limit) if limit and limit.isdigit() else 1024) << 20,
-        always_compile=_flag("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"),
-        print_autotuning=_flag("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"),
-        cache_autotuning=tuning is None or tuning not in ("0", "false", "off"),
-        full_traceback=_flag("TILEWRIGHT_FULL_TRACEBACK"),
-        verify_each_pass=_flag("TILEWRIGHT_VERIFY_EACH_PASS"),
-        disabled_passes=_split(_text("TILEWRIGHT_DISABLE")),
-        cpu_features_off=_split(_text("TILEWRIGHT_CPU_FEATURES_OFF")),
-        debug_checks=_split(_text("TILEWRIGHT_DEBUG_CHECKS")),
-        check=_text("TILEWRIGHT_CHECK") or "",
-        cuda_home=_text("CUDA_HOME", "CUDA_PATH"),
-        ptxas=Path(ptxas) if (ptxas := _text("TILEWRIGHT_PTXAS", "TRITON_PTXAS_PATH")) else None,
-        num_threads=int(threads) if threads and threads.isdigit() and int(threads) > 0 else None,
+        cache_limit_bytes=(env.number("TILEWRIGHT_CACHE_LIMIT_MB") or 1024) << 20,
+        always_compile=env.flag("TILEWRIGHT_ALWAYS_COMPILE", "TRITON_ALWAYS_COMPILE"),
+        print_autotuning=env.flag("TILEWRIGHT_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"),
+        cache_autotuning=env.flag(
+            "TILEWRIGHT_CACHE_AUTOTUNING", "TRITON_CACHE_AUTOTUNING", default=True
+        ),
+        full_traceback=env.flag("TILEWRIGHT_FULL_TRACEBACK"),
+        verify_each_pass=env.flag("TILEWRIGHT_VERIFY_EACH_PASS"),
+        disabled_passes=_split(env.text("TILEWRIGHT_DISABLE")),
+        cpu_features_off=_split(env.text("TILEWRIGHT_CPU_FEATURES_OFF")),
+        debug_checks=_split(env.text("TILEWRIGHT_DEBUG_CHECKS")),
+        check=env.text("TILEWRIGHT_CHECK") or "",
+        cuda_home=env.text("CUDA_HOME", "CUDA_PATH"),
+        ptxas=Path(ptxas) if ptxas else None,
+        num_threads=env.number("TILEWRIGHT_NUM_THREADS", "OMP_NUM_THREADS"),
+        signals=env.flag("TILEWRIGHT_SIGNALS", default=True),
     )
+    env.misspelt()
+    return replace(found, problems=tuple(env.problems)) if env.problems else found
 
 
 _PREFIXES = ("TILEWRIGHT_", "TRITON_", "CUDA_", "OMP_")

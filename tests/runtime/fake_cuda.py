@@ -221,7 +221,7 @@ class FakeCuda:
         _store(c_float, out, 0.5 if busy else 0.002)
 
     def _cuPointerGetAttribute(self, out, what, address):
-        if not address or address < 0x1000000:
+        if not address or not 0x1000000 <= address < 1 << 40:  # above: host memory
             return 1
         _store(c_int, out, 1 if address >= 0x2000000 else 0)
         return None

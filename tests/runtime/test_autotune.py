@@ -1,8 +1,8 @@
 """Autotuning and heuristics over kernels that are plain Python and a clock that only they turn."""
 
-import itertools
 import json
 import math
+import time
 import weakref
 
 import numpy as np
@@ -383,11 +383,25 @@ def test_results_are_kept_whatever_cache_results_says(flag):
 def test_a_progress_bar_on_terminals(terminal, monkeypatch, capfd):
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    clock = itertools.count()
-    monkeypatch.setattr("tilewright.runtime.tuning.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("tilewright.runtime.tuning_progress._SILENT_SECONDS", 0)
+    pytest.importorskip("rich.progress")
+    x, out = arrays()
+
+    def slow_bench(call, quantiles):
+        time.sleep(0.2)
+        return [1.5, 1.5, 1.5]
+
+    tuned(FakeKernel(), blocks(4, 8), do_bench=slow_bench)[(1,)](x, out, 8)
+    text = capfd.readouterr().err
+    assert ("autotuning fn: 2 compiled" in text) == terminal
+    assert ("of 2 timed, best 1.5 ms" in text) == terminal
+
+
+def test_short_tuning_shows_no_bar(monkeypatch, capfd):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     x, out = arrays()
     tuned(FakeKernel(), blocks(4, 8))[(1,)](x, out, 8)
-    assert ("autotuning" in capfd.readouterr().err) == terminal
+    assert capfd.readouterr().err == ""
 
 
 def test_single_configuration_is_used_as_it_is():
@@ -399,11 +413,10 @@ def test_single_configuration_is_used_as_it_is():
 
 
 def test_wrong_names_and_conflicts():
-    with pytest.raises(
-        LaunchError, match="key names 'm', which the kernel does not have"
-    ) as caught:
-        tuned(FakeKernel(), blocks(4), key=["m"])
-    assert "x_ptr, out_ptr, n, BLOCK, EVEN" in str(caught.value)
+    with pytest.warns(UserWarning, match="key names 'm', which fn does not have") as caught:
+        tuner = tuned(FakeKernel(), blocks(4), key=["m", "n"])
+    assert "x_ptr, out_ptr, n, BLOCK, EVEN" in str(caught[0].message)
+    assert tuner.keys == ["n"]
     with pytest.raises(LaunchError, match="reset_to_zero names 'o'"):
         tuned(FakeKernel(), blocks(4), reset_to_zero=["o"])
     with pytest.raises(LaunchError, match="list of Config"):
@@ -442,6 +455,9 @@ def test_printing(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert text.count("autotuning for function fn") == 1
     assert "best config selected: BLOCK: 4, num_warps: 4, num_ctas: 1, num_stages: 3" in text
+    assert "disk" not in text
+    tuned(FakeKernel(), blocks(4, 8, 2))[(1,)](x, out, 8)
+    assert "2 of 3 timings read from disk" in capsys.readouterr().out
 
 
 # ---- results on disk --------------------------------------------------------------------------------

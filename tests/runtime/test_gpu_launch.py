@@ -75,6 +75,16 @@ class Interface:
         }  # fmt: skip
 
 
+class Bare:
+    """Has an address and a dtype, and nothing else."""
+
+    def __init__(self, address, dtype="torch.float32"):
+        self.address, self.dtype = address, Dtype(dtype)
+
+    def data_ptr(self):
+        return self.address
+
+
 @pytest.fixture
 def fake(monkeypatch):
     from tests.runtime.fake_cuda import FakeCuda
@@ -531,3 +541,15 @@ def test_the_function_for_launches_is_made_while_the_assembler_is_at_work(fake, 
     add.warmup(*arrays, 1000, BLOCK=64, grid=(1,))
     add[(1,)](*arrays, 1000, BLOCK=128)
     assert found == [0, 1]
+
+
+def test_objects_with_an_address_only_go_where_it_lives(fake):
+    x, y, out = (Bare(0x2000000 + 256 * i) for i in range(3))
+    add[(4,)](x, y, out, 1000, BLOCK=256)
+    assert fake.launches[-1].context == 0xC001 and fake.launches[-1].slots[0] == 0x2000000
+    with pytest.raises(LaunchError, match="'x_ptr' is on GPU 1 and 'out_ptr' on GPU 0"):
+        add[(4,)](x, y, Bare(0x1000000), 1000, BLOCK=256)
+    host = np.arange(64, dtype=np.float32)
+    result, count = np.zeros_like(host), len(fake.launches)
+    add[(1,)](*(Bare(a.ctypes.data) for a in (host, host, result)), 64, BLOCK=64)
+    assert (result == 2 * host).all() and len(fake.launches) == count

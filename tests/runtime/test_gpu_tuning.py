@@ -229,6 +229,25 @@ def test_gpu_memory_is_put_back(fake):
     assert fake.calls.count("cuMemFree_v2") == 2
 
 
+def test_neighbouring_allocations_are_copied_apart(fake):
+    """A copy across two allocations is an invalid argument to the driver."""
+    from tests.runtime.test_gpu_launch import Interface
+
+    from tilewright.runtime.snapshot import MemoryRange, Snapshot, merged
+
+    first, second = Interface(0x1000000), Interface(0x1000000 + 32)
+    snapshot = Snapshot([first, second, first])
+    assert [(source, size) for _, source, size in fake.copies] == [
+        (0x1000000, 32),
+        (0x1000020, 32),
+    ]
+    fake.copies.clear()
+    snapshot.restore()
+    assert [size for *_, size in fake.copies] == [32, 32]
+    parts = [MemoryRange(0, 8), MemoryRange(8, 8), MemoryRange(12, 8), MemoryRange(16, 2)]
+    assert merged(parts) == [MemoryRange(0, 8), MemoryRange(8, 12)]
+
+
 def test_the_copy_rate_is_that_of_the_gpu_in_use(fake):
     from tilewright.testing import get_dram_gbps
     from tilewright.testing.machine import _gpu_dram_gbps

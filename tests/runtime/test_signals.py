@@ -48,11 +48,11 @@ def strays(x, out, offset, B: tl.constexpr):
     tl.store(out + i + offset, tl.load(x + i))
 
 flag, out, lock, x = np.zeros(1, np.int32), np.zeros(64, np.int32), np.ones(1, np.int32), np.zeros(68, np.float32)
-PRESS = "import os, signal, time\\nfor _ in range({n}):\\n    time.sleep(0.2); print(time.time(), flush=True); os.kill({pid}, signal.SIGINT)"
+PRESS = "for i in $(seq {n}); do sleep 0.15; date +%s.%N; kill -INT {pid}; done"
 
 def pressed(launch, times=1):
     "Seconds from the last Ctrl-C to the KeyboardInterrupt."
-    sender = subprocess.Popen([sys.executable, "-c", PRESS.format(n=times, pid=os.getpid())], stdout=subprocess.PIPE, text=True)
+    sender = subprocess.Popen(["sh", "-c", PRESS.format(n=times, pid=os.getpid())], stdout=subprocess.PIPE, text=True)
     try:
         launch()
     except KeyboardInterrupt:
@@ -71,7 +71,7 @@ def check(name, launch, **more):
 EACH_KERNEL = """
 for launch in (lambda n: waits.warmup(flag, out), lambda n: locks.warmup(lock, out), lambda n: counts.warmup(x, 1 << 30)):
     launch(1)
-for programs in (1, 64):
+for programs in (1, 64) if "torch" not in sys.modules else (64,):
     check(f"waits {programs}", lambda: waits[(programs,)](flag, out))
     check(f"locks {programs}", lambda: locks[(programs,)](lock, out))
     check(f"counts {programs}", lambda: counts[(programs,)](x, 1 << 30))
@@ -121,7 +121,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 threading.Timer(0.5, lambda: flag.__setitem__(0, 1)).start()
-subprocess.Popen([sys.executable, "-c", PRESS.format(n=1, pid=os.getpid())])
+subprocess.Popen(["sh", "-c", PRESS.format(n=1, pid=os.getpid())], stdout=subprocess.DEVNULL)
 waits[(1,)](flag, out)
 print("ignored")
 """

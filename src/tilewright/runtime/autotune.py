@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from tilewright import config as settings
 from tilewright.errors import AutotuneError, LaunchError
 from tilewright.runtime.heuristics import parameter_defaults
 from tilewright.runtime.interface import KernelInterface, innermost
+from tilewright.runtime.representations import autotuner_html, autotuner_text
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.tuning import Tuner, TuningTask, set_zero
 from tilewright.runtime.tuning_config import Config, effective_options, target_family
@@ -101,12 +103,26 @@ class Autotuner(KernelInterface):
         self._defaults = parameter_defaults(fn)
         self._lock = threading.RLock()
         self._fast: dict[Any, tuple[tuple[Hashable, ...], _Choice]] = {}
+        self._drop_unknown_keys()
         self._check_names()
         self._key_places = [self.arg_names.index(name) for name in self.keys]
 
+    def _drop_unknown_keys(self) -> None:
+        """Programs in use name what was a parameter once: that cannot change the choice."""
+        unknown = [name for name in self.keys if name not in self.arg_names]
+        if unknown:
+            self.keys = [name for name in self.keys if name in self.arg_names]
+            warnings.warn(
+                f"autotune: key names {', '.join(map(repr, unknown))}, which {self._name()} does not have as a "
+                f"parameter: ignored (its parameters are {', '.join(self.arg_names)})",
+                stacklevel=4,
+            )
+
+    def _name(self) -> str:
+        return getattr(self.base_fn, "__name__", "kernel")
+
     def _check_names(self) -> None:
         for what, names in (
-            ("key", self.keys),
             ("reset_to_zero", self.reset_to_zero),
             ("restore_value", self.restore_value),
         ):
@@ -132,6 +148,12 @@ class Autotuner(KernelInterface):
         """The plain Python function below all decorators."""
         kernel = innermost(self)
         return getattr(kernel, "fn", kernel)
+
+    def __repr__(self) -> str:
+        return autotuner_text(self)
+
+    def _repr_html_(self) -> str:
+        return autotuner_html(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "fn":
@@ -269,13 +291,20 @@ class Autotuner(KernelInterface):
         chosen = tuner.choose(configs)
         self.configs_timings, self.failures = tuner.timings, tuner.failures
         self.bench_time = time.perf_counter() - start
-        if settings.current().print_autotuning and tuner.measured:
-            name = getattr(self.base_fn, "__name__", "kernel")
-            print(
-                f"Triton autotuning for function {name},\nwith key as {key},\n"
-                f"finished after {self.bench_time:.2f}s,\nbest config selected: {chosen};"
-            )
+        if settings.current().print_autotuning:
+            self._print_result(key, tuner, chosen)
         return chosen
+
+    def _print_result(self, key: Any, tuner: Tuner, chosen: Config) -> None:
+        source = ""
+        if tuner.from_disk:
+            source = (
+                f"{tuner.from_disk} of {tuner.from_disk + tuner.measured} timings read from disk,\n"
+            )
+        print(
+            f"Triton autotuning for function {self._name()},\nwith key as {key},\n{source}"
+            f"finished after {self.bench_time:.2f}s,\nbest config selected: {chosen};"
+        )
 
     def _tuner(
         self, args: Sequence[Any], grid: Any, kwargs: dict[str, Any], key: tuple[Hashable, ...]
@@ -372,7 +401,8 @@ def autotune(
             TILEWRIGHT_CACHE_AUTOTUNING=0; accepted for Triton's sake.
 
     Raises:
-        LaunchError: a name in `key`, `reset_to_zero` or `restore_value` is no parameter.
+        LaunchError: a name in `reset_to_zero` or `restore_value` is not a parameter. (Of `key` such names
+            are ignored with a warning.)
     """
 
     def decorate(fn: Any) -> Autotuner:

@@ -18,6 +18,7 @@ from tilewright.errors import (
     UnsupportedTarget,
 )
 from tilewright.runtime.grids import program_of
+from tilewright.runtime.representations import compiled_html, compiled_text
 from tilewright.runtime.tracebacks import user_facing
 
 if TYPE_CHECKING:
@@ -459,4 +460,7 @@ class CompiledKernel:
         )
 
     def __repr__(self) -> str:
-        return f"<CompiledKernel {self.name} for {self.target.name}>"
+        return compiled_text(self)
+
+    def _repr_html_(self) -> str:
+        return compiled_html(self)

@@ -52,6 +52,8 @@ def device_of(value: Any) -> int | None:
         return getattr(getattr(value, "data", None), "device_id", None)
     if hasattr(value, "__cuda_array_interface__"):
         return _device_of_address(_interface(value)["data"][0])
+    if hasattr(value, "data_ptr") and not hasattr(value, "__dlpack_device__"):
+        return _device_of_bare(value)
     kind, index = _dlpack_device(value)
     return index if kind in (_DL_CUDA, _DL_CUDA_MANAGED) else None
 
@@ -71,6 +73,22 @@ def _interface(value: Any) -> dict[str, Any]:
             help="pass its data, and the mask as an array of its own",
         )
     return facts
+
+
+def _device_of_bare(value: Any) -> int | None:
+    """Of an object that has an address and says nothing of where that is: the driver knows."""
+    if getattr(value, "device", None) is not None or hasattr(value, "__array_interface__"):
+        return None
+    address = value.data_ptr()
+    if not address:
+        return None
+    from tilewright.errors import UnsupportedTarget
+    from tilewright.runtime.drivers.cuda import driver
+
+    try:
+        return driver().api.device_of_pointer(address)
+    except UnsupportedTarget:  # no GPU
+        return None
 
 
 def _device_of_address(address: int) -> int:

@@ -68,6 +68,9 @@ class Heuristics(KernelInterface):
                 help=f"the kernel's parameters are {', '.join(self.arg_names)}",
             ) from None
 
+    def __repr__(self) -> str:
+        return f"<Heuristics for {', '.join(self.values)} of {self.fn!r}>"
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("fn", "arg_names", "values"):
             raise AttributeError(name)

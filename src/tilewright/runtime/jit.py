@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any, overload
 
 from tilewright import dtypes
@@ -19,6 +19,7 @@ from tilewright.runtime.dependencies import Dependencies, dependencies_of
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option
+from tilewright.runtime.representations import kernel_html, kernel_text
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
 from tilewright.runtime.untraced import untraced
@@ -86,7 +87,9 @@ class JITFunction(KernelFunction, KernelInterface):
     @untraced
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: one to three integers, or a function from the arguments to them."""
-        return functools.partial(self._run or self._first_run(), grid)
+        run = self._run or self._first_run()
+        # a method takes less time than a partial, and says more; it cannot belong to None
+        return MethodType(run, grid) if grid is not None else functools.partial(run, grid)
 
     @user_facing
     def run(self, *args: Any, grid: Any = MISSING, warmup: bool = False, **kwargs: Any) -> Any:
@@ -304,7 +307,10 @@ class JITFunction(KernelFunction, KernelInterface):
         return {0: self._launcher.compiled if self._launcher is not None else {}}
 
     def __repr__(self) -> str:
-        return f"JITFunction({self.module}:{self.fn.__qualname__})"
+        return kernel_text(self)
+
+    def _repr_html_(self) -> str:
+        return kernel_html(self)
 
 
 def _signature_type(p: KernelParam, given: Any) -> ArgumentType:

@@ -31,6 +31,7 @@ from tilewright.runtime.descriptors import Described, arrays_of, class_of, nativ
 from tilewright.runtime.devices import Place
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.key_code import KeyCode, wide_integer
+from tilewright.runtime.settings import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
 from tilewright.runtime.untraced import untraced
@@ -139,6 +140,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             scope.update(code.scope)
         module = compile(source, self.kernel.file, "exec")
         exec(on_one_line(module, self.kernel.definition_line), scope)
+        scope[self.name].__qualname__ = f"{self.name}[grid]"  # bound to a grid, it is shown with it
         return untraced(scope[self.name]), scope
 
     def _head(self) -> tuple[str, dict[str, Any]]:
@@ -203,6 +205,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         elif grid is MISSING:
             raise LaunchError("no grid was given", help=f"{self.name}[grid](...)")
         settings = config.current()
+        check_settings(settings)
         if self.kernel.pre_run_hooks:
             named = dict(zip(self.kernel.arg_names, given, strict=True))
             for hook in list(self.kernel.pre_run_hooks):

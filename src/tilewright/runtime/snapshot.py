@@ -91,11 +91,14 @@ def _dlpack_range(value: Any) -> MemoryRange | None:
 
 
 def merged(ranges: list[MemoryRange]) -> list[MemoryRange]:
-    """The same bytes without overlaps (in-place kernels get one array twice)."""
+    """The same bytes without overlaps (in-place kernels get one array twice).
+
+    Ranges that only touch stay apart: they may be separate allocations, which a GPU does not copy at once.
+    """
     merged: list[MemoryRange] = []
     for part in sorted(ranges, key=lambda r: (r.start, -r.size)):
         last = merged[-1] if merged else None
-        if last is not None and part.start <= last.start + last.size:
+        if last is not None and part.start < last.start + last.size:
             end = max(last.start + last.size, part.start + part.size)
             merged[-1] = MemoryRange(last.start, end - last.start)
         else:

@@ -130,7 +130,9 @@ def {name}(*_tw_extra, **_tw_keywords):
         "_tw_strip": kernel.launcher.shown,
     }  # fmt: skip
     exec(on_one_line(compile(source, file, "exec"), line), scope)
-    return untraced(functools.update_wrapper(scope[name], function))
+    shown = functools.update_wrapper(scope[name], function)
+    shown.__qualname__ = f"{name}.{function.__name__}"
+    return untraced(shown)
 
 
 #: of CPython's table of locations (from 3.11 on; Objects/locations.md there): an entry without columns for 8 units

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +26,7 @@ from tilewright.runtime.snapshot import Snapshot
 from tilewright.runtime.specialize import constant_text
 from tilewright.runtime.timing import do_bench
 from tilewright.runtime.tuning_config import Config, target_family
+from tilewright.runtime.tuning_progress import progress
 from tilewright.runtime.tuning_records import TuningRecord
 from tilewright.runtime.workers import side_by_side, worthwhile
 
@@ -95,6 +93,8 @@ class Tuner:
     failures: dict[Config, str] = field(default_factory=dict)
     measured: int = 0
     """How many configurations were timed in this run (the others were known or equal)."""
+    from_disk: int = 0
+    """How many timings earlier runs had left on disk."""
 
     def choose(self, configs: Sequence[Config]) -> Config:
         """The configuration to use. Raises what all configurations raise, or AutotuneError."""
@@ -106,6 +106,7 @@ class Tuner:
         record = self._record()
         known = record.load() if record is not None else {}
         found: dict[str, Any] = {text: known[text] for text in groups if text in known}
+        self.from_disk = len(found)
         missing = [group[0] for text, group in groups.items() if text not in found]
         fresh = self._measure(missing, [times[0] for times in found.values()]) if missing else {}
         found.update(fresh)
@@ -150,7 +151,8 @@ class Tuner:
     def _measure(self, configs: Sequence[Config], known: Sequence[float]) -> dict[str, Any]:
         """`[median, low, high]` ms by configuration text, inf where it does not run."""
         result: dict[str, Any] = {}
-        with _progress(len(configs)) as advance:
+        name = getattr(innermost(self.task.kernel), "__name__", "kernel")
+        with progress(name, len(configs)) as advance:
             working, written = self._compile(configs, advance)
             snapshot = Snapshot(self._values(written))
             best = min(known, default=math.inf)
@@ -160,13 +162,13 @@ class Tuner:
                     result[self._text(config)] = times
                     best = min(best, times[0])
                     self.measured += 1
-                    advance()
+                    advance(best)
             finally:
                 snapshot.restore()
         return result
 
     def _compile(
-        self, configs: Sequence[Config], advance: Callable[[], None]
+        self, configs: Sequence[Config], advance: Callable[..., None]
     ) -> tuple[list[Config], list[str]]:
         """The configurations that compile, and the arguments that any of them may write."""
         working, written = [], dict.fromkeys([*self.task.reset_to_zero, *self.task.restore_value])
@@ -361,33 +363,3 @@ def set_zero(value: Any) -> None:
 def _first_line(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error) or type(error).__name__
     return f"{type(error).__name__}: {text.splitlines()[0]}"
-
-
-@contextmanager
-def _progress(steps: int) -> Generator[Callable[[], None]]:
-    """A progress bar on a terminal once tuning has taken a second; `advance()` per half step."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    start, done = time.perf_counter(), 0
-    bar: Any = None
-    row: Any = None
-
-    def advance() -> None:
-        nonlocal bar, row, done
-        done += 1
-        if bar is None and time.perf_counter() - start > 1.0:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            bar = Progress(console=Console(stderr=True), transient=True)
-            bar.start()
-            row = bar.add_task("autotuning", total=2 * steps)
-        if bar is not None:
-            bar.update(row, completed=done)
-
-    try:
-        yield advance
-    finally:
-        if bar is not None:
-            bar.stop()

@@ -46,7 +46,11 @@ class CpuDriver:
         _allow_amx()
         text = native_ir.launcher_ir(platform.machine(), platform.system())
         code = object_of(text, "native launcher")
-        stoppable = supported(platform.machine(), platform.system()) and _has_sigqueue()
+        stoppable = (
+            config.current().signals
+            and supported(platform.machine(), platform.system())
+            and _has_sigqueue()
+        )
         exports = (*_EXPORTS, *{*HANDLERS.values(), "tw_thread_ends"}) if stoppable else _EXPORTS
         self._native = self._linker.link(code, "tw_launch", *exports)
         self._state = (ctypes.c_uint64 * native_ir.STATE_WORDS).from_address(
