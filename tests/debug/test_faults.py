@@ -63,7 +63,8 @@ def test_out_of_bounds_in_a_helper():
         " program (0, 0, 0): 1 of 32 lanes: lane [3, 5] → element 32\n"
         "   16 |     return tl.load(pointers, mask=mask)\n"
         "                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "help: check the mask against the array's extents and strides\n"
+        "help: check the mask against the array's extents and strides. Lanes are 9, 1 elements apart"
+        " along the tile's dimensions; 'x_ptr' has shape 4 x 6 and strides 8, 1\n"
         "called from kernels.py:24:9 in fetches\n"
         "   24 |     x = fetch(x_ptr + i * stride + j, inside)\n"
         "                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
@@ -208,3 +209,29 @@ def test_torch():
         kernels.copies[(4,)](
             torch.zeros(100, dtype=torch.bfloat16), torch.zeros(100), 100, BLOCK=32
         )
+
+
+@tilewright.jit
+def rows_apart(x_ptr, stride, rows, columns):
+    i = tl.arange(0, 16)
+    inside = (i[:, None] < rows) & (i[None, :] < columns)
+    tl.load(x_ptr + i[:, None] * stride + i[None, :], mask=inside)
+
+
+@pytest.mark.parametrize("interpret", ["1", "ir"])
+def test_strides_are_compared(interpret, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_INTERPRET", interpret)
+    x = np.zeros((12, 10), np.float32)
+    rows_apart[(1,)](x, 10, 12, 10)
+    with pytest.raises(OutOfBoundsError) as caught:
+        rows_apart[(1,)](x, 12, 12, 10)
+    assert text(caught).splitlines()[-1] == (
+        "help: check the mask against the array's extents and strides. Lanes are 12, 1 elements"
+        " apart along the tile's dimensions; 'x_ptr' has shape 12 x 10 and strides 10, 1"
+    )
+
+
+def test_a_tile_outside_as_a_whole():
+    x, out = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    with pytest.raises(OutOfBoundsError, match="no lane is inside: check the offset"):
+        kernels.copies[(5,)](x, out, 64, BLOCK=16)

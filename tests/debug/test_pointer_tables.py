@@ -85,7 +85,7 @@ def test_unknown_addresses_and_registered_arrays():
     debug.register_arrays(weights=given)
     sum_groups[(1,)](table, np.array([8]), out, BLOCK=8)
     assert out.tolist() == [28]
-    with pytest.raises(OutOfBoundsError, match="outside 'weights'.*elements 0 … 7"):
+    with pytest.raises(OutOfBoundsError, match=r"outside 'weights'.*elements 0 … 7"):
         sum_groups[(1,)](table, np.array([9]), out, BLOCK=16)
     debug.forget_arrays(given)
     with pytest.raises(OutOfBoundsError, match="every known array"):

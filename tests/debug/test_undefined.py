@@ -30,8 +30,8 @@ def test_a_store():
         copies[(2,)](x, out, 13, 14, BLOCK=8)
     line = copies.first_line
     text = str(caught.value)
-    assert f"{__file__}:{line + 3}:5: tl.store writes a value that means nothing in" in text
-    assert "program (1, 0, 0), lane [5] (1 lanes in all): it comes from lanes that the mask" in text
+    assert f"{__file__}:{line + 3}:5: tl.store writes an undefined value in" in text
+    assert "program (1, 0, 0), lane [5] (1 lanes in all): it depends on lanes that the mask" in text
     assert f"of the tl.load at {__file__}:{line + 2}:9 turns off" in text
     assert "help: give that load an other=" in text
 

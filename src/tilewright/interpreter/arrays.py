@@ -59,6 +59,18 @@ def array_memory(value: Any) -> ArrayMemory:
     raise LaunchError(f"a {type(value).__name__} is no array")
 
 
+def array_layout(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape, and strides in elements, of an array; () and () if it does not say both."""
+    if type(value).__name__ == "TensorWrapper":
+        value = getattr(value, "base", value)
+    shape, stride = getattr(value, "shape", None), getattr(value, "stride", None)
+    if isinstance(value, np.ndarray):
+        return value.shape, tuple(s // value.itemsize for s in value.strides)
+    if shape is None or not callable(stride):
+        return (), ()
+    return tuple(int(n) for n in shape), tuple(int(s) for s in stride())  # pyright: ignore
+
+
 def view_bytes(base: int, nbytes: int) -> np.ndarray:
     """The bytes at `[base, base + nbytes)` as an array onto that very memory."""
     if nbytes <= 0:

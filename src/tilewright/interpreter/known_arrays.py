@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.interpreter.arrays import ArrayMemory, array_memory, view_bytes
+from tilewright.interpreter.arrays import ArrayMemory, array_layout, array_memory, view_bytes
 from tilewright.interpreter.pointers import Allocation
 
 #: registered arrays by identity: name, and a function that gives the array while it lives
@@ -64,8 +64,9 @@ class KnownArrays:
         if found is None:
             return None
         name, array, memory = found
+        shape, strides = array_layout(array)
         return Allocation(
-            name=name or f"{type(array).__name__} {list(array.shape)}",
+            name=name or f"{type(array).__name__} {list(shape)}",
             base=memory.base,
             nbytes=memory.nbytes,
             data=view_bytes(memory.base, memory.nbytes),
@@ -74,6 +75,8 @@ class KnownArrays:
             kind=str(memory.element),
             read_only=memory.read_only,
             owner=memory.owner,
+            shape=shape,
+            strides=strides,
         )
 
 

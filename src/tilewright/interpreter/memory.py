@@ -21,7 +21,7 @@ from tilewright.errors import (
     SourceLocation,
     UnwrittenMemoryError,
 )
-from tilewright.interpreter.arrays import array_memory, view_bytes
+from tilewright.interpreter.arrays import array_layout, array_memory, view_bytes
 from tilewright.interpreter.atomic_kinds import COMBINE
 from tilewright.interpreter.known_arrays import KnownArrays
 from tilewright.interpreter.pointers import Allocation, PointerValue
@@ -125,6 +125,7 @@ class Memory:
             written=same.written if written is None and same is not None else written,
             owner=memory.owner,
         )
+        allocation.shape, allocation.strides = array_layout(array)
         self.add(allocation)
         return PointerValue(memory.address, allocation)
 
@@ -419,12 +420,33 @@ def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -
             "arrays are known that the launch was given or that Python objects hold;"
             " tell others with tilewright.debug.register_arrays(array)"
         )
-    if access.mask is None and wrong.ndim:
-        return f"pass mask=... to {access.what}, true for the lanes inside the array"
+    if not wrong.ndim:
+        return "check the offset that was added to the pointer"
+    enabled = wrong.size if access.mask is None else int(np.count_nonzero(access.mask))
+    if wrong.size > 1 and wrong.sum() >= enabled:
+        advice = "no lane is inside: check the offset of the whole tile (program id, stride, base)"
+    elif access.mask is None:
+        advice = f"pass mask=... to {access.what}, true for the lanes inside the array"
+    else:
+        advice = "check the mask against the array's extents and strides"
+    return advice + _compared_strides(access.pointers.addresses, allocation)
+
+
+def _compared_strides(addresses: np.ndarray, allocation: Allocation) -> str:
+    """What a regular tile of two dimensions or more steps by, beside the strides of its array."""
+    if addresses.ndim < 2 or len(allocation.strides) < 2:
+        return ""
+    steps = []
+    for axis in range(addresses.ndim):
+        moved = np.unique(np.diff(addresses, axis=axis))
+        if moved.size != 1 or moved[0] % allocation.itemsize:
+            return ""
+        steps.append(int(moved[0]) // allocation.itemsize)
+    shape = " x ".join(map(str, allocation.shape))
+    strides = ", ".join(map(str, allocation.strides))
     return (
-        "check the mask against the array's extents and strides"
-        if wrong.ndim
-        else ("check the offset that was added to the pointer")
+        f". Lanes are {', '.join(map(str, steps))} elements apart along the tile's dimensions;"
+        f" '{allocation.name}' has shape {shape} and strides {strides}"
     )
 
 

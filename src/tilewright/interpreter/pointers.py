@@ -28,6 +28,9 @@ class Allocation:
     read_only: bool = False
     written: np.ndarray | None = None
     owner: Any = field(default=None, repr=False)
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    """Extents of the argument, and what they step by in elements; () where it does not say."""
 
     @property
     def end(self) -> int:

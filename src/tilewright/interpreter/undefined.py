@@ -23,7 +23,10 @@ _MOVES = frozenset(
     for name in ("splat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat")
 )
 _WRITES = {"tile.store": "writes", "tile.atomic_rmw": "updates", "tile.atomic_cas": "updates"}
-_HELP = "give that load an other=, or keep its lanes out with tl.where or a mask"
+_HELP = (
+    "give that load an other= that leaves the result as it is (0 for a sum, -inf for a maximum), or"
+    " keep its lanes out with tl.where or a mask"
+)
 
 
 class UndefinedLanes:
@@ -142,8 +145,8 @@ class UndefinedLanes:
         where = f", lane {list(at)} ({len(lanes)} lanes in all)" if at else ""
         origin = f" at {place}" if place else ""
         raise UndefinedValueError(
-            f"{what} a value that means nothing in program {self.context.program}{where}: it comes"
-            f" from lanes that the mask of the tl.load{origin} turns off",
+            f"{what} an undefined value in program {self.context.program}{where}: it depends on"
+            f" lanes that the mask of the tl.load{origin} turns off",
             help=_HELP,
             location=self.context.location,
         )
