@@ -241,3 +241,16 @@ def launch_variables_test() -> tuple[Callable[[Any], bool], frozenset[Any]]:
 def launch_variables() -> tuple[str | None, ...]:
     """The values of those variables now."""
     return tuple(os.environ.get(name) for name in _LAUNCH_VARIABLES)
+
+
+def variable(name: str) -> str | None:
+    """The environment variable `name`; None where it is not set."""
+    return os.environ.get(name)
+
+
+def set_variable(name: str, value: str | None) -> None:
+    """Set the environment variable `name`; None removes it."""
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value

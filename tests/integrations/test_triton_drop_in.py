@@ -290,3 +290,98 @@ else:
         [sys.executable, tmp_path / "kernel.py"], capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_knobs():
+    run(
+        """
+        import os, warnings
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        from triton import knobs
+        from tilewright import config
+        assert knobs.runtime.interpret is False and not config.current().interpret
+        with knobs.runtime.scope():
+            knobs.runtime.interpret = True
+            assert config.current().interpret and os.environ["TRITON_INTERPRET"] == "1"
+            assert knobs.runtime.knobs["interpret"] is True
+        assert not knobs.runtime.interpret and "TRITON_INTERPRET" not in os.environ
+        os.environ["TRITON_CACHE_AUTOTUNING"] = "1"
+        assert knobs.autotuning.cache is True
+        os.environ["TRITON_DEBUG"] = "maybe"
+        try:
+            knobs.runtime.debug
+        except RuntimeError as error:
+            assert "TRITON_DEBUG=maybe" in str(error)
+        del os.environ["TRITON_DEBUG"]
+        copy = knobs.cache.copy()
+        copy.dir = "/somewhere"
+        assert knobs.cache.dir == "/somewhere" == os.environ.pop("TRITON_CACHE_DIR")
+        assert copy.dir == "/somewhere" and copy.reset().dir is None
+        knobs.runtime.debug = True
+        knobs.runtime.debug = knobs.env
+        assert knobs.runtime.debug is True
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            knobs.runtime.launch_enter_hook = print
+            knobs.runtime.launch_enter_hook = None
+        assert len(found) == 1 and "does not call launch_enter_hook" in str(found[0].message)
+        assert all(isinstance(g, knobs.base_knobs) for g in (knobs.nvidia, knobs.compilation))
+        """
+    )
+
+
+@needs_torch
+def test_what_suites_import():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import numpy as np, torch, triton, triton.language as tl
+        from triton._internal_testing import (
+            dtypes_with_bfloat16, is_cpu, is_cuda, is_hip, is_hip_cdna3, is_hopper, is_interpreter,
+            numpy_random, requires_tma, str_to_triton_dtype, tma_dtypes, to_numpy, to_triton,
+            torch_dtype_name, uint_dtypes, unwrap_tensor,
+        )
+        from triton.runtime.jit import type_canonicalisation_dict
+        from triton import CompilationError, InterpreterError, aggregate, must_use_result
+
+        assert is_cpu() and not (is_cuda() or is_hip() or is_hip_cdna3() or is_hopper() or is_interpreter())
+        assert len(tma_dtypes) == 9 and requires_tma.args == (False,)
+        for name in dtypes_with_bfloat16 + ["bool", "float8e5"]:
+            x = numpy_random((4, 8), name)
+            there = to_triton(x, device="cpu", dst_type=name)
+            assert x.shape == (4, 8) == tuple(there.shape) and "float8" in name or (to_numpy(there) == x).all()
+            assert (name in uint_dtypes or "8e" in name) == (there is not unwrap_tensor(there))
+        assert numpy_random((), "int32").shape == () and (numpy_random(99, "int8") != 0).all()
+        assert str_to_triton_dtype("float8_e5m2") == tl.float8e5 and str_to_triton_dtype("bool") == tl.int1
+        assert torch_dtype_name(torch.bfloat16) == "bfloat16" and torch_dtype_name(tl.int8) == "int8"
+        assert type_canonicalisation_dict["double"] == "fp64"
+
+        from triton.tools.mxfp import MXFP4Tensor, MXScaleTensor
+        codes = MXFP4Tensor(size=(6, 5)).random()
+        again = MXFP4Tensor(data=codes.to(torch.float32))
+        assert torch.equal(again.data, codes.data)
+        packed = codes.to_packed_tensor(dim=1)
+        assert packed.shape == (6, 3)
+        assert torch.equal(codes.unpack_packed_tensor(packed, 1, (6, 5)), codes.data)
+        near = MXFP4Tensor(data=torch.tensor([0.25, 0.75, 2.5, 5.0, 9.0, -1.3]))
+        assert near.to(torch.float32).tolist() == [0.0, 1.0, 2.0, 4.0, 6.0, -1.5]
+        scales = MXScaleTensor(size=(64,)).random(low=0.5, high=64.0)
+        assert scales.to(torch.float32).min() >= 0.5 and scales.to(torch.float32).max() <= 64
+        assert MXScaleTensor(data=torch.tensor([1.0, 3.0, 0.0])).data.tolist() == [127, 128, 255]
+        """
+    )
+
+
+def test_target_info():
+    run(
+        """
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import numpy as np, triton, triton.language as tl
+        from triton.language.target_info import current_target, is_cuda
+
+        assert current_target() == triton.runtime.driver.active.get_current_target() and not is_cuda()
+        """
+    )

@@ -22,6 +22,7 @@ from typing import Any
 
 from tilewright.errors import IntegrationError
 from tilewright.integrations import hidden_modules, torch_library, triton_names
+from tilewright.language import target_info
 
 _MARK = "__tilewright_drop_in__"
 
@@ -132,6 +133,7 @@ def install() -> types.ModuleType:
     sys.meta_path.insert(0, _finder)
     hidden_modules.hide("triton", viewers=("torch", "functorch"))
     torch_library.install()
+    target_info.set_machine(_current_target)
     try:
         for name in triton_names.EAGER:
             importlib.import_module(name)
@@ -139,6 +141,12 @@ def install() -> types.ModuleType:
         uninstall()
         raise
     return sys.modules["triton"]
+
+
+def _current_target() -> Any:
+    from tilewright.integrations.triton_driver import active
+
+    return active.get_current_target()
 
 
 def reject_real_triton(call: str) -> None:
@@ -158,6 +166,7 @@ def show_to_torch(tables: Mapping[str, triton_names.Names]) -> None:
     triton_names.overlay.update(tables)
     hidden_modules.show("triton")
     torch_library.uninstall()
+    target_info.set_machine(None)
     _forget_modules()
 
 

@@ -6,17 +6,9 @@ import functools
 import os
 import platform
 import sys
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class GPUTarget:
-    """What code is made for: `backend` ("cpu", "cuda"), `arch` (a CPU name, 90), `warp_size`."""
-
-    backend: str
-    arch: Any
-    warp_size: int
+from tilewright.language.target_info import GPUTarget
 
 
 @functools.cache

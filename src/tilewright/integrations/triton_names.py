@@ -103,8 +103,9 @@ _TABLES = {
     for table in (
         Names(
             "triton",
-            {**_TUNING, **_HEURISTICS, **_JIT, **_some(_ERRORS, "OutOfResources", "TritonError")},
-            ("language", "testing", "runtime", "compiler", "errors", "tools", "backends"),
+            {**_TUNING, **_HEURISTICS, **_JIT}
+            | _some(_ERRORS, "OutOfResources", "TritonError", "InterpreterError"),
+            ("language", "testing", "runtime", "compiler", "errors", "tools", "backends", "knobs"),
             forward="tilewright",
         ),
         Names(
@@ -119,7 +120,16 @@ _TABLES = {
             | _some(_ERRORS, "OutOfResources", "PTXASError", "AutotunerError")
             | {"driver": _DRIVER["driver"]},
         ),
-        Names("triton.runtime.jit", {**_JIT}, forward="tilewright.runtime.jit"),
+        Names(
+            "triton.runtime.jit",
+            {
+                **_JIT,
+                "type_canonicalisation_dict": "tilewright.integrations.triton_suites:SIGNATURE_TYPES",
+            },
+            forward="tilewright.runtime.jit",
+        ),
+        Names("triton.knobs", forward="tilewright.integrations.triton_knobs"),
+        Names("triton._internal_testing", forward="tilewright.integrations.triton_suites"),
         Names("triton.runtime.driver", {**_DRIVER}),
         Names("triton.runtime.errors", dict(_ERRORS)),
         Names("triton.errors", dict(_ERRORS), forward="tilewright.errors"),
@@ -131,7 +141,8 @@ _TABLES = {
         Names("triton.compiler.compiler", dict(_COMPILER)),
         Names("triton.backends", {}, ("compiler",)),
         Names("triton.backends.compiler", {"GPUTarget": _DRIVER["GPUTarget"]}),
-        Names("triton.tools", {}, ("tensor_descriptor",)),
+        Names("triton.tools", {}, ("tensor_descriptor", "mxfp")),
+        Names("triton.tools.mxfp", forward="tilewright.integrations.triton_mxfp"),
         Names(
             "triton.tools.tensor_descriptor",
             {"TensorDescriptor": "tilewright.runtime.descriptors:TensorDescriptor"},
@@ -147,6 +158,7 @@ _LANGUAGE = {
     "triton.language.standard": (),
     "triton.language.random": (),
     "triton.language.semantic": (),
+    "triton.language.target_info": (),
     "triton.language.extra": ("libdevice", "cuda", "hip"),
     "triton.language.extra.libdevice": (),
     "triton.language.extra.cuda": ("libdevice",),

@@ -3,7 +3,7 @@
 Stubs with signatures and documentation, the types, and composites written in the language itself.
 """
 
-from tilewright.language import core, extra, math, standard
+from tilewright.language import core, extra, math, standard, target_info
 from tilewright.language.aggregates import aggregate_replace
 from tilewright.language.core import *  # noqa: F403
 from tilewright.language.extra import libdevice
@@ -29,6 +29,6 @@ tuple = tuple
 __all__ = [
     "aggregate_replace", "atomic_poll", "bitonic_merge", "core", "extra", "libdevice", "math", "pair_uniform_to_normal",
     "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",
-    "random", "sort", "standard", "swizzle2d", "topk", "tuple", "uint_to_uniform_float",
+    "random", "sort", "standard", "swizzle2d", "target_info", "topk", "tuple", "uint_to_uniform_float",
 ]  # fmt: skip
 __all__ += core.__all__

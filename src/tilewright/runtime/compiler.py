@@ -11,8 +11,10 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
+from tilewright.language.target_info import GPUTarget, compiled_for
 from tilewright.runtime.back_end import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.collector import objects_set_aside
@@ -52,7 +55,8 @@ def compile_kernel(
     backend = registry.get(machine.name)
 
     def texts() -> dict[str, str]:
-        module = _build(kernel, signature, options).module
+        with compiling_for(machine):
+            module = _build(kernel, signature, options).module
         return backend.texts(module, options, machine)
 
     cache = disk_cache()
@@ -70,7 +74,7 @@ def compile_kernel(
             artifact = None if settings.always_compile else _load(cache, key)
             loaded = artifact is not None  # another process compiled it while this one waited
             if artifact is None:
-                with objects_set_aside():
+                with objects_set_aside(), compiling_for(machine):
                     artifact = _compile(kernel, signature, options, machine)
                 _store(cache, key, artifact)
     found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
@@ -106,6 +110,23 @@ def _compile(
                 error.help
             )
         raise
+
+
+@contextmanager
+def compiling_for(machine: TargetInfo) -> Generator[None]:
+    """Let `tl.target_info` in the kernel that is compiled mean `machine`."""
+    number = "".join(c for c in machine.name.removeprefix("sm_") if c.isdigit())
+    if machine.name.startswith("sm_"):
+        target = GPUTarget("cuda", int(number), 32)
+    elif machine.name == "cpu":
+        target = GPUTarget("cpu", machine.cpu or platform.machine(), 1)
+    else:
+        target = GPUTarget("hip", machine.name, 64)
+    token = compiled_for.set(target)
+    try:
+        yield
+    finally:
+        compiled_for.reset(token)
 
 
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:

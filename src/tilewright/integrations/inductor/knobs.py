@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from tilewright.integrations.triton_knobs import cache, nvidia, runtime
 
-runtime = SimpleNamespace(
-    launch_enter_hook=None, launch_exit_hook=None, jit_post_compile_hook=None, jit_cache_hook=None
-)
-nvidia = SimpleNamespace(libdevice_path=None, ptxas=None, ptxas_path=None)
-cache = SimpleNamespace(dir=None)
+__all__ = ["cache", "nvidia", "runtime"]
