@@ -18,7 +18,7 @@ _wanted: dict[str, Any] = {}
 def apply(cpu: bool) -> None:
     """Set them for kernels on the CPU (or not), and for compile workers that can find us."""
     _wanted["cpu_backend"] = "triton" if cpu else "cpp"
-    if not _workers_find_us():
+    if not workers_find_us():
         _wanted["compile_threads"] = 1
     after_import.forget(_CONFIG, _set)
     after_import.call_after_import(_CONFIG, _set)
@@ -58,7 +58,7 @@ def _set_default(config: Any, name: str, value: Any) -> None:
         config._mark_get_dict_dirty(name)
 
 
-def _workers_find_us() -> bool:
+def workers_find_us() -> bool:
     """Whether a process that imports torch runs our entry point, as Inductor's compile workers must."""
     found: Any = importlib.metadata.entry_points(group="torch.backends")
     return any(point.value.startswith("tilewright.") for point in found)

@@ -16,9 +16,13 @@ from tilewright.integrations.inductor.drivers import BACKENDS, backends
 #: versions of torch that the tests run or whose names were read: from, before
 _FIRST, _BEYOND = (2, 11), (2, 14)
 _VARIABLE = "TILEWRIGHT_INDUCTOR"
+#: its value for compile workers of graphs that asked for tilewright
+NAMES_ONLY = "names"
 
 _lock = threading.RLock()
 _devices: frozenset[str] = frozenset()
+_served = False
+"""Whether torch finds our names because of `serve`, whatever the devices."""
 _own_drop_in = False
 """Whether `import triton` means tilewright only because of `install` here."""
 
@@ -36,9 +40,17 @@ def install(device: str) -> None:
         )
     wanted = frozenset(("cpu", "cuda") if device == "all" else (device,))
     with _lock:
-        if not _devices:
-            serve_names()
+        serve_names()
         _apply(_devices | wanted)
+
+
+def serve() -> None:
+    """Let graphs be compiled with tilewright that ask for it; what Inductor does by itself stays."""
+    global _served
+    with _lock:
+        serve_names()
+        _served = True
+        _apply(_devices)
 
 
 def serve_names() -> None:
@@ -60,6 +72,8 @@ def serve_names() -> None:
 
 def uninstall() -> None:
     """See the package's `uninstall`."""
+    global _served
+    _served = False
     restore(frozenset())
 
 
@@ -67,7 +81,7 @@ def restore(wanted: frozenset[str]) -> None:
     """Make exactly `wanted` the devices."""
     with _lock:
         _apply(wanted)
-        if not wanted and names.is_served():
+        if not wanted and not _served and names.is_served():
             _hide_names()
             torch_caches.forget(strict=False)
 
@@ -82,17 +96,19 @@ def _apply(wanted: frozenset[str]) -> None:
     global _devices
     _devices = wanted
     backends.clear()
-    backends.update((name, found) for name, (d, found) in BACKENDS.items() if d in wanted)
+    backends.update((n, found) for n, (d, found) in BACKENDS.items() if _served or d in wanted)
     if wanted:
         settings.apply("cpu" in wanted)
+    else:
+        settings.take_back()
+    if wanted or _served:
         choices.install()
         features.install()
     else:
-        settings.take_back()
         choices.uninstall()
         features.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
-    config.set_for_children(_VARIABLE, value or None)
+    config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))
 
 
 def _check_torch() -> None:

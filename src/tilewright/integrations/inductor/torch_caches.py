@@ -19,6 +19,7 @@ from tilewright.errors import IntegrationError
 _ASKING = ("torch.utils._triton", "torch._inductor.utils", "torch._inductor.runtime.hints")
 #: where the names of Triton are bound, or what stands for them without one
 _COMPAT, _HINTS = "torch._inductor.runtime.triton_compat", "torch._inductor.runtime.hints"
+_UTILS = "torch._dynamo.utils"
 #: modules with classes and kernels made from those names
 _BUILT = ("torch._inductor.runtime.triton_helpers", "torch._inductor.runtime.triton_heuristics")
 
@@ -36,6 +37,8 @@ def forget(strict: bool = True) -> None:
         for name in (_HINTS, _COMPAT):
             if name in sys.modules:
                 _load_again(sys.modules[name])
+        if _UTILS in sys.modules:  # which says `import triton` if there is one
+            vars(sys.modules[_UTILS]).setdefault("triton", sys.modules["triton"])
 
 
 def _reject_settled() -> None:
@@ -73,7 +76,8 @@ def _hand_on(module: ModuleType, before: Mapping[str, Any], changed: Mapping[str
         if not name.startswith("torch._inductor") or other is module:
             continue
         for attribute, value in changed.items():
-            if attribute in before and vars(other).get(attribute) is before[attribute]:
+            own = vars(other)
+            if attribute in before and attribute in own and own[attribute] is before[attribute]:
                 setattr(other, attribute, value)
 
 
