@@ -38,8 +38,8 @@ demo: $(VENV)/.demo  ## compile and run the kernels of the documents, print a ta
 test: $(VENV)/.test  ## all tests (those that use torch run where torch is installed); kernels compile for a GPU too
 	$(BIN)/python -m pytest -n 2 -m "not long" --also-compile sm_90a --also-compile-in cpu,seeds
 
-test-long: $(VENV)/.test  ## the long run: at least 5,000 random programs; kernels compile for all GPUs too
-	TILEWRIGHT_RANDOM_PROGRAMS=5000 $(BIN)/python -m pytest -n 2 --also-compile sm_80,sm_86,sm_89,sm_90a \
+test-long: $(VENV)/.test  ## the long run: 20,000 random programs; kernels compile for all GPUs too
+	TILEWRIGHT_RANDOM_PROGRAMS=5000 TILEWRIGHT_MEMORY_PROGRAMS=15000 $(BIN)/python -m pytest -n 2 --also-compile sm_80,sm_86,sm_89,sm_90a \
 		--hypothesis-profile=explore
 
 test-gpu: $(GPU_READY)  ## the GPU suite on a GPU machine, its log into benchmarks/results/
