@@ -189,6 +189,7 @@ def test_a_memory_fault_says_what_ran(options, grid, tmp_path):
     assert done.stderr.count("tilewright: kernel") == 1
     assert "ran at the time: programs 0 to " in done.stderr
     assert "TILEWRIGHT_INTERPRET=1" in done.stderr
+    assert f"  at {tmp_path}/program.py:{line + 2}:5\n" in done.stderr  # the store
     assert ("Fatal Python error: Segmentation fault" in done.stderr) == bool(options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
@@ -124,13 +125,41 @@ def _cache() -> Iterator[Fact]:
     yield "folder", str(cache.directory), True
     limit = size_text(cache.limit_bytes)
     yield "holds", f"{found.entries} entries, {size_text(found.bytes)} of {limit}", True
+    yield "writeable", *_writeable(cache)
+
+
+def _writeable(cache: Any) -> tuple[str, bool]:
+    """Whether what is stored is found again: an entry, and a tuning result; both are taken away again."""
+    import os
+
+    from tilewright.runtime.tuning_records import TuningRecord
+
+    key = cache.key("doctor", str(os.getpid()))
+    record = TuningRecord({"doctor": str(os.getpid())})
     try:
-        cache.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=cache.directory):
+        if not cache.store(key, {"probe": b"probe"}):
+            return f"no: {_why_not(cache.path(key).parent)} (set TILEWRIGHT_CACHE_DIR)", False
+        if cache.load(key) != {"probe": b"probe"}:
+            return "no: what was written is not read again (set TILEWRIGHT_CACHE_DIR)", False
+        record.update({"probe": [1.0]})
+        if not record.load():
+            return f"kernels are, tuning results are not: {_why_not(record.path.parent)}", False
+    finally:
+        for path in (cache.path(key), record.path, Path(f"{record.path}.lock")):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return "yes: an entry was written and read again", True
+
+
+def _why_not(folder: Path) -> str:
+    """Why nothing can be stored in a folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(dir=folder):
             pass
-        yield "writeable", "yes", True
     except OSError as error:
-        yield "writeable", f"no: {error} (set TILEWRIGHT_CACHE_DIR)", False
+        return str(error)
+    return f"{folder} belongs to another user, whose code would be run"
 
 
 def _settings() -> Iterator[Fact]:
@@ -142,7 +171,7 @@ def _settings() -> Iterator[Fact]:
         if value is None or value == ():
             continue
         text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        yield item.name, text, True
+        yield item.name, text, item.name != "problems"
 
 
 def _gpus() -> Iterator[Fact]:

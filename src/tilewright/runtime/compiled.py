@@ -16,6 +16,7 @@ from tilewright.errors import (
     OutOfResources,
     SourceLocation,
     UnsupportedTarget,
+    excerpt,
 )
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.representations import compiled_html, compiled_text
@@ -172,6 +173,8 @@ class CompiledKernel:
         self.asm = _Stages(self)
         self.signature: Mapping[str, Any] = {}
         """Parameter → `specialize.ArgumentType` it was compiled for, where that is known."""
+        self.location_at: Callable[[bytes, int], SourceLocation | None] | None = None
+        """Finds the line of an instruction of its code by compiling again."""
         self._loaded: dict[int | None, Any] = {}
         self._launchers: dict[Any, Any] = {}
         self._keep: list[Any] = []
@@ -415,9 +418,7 @@ class CompiledKernel:
     def raise_result(self, result: Any, grid: Any) -> None:
         """Raise what a native launch reported."""
         if isinstance(result, tuple) and len(result) == 3:
-            from tilewright.runtime.drivers.cpu import driver as cpu_driver
-
-            cpu_driver().signals.die(result[0])
+            self._die(*result)
         if isinstance(result, tuple):
             if result[1] >= len(self.plan.asserts) and self.plan.checked:
                 from tilewright.runtime.bounds import fault_of
@@ -443,6 +444,17 @@ class CompiledKernel:
         raise LaunchError(
             f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0{limits}"
         )
+
+    def _die(self, signal: int, offset: int, _: int) -> None:
+        """Say at which line a memory fault was, whose report the handler has begun, and end the process by it."""
+        from tilewright.runtime.drivers.cpu import driver
+
+        signals = driver().signals
+        with signals.ending(signal):
+            place = self.location_at and self.location_at(self.artifact.object_code, offset)
+            if place:
+                text = SourceLocation.__str__(place)
+                print(f"  at {text}\n{excerpt(place)}", file=sys.stderr)
 
     def _assertion(self, program: int, site: int, grid: Any) -> DeviceAssertError:
         place = program_of(program, grid)

@@ -59,14 +59,22 @@ def compile_kernel(
             module = _build(kernel, signature, options).module
         return backend.texts(module, options, machine)
 
+    def location_at(code: bytes, offset: int) -> SourceLocation | None:
+        module = _build(kernel, signature, options).module
+        return backend.location_at(module, options, machine, code, offset)
+
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
+
+    def _finished(artifact: Artifact, loaded: bool) -> CompiledKernel:
+        found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
+        found.signature, found.location_at = signature, location_at
+        return found
+
     if kernel.dependencies.private:  # no other process could use it
         with objects_set_aside():
             artifact = _compile(kernel, signature, options, machine)
-        found = CompiledKernel(artifact, key, options, machine, kernel, False, texts)
-        found.signature = signature
-        return found
+        return _finished(artifact, False)
     artifact = None if settings.always_compile else _load(cache, key)
     loaded = artifact is not None
     if artifact is None:
@@ -77,9 +85,7 @@ def compile_kernel(
                 with objects_set_aside(), compiling_for(machine):
                     artifact = _compile(kernel, signature, options, machine)
                 _store(cache, key, artifact)
-    found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
-    found.signature = signature
-    return found
+    return _finished(artifact, loaded)
 
 
 def _compile(

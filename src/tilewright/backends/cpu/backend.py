@@ -25,6 +25,7 @@ from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import current_target, machine
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.dialects import tile
+from tilewright.errors import SourceLocation
 from tilewright.ir.blame import internal_errors
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
@@ -96,6 +97,18 @@ class CpuBackend(LoweringBackend):
             accesses=_access_sites(function),
         )
         return Artifact(entry, object_code, plan, {"llvm": text})
+
+    def location_at(
+        self, module: ModuleOp, options: Options, target: TargetInfo, code: bytes, offset: int
+    ) -> SourceLocation | None:
+        """Where in the kernel the instruction `offset` bytes behind its entry comes from; None if that is unknown.
+
+        `module` is the tile IR (consumed) of the object `code`.
+        """
+        from tilewright.backends.cpu.fault_lines import lowered_location
+
+        self.lower(module, options, target)
+        return lowered_location(module, target, options.enable_fp_fusion, code, offset)
 
 
 def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:

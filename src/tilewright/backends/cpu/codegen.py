@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.backends.base import TargetInfo
+from tilewright.backends.cpu.fault_lines import InstructionPlaces
 from tilewright.backends.cpu.lower import bounds, memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
 from tilewright.backends.llvm import control
@@ -60,6 +61,8 @@ class KernelCodegen:
         for name, arg in zip(("args", "first", "last", "thread"), self.function.args, strict=True):
             arg.name = name
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.places: InstructionPlaces | None = None
+        """Keeps where instructions come from, if somebody asks."""
 
     def run(self) -> None:
         block = self.source.body.block
@@ -73,6 +76,8 @@ class KernelCodegen:
             self.op(op)
 
     def op(self, op: Operation) -> None:
+        if self.places is not None:
+            self.builder.debug_metadata = self.places.of(op)
         handler = HANDLERS.get(type(op))
         if handler is not None:
             handler(self, op)
@@ -252,14 +257,26 @@ HANDLERS: dict[type[Operation], Handler] = {
 }
 
 
-def emit_module(module: ModuleOp, target: TargetInfo, fuse: bool = True) -> tuple[str, ir.Module]:
-    """LLVM IR for the one kernel of a vector-level module: (entry symbol, llvmlite module)."""
+def emit_module(
+    module: ModuleOp,
+    target: TargetInfo,
+    fuse: bool = True,
+    places: list[InstructionPlaces] | None = None,
+) -> tuple[str, ir.Module]:
+    """LLVM IR for the one kernel of a vector-level module: (entry symbol, llvmlite module).
+
+    With a list `places` instructions are marked with the operations they come from; it gets the marks.
+    """
     out = ir.Module("tilewright")
     out.triple = target.triple
     entry = ""
     for function in module.body.block.ops:
         if isinstance(function, func.FuncOp):
             entry = function.sym_name.data
-            KernelCodegen(out, function, target, fuse).run()
+            codegen = KernelCodegen(out, function, target, fuse)
+            if places is not None:
+                codegen.places = InstructionPlaces(out, codegen.function)
+                places.append(codegen.places)
+            codegen.run()
     add_half_conversions(out, target)
     return entry, out

@@ -402,7 +402,9 @@ crashed:
   %signal = load i64, ptr %signal.p
   %pc.start = load i64, ptr %record
   %pc.offset = sub i64 %pc, %pc.start
-  %triple = call ptr (ptr, ...) @Py_BuildValue(ptr @format3, i64 %signal, i64 %pc.offset, i64 0)
+  %address.p = getelementptr i8, ptr %job, i64 96
+  %address = load i64, ptr %address.p
+  %triple = call ptr (ptr, ...) @Py_BuildValue(ptr @format3, i64 %signal, i64 %pc.offset, i64 %address)
   ret ptr %triple
 interrupted:
   %checked = call i32 @PyErr_CheckSignals()

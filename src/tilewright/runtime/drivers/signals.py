@@ -13,10 +13,13 @@ import ctypes
 import signal
 import sys
 import threading
+from collections.abc import Generator
 from typing import Any
 
 from tilewright.runtime.drivers.signals_ir import HANDLERS, PREVIOUS, SIGINT
 
+#: to find the line of a fault, which compiles the kernel again
+_LAST_WORDS_SECONDS = 30
 _SA_SIGINFO, _SA_RESTART, _SA_ONSTACK = 4, 0x10000000, 0x08000000
 
 
@@ -95,10 +98,19 @@ class Signals:
         with contextlib.suppress(KeyError):
             self._libc.sigaction(number, ctypes.byref(self._previous[number]), None)
 
-    def die(self, number: int) -> None:
-        """End the process by a signal, as it would have without our handler: faulthandler may say more."""
+    @contextlib.contextmanager
+    def ending(self, number: int) -> Generator[None]:
+        """End the process by a signal behind the `with`, as it would have without our handler: faulthandler may
+        say more. What fails inside does not matter, nor what hangs: memory may be damaged.
+        """
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_LAST_WORDS_SECONDS)
+        with contextlib.suppress(Exception):
+            yield
         sys.stderr.flush()
         self.give_back(number)
         signal.raise_signal(number)
-        signal.signal(number, signal.SIG_DFL)  # a handler that returned
+        reset = _Sigaction()  # a handler that returned
+        self._libc.sigaction(number, ctypes.byref(reset), None)
         signal.raise_signal(number)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     StringAttr,
+    UnknownLoc,
     i1,
     i64,
 )
@@ -39,8 +40,10 @@ class Emitter:
 
     @contextmanager
     def located(self, op: Operation) -> Generator[None]:
-        """Give what is added meanwhile the source location of `op`."""
-        before, self.location = self.location, op.location
+        """Give what is added meanwhile the source location of `op`, if it has one."""
+        before = self.location
+        if not isinstance(op.location, UnknownLoc):
+            self.location = op.location
         try:
             yield
         finally:
