@@ -165,6 +165,29 @@ def test_doctor_finds_a_cache_that_cannot_be_written(tmp_path, monkeypatch, caps
     assert "set TILEWRIGHT_CACHE_DIR" in out and "something is wrong" in out
 
 
+def test_doctor_writes_what_it_calls_writeable(tmp_path, monkeypatch, capsys):
+    """A folder where files can be made is not enough: entries go into folders below it."""
+    from tilewright.cli import doctor
+    from tilewright.runtime.cache import disk_cache
+
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+    assert doctor._writeable(disk_cache()) == ("yes: an entry was written and read again", True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name[0] != "."]
+    (tmp_path / "tuning").rmdir()
+    (tmp_path / "tuning").write_text("")
+    answer, good = doctor._writeable(disk_cache())
+    assert "tuning results are not" in answer and not good
+    monkeypatch.setattr("tilewright.runtime.cache._is_ours", lambda status: False)
+    answer, good = doctor._writeable(disk_cache())
+    assert "another user" in answer and not good
+
+
+def test_doctor_tells_of_settings_that_are_not_understood(monkeypatch, capsys):
+    monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "many")
+    assert main(["doctor"]) == 1
+    assert "TILEWRIGHT_NUM_THREADS='many'" in capsys.readouterr().out
+
+
 def test_placeholders_for_missing_packages(tmp_path, capsys):
     path = tmp_path / "needs.py"
     path.write_text(

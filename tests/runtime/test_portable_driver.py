@@ -1,5 +1,9 @@
 """The driver for systems without a native launcher gives what the native one gives."""
 
+import _thread
+import threading
+import time
+
 import numpy as np
 import pytest
 from tests.runtime.fake_backend import ADD, SLOTS, THREADS, FakeBackend, use
@@ -46,3 +50,20 @@ def test_threads_scratch_and_faults():
         with pytest.raises(DeviceAssertError, match="program \\(7, 0, 0\\): small"):
             one_pointer[(40,)](out)
         assert set(out) == set(range(cpu.driver().threads))
+
+
+def test_ctrl_c_stops_between_programs():
+    """All threads have stopped when KeyboardInterrupt comes: they use the caller's arrays."""
+    program_ns, programs = 10_000_000, 400
+    with use(
+        FakeBackend(THREADS, 5000, program_ns, SCRATCH=5000, SLEEP=program_ns // 1000, FAIL=-1)
+    ):
+        out = np.full(programs, -1, np.int64)
+        one_pointer[(1,)](out)
+        threading.Timer(0.1, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt):
+            one_pointer[(programs,)](out)
+        ran = (out >= 0).sum()
+        assert 0 < ran < programs // 2
+        time.sleep(0.05)
+        assert (out >= 0).sum() == ran

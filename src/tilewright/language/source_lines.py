@@ -13,7 +13,7 @@ import inspect
 import linecache
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -21,7 +21,7 @@ _CLOSING = (")", "]", "}", '"' * 3, "'" * 3)
 """What a line may begin with that continues the one before."""
 
 
-def captured_lines(function: Any) -> Sequence[str]:
+def captured_lines(function: Any) -> list[str]:
     """The lines of the file that a function was defined in, as they are now: to be read when it is decorated.
 
     A file that is edited after that has other functions on these lines. Costs a `stat`: files are read once.
@@ -29,7 +29,7 @@ def captured_lines(function: Any) -> Sequence[str]:
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
-        return ()
+        return []
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
     if not lines and code.co_filename == "<string>" and function.__module__ == "__main__":
@@ -37,7 +37,7 @@ def captured_lines(function: Any) -> Sequence[str]:
     return lines
 
 
-def _lines_of_command() -> Sequence[str]:
+def _lines_of_command() -> list[str]:
     """The program given to `python -c`."""
     arguments = sys.orig_argv
     text = arguments[arguments.index("-c") + 1] if "-c" in arguments[:-1] else ""
@@ -58,7 +58,7 @@ def register_source(text: str, name: str | None = None) -> str:
 
 
 def source_of(
-    function: Callable[..., Any], lines: Sequence[str] | None = None
+    function: Callable[..., Any], lines: list[str] | None = None
 ) -> tuple[str, int, int, ast.stmt | None]:
     """Source text from the `def` line on (dedented), that line's number in the file, the columns that
     dedenting removed, and the syntax tree if it was parsed on the way.
@@ -81,7 +81,7 @@ def source_of(
     return text, start + skip, indent, None
 
 
-def _by_tokens(function: Any, lines: Sequence[str]) -> tuple[list[str], int]:
+def _by_tokens(function: Any, lines: list[str]) -> tuple[list[str], int]:
     """The lines of a function with its decorators as the tokenizer sees them, and the first one's number."""
     code = getattr(function, "__code__", None)
     if code is None:
@@ -124,7 +124,7 @@ def _is_def(line: str) -> bool:
     return line.lstrip().startswith("def ")
 
 
-def _by_indentation(function: Any, lines: Sequence[str]) -> tuple[str, int, int, ast.stmt] | None:
+def _by_indentation(function: Any, lines: list[str]) -> tuple[str, int, int, ast.stmt] | None:
     code = getattr(function, "__code__", None)
     if code is None or hasattr(function, "__wrapped__"):
         return None

@@ -205,10 +205,11 @@ class Content:
     def _function(self, value: Any) -> str:
         module = _module_of(value)
         own = module.partition(".")[0] == "tilewright"  # whose content is in every key
+        name = getattr(value, "__qualname__", "")
         if own or (is_by_name(module) and not isinstance(value, KernelFunction)):
-            return self._named("function", module, value.__qualname__)
+            return self._named("function", module, name)
         self.functions.append(value)
-        return f"function {module}.{value.__qualname__}"
+        return f"function {module}.{name}"
 
     def _named(self, kind: str, module: str, name: str) -> str:
         root = module.partition(".")[0]
@@ -289,9 +290,8 @@ class Content:
             return f"{head} {reduced}"
         head = f"{head} {self._attributes(value)}"
         arguments, state, listed, mapped = (*reduced[1:5], None, None, None)[:4]
-        if _pickles_by_default(
-            type(value)
-        ):  # attributes are all there is, but for what a built-in base holds
+        arguments = arguments or ()
+        if _pickles_by_default(type(value)):  # attributes are all but what a built-in base holds
             parts = [self.text(arguments[1:])]
         else:
             parts = [self.text((arguments, state))]

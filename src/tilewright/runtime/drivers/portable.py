@@ -1,7 +1,8 @@
 """The CPU driver where `native_ir` has no launcher: the same work in Python, on a thread pool.
 
 Slower to launch (tens of microseconds) and otherwise the same: ctypes lets go of the GIL while a
-kernel runs, programs are split in static contiguous parts, faults are reported alike.
+kernel runs, programs are split in static contiguous parts, failed assertions are reported alike. Ctrl-C stops a
+launch between two programs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from tilewright import config
@@ -23,6 +24,8 @@ from tilewright.runtime.drivers.conditions import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 from tilewright.runtime.drivers.native_code import jit_compiler
 
+#: programs that run in one call, by the estimate: Ctrl-C waits for them
+_UNINTERRUPTED_NS = 10e6
 _ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
 )
@@ -97,19 +100,26 @@ class PortableDriver:
             words = (*slots, *grid, *(1,) * (3 - len(grid)))
             packed = (ctypes.c_uint64 * len(words))(*(w & (1 << 64) - 1 for w in words))
             threads = 1 if total <= inline else max(1, min(self.threads, total // grain))
-            return self._run(entry, packed, total, threads, plan.scratch_bytes)
+            step = max(1, int(_UNINTERRUPTED_NS / plan.program_cost)) if plan.program_cost else 1
+            return self._run(entry, packed, total, threads, plan.scratch_bytes, step)
 
         return call, kernel
 
-    def _run(self, entry: Any, slots: Any, total: int, threads: int, scratch: int) -> Any:
-        fault = (ctypes.c_int64 * 3)()
+    def _run(
+        self, entry: Any, slots: Any, total: int, threads: int, scratch: int, step: int
+    ) -> Any:
+        fault, stopped = (ctypes.c_int64 * 3)(), threading.Event()
 
         def part(i: int) -> None:
             first, last = total * i // threads, total * (i + 1) // threads
             if first < last:
                 memory = self._scratch(scratch)
                 record = (ctypes.c_uint64 * 5)(memory, i, ctypes.addressof(fault))
-                entry(ctypes.addressof(slots), first, last, ctypes.addressof(record))
+                for start in range(first, last, step):  # Python sees Ctrl-C between two calls
+                    if stopped.is_set():
+                        break
+                    end = min(start + step, last)
+                    entry(ctypes.addressof(slots), start, end, ctypes.addressof(record))
 
         if threads == 1:
             part(0)
@@ -118,7 +128,12 @@ class PortableDriver:
                 self._pid = os.getpid()
                 self._executor = ThreadPoolExecutor(self.threads, "tilewright")
             others = [self._executor.submit(part, i) for i in range(1, threads)]
-            part(0)
+            try:
+                part(0)
+            except KeyboardInterrupt:
+                stopped.set()
+                wait(others)  # they use the caller's arrays
+                raise
             for other in others:
                 other.result()
         return (fault[1], fault[2]) if fault[0] else None
