@@ -150,13 +150,14 @@ def test_views_are_checked_against_their_own_extent():
     x, out = memory[100:200], np.zeros(200, np.float32)
     message = report(lambda: missing_mask[(4,)](x, out, 100, BLOCK=32, check="bounds"))
     assert "'x_ptr' (fp32, elements 0 … 99, 400 bytes)" in message
+    assert 'if it is meant, check="bounds,-views"' in message
     for check in ("bounds,-views", ("bounds", "-views")):
         missing_mask[(4,)](x, out, 100, BLOCK=32, check=check)
         assert (out[:100] == x).all()
     message = report(
         lambda: missing_mask[(8,)](memory[100:], out, 100, BLOCK=32, check="bounds,-views")
     )
-    assert "elements -100 … 199" in message
+    assert "elements -100 … 199" in message and "-views" not in message
 
 
 def test_reversed_and_empty_arrays():
@@ -249,3 +250,43 @@ def test_a_program_that_does_not_fail_again():
     message = report(lambda: follows[(1,)](x, index, out, 100, check="bounds"))
     assert "tl.load reads outside 'x_ptr'" in message and "program (0, 0, 0)" in message
     assert index[0] == 160  # of 0, 40, 80 and 120 the last is outside: what it wrote stays
+
+
+@tw.jit
+def product(a_ptr, b_ptr, c_ptr, K, am, ak, BM: tl.constexpr, BK: tl.constexpr):
+    m, k = tl.arange(0, BM), tl.arange(0, BK)
+    acc = tl.zeros((BM, BM), tl.float32)
+    for start in range(0, K, BK):
+        a = tl.load(a_ptr + m[:, None] * am + (start + k)[None, :] * ak)
+        b = tl.load(b_ptr + (start + k)[:, None] * BM + m[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + m[:, None] * BM + m[None, :], acc)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_operands_of_dots(order, kind):
+    a = np.asarray(correct_kernels.floats(32, 40).astype(kind), order=order)
+    b, c = correct_kernels.floats(48, 32).astype(kind), np.zeros((32, 32), np.float32)
+    strides = [s // a.itemsize for s in a.strides]
+    message = report(lambda: product[(1,)](a, b, c, 40, *strides, BM=32, BK=16, check="bounds"))
+    assert "tl.load reads outside 'a_ptr'" in message and "lanes: lane [" in message
+    product[(1,)](a, b, c, 32, *strides, BM=32, BK=16, check="bounds")
+    np.testing.assert_allclose(
+        c, a[:, :32].astype("f4") @ b[:32].astype("f4"), rtol=1e-2, atol=0.05
+    )
+
+
+@tw.jit
+def through_a_table(table_ptr, o_ptr, n, BLOCK: tl.constexpr):
+    x_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n))
+
+
+def test_pointers_from_memory_are_not_checked():
+    x, out = arrays()
+    table = np.array([x.ctypes.data])
+    through_a_table[(1,)](table, np.zeros(128, np.float32), 100, BLOCK=128, check="bounds")
+    message = report(lambda: through_a_table[(1,)](table, out, 100, BLOCK=128, check="bounds"))
+    assert "tl.store writes outside 'o_ptr'" in message

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr
-from tilewright.errors import KernelFault, OutOfBoundsError, SourceLocation, TilewrightError
+from tilewright.errors import OutOfBoundsError, SourceLocation, TilewrightError
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.ir_arguments import ir_arguments
 from tilewright.runtime.specialize import numpy_address_reader
@@ -121,25 +121,46 @@ def _report(
     what they wrote may be another one now.
     """
     recorded = fault_of(compiled, program, site, grid)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            _run_again(compiled, arguments, program_of(program, grid), grid)
-    except OutOfBoundsError as error:
-        here, there = error.location, recorded.location
-        if here is None or there is None or (here.file, here.line) == (there.file, there.line):
-            return error
-    except (KernelFault, TilewrightError):
-        pass
-    return recorded
+    place = program_of(program, grid)
+    found = _run_again(compiled, arguments, place, grid, "views" in compiled.options.check)
+    if found is None or not _is_same(found, recorded):
+        return recorded
+    if "views" in compiled.options.check and not _run_again(
+        compiled, arguments, place, grid, False
+    ):
+        found.help += (
+            ". The memory around this view is the same allocation's: if it is meant,"
+            ' check="bounds,-views"'
+        )
+    return found
+
+
+def _is_same(found: OutOfBoundsError, recorded: OutOfBoundsError) -> bool:
+    """Whether two reports are about one line, or about an array that both name."""
+    here, there = found.location, recorded.location
+    if here is None or there is None or (here.file, here.line) == (there.file, there.line):
+        return True
+    return found.message.split("'")[:2] == recorded.message.split("'")[:2]
 
 
 def _run_again(
-    compiled: CompiledKernel, arguments: Sequence[Any], program: tuple[int, int, int], grid: Any
-) -> None:
+    compiled: CompiledKernel,
+    arguments: Sequence[Any],
+    program: tuple[int, int, int],
+    grid: Any,
+    views: bool,
+) -> OutOfBoundsError | None:
+    """What the interpreter says of one program; None if it has nothing to say of its bounds."""
     from tilewright.interpreter.executor import run_module
     from tilewright.interpreter.memory import Checks
     from tilewright.runtime.compiler import build_ir
 
-    module = build_ir(compiled.function, compiled.signature, compiled.options)
-    checks = Checks(views="views" in compiled.options.check)
-    run_module(module, arguments, grid, checks=checks, only=program)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            module = build_ir(compiled.function, compiled.signature, compiled.options)
+            run_module(module, arguments, grid, checks=Checks(views=views), only=program)
+    except OutOfBoundsError as error:
+        return error
+    except TilewrightError:  # another fault, which the native code did not come to
+        pass
+    return None

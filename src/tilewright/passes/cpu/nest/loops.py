@@ -167,10 +167,13 @@ class Nest:
         for op in self.members:
             if is_turned(op, self.shape.extents):
                 down = Coordinate(row, side)
-                read = [body.emit.splat(memory.load(body, op, (down, c)), side) for c in columns]
-                turned = body.emit.add(
-                    cpu.TransposeOp.create(operands=read, result_types=[v.type for v in read])
-                )
+                with body.emit.located(op):
+                    read = [
+                        body.emit.splat(memory.load(body, op, (down, c)), side) for c in columns
+                    ]
+                    turned = body.emit.add(
+                        cpu.TransposeOp.create(operands=read, result_types=[v.type for v in read])
+                    )
                 for at, value in zip(rows, turned.columns, strict=True):
                     body.bind(op.result, (at, strip), value)
         for at in rows:
