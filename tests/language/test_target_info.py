@@ -30,6 +30,8 @@ def test_on_this_machine(engine):
 def test_for_gpus():
     for target, number in (("sm_90a", "900"), ("sm_80", "800"), ("cpu", "100")):
         compiled = by_target.compile({"out_ptr": "*fp32"}, target=target)
-        assert f"{number}.0" in compiled.asm["tile"] or f"{int(number[0])}.0" in compiled.asm["tile"]
+        assert (
+            f"{number}.0" in compiled.asm["tile"] or f"{int(number[0])}.0" in compiled.asm["tile"]
+        )
         assert not any(f"{n}.0" in compiled.asm["tile"] for n in {"900", "800", "100"} - {number})
     assert tl.target_info.current_target().backend == "cpu"

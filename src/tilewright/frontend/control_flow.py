@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.errors import KernelTypeError
@@ -109,6 +110,10 @@ class ControlFlow(BuilderState):
             else:
                 frame.env[name] = value
 
+    def is_missing(self, value: Any) -> bool:
+        """Whether a joined value says that neither side has one."""
+        return value is _MISSING
+
     def _join(self, name: str, ends: list[dict[str, Any]], blocks: list[Block]) -> Any:
         """The joined value of `name`: a compile-time value, an `Undefined`, or a `Joined`."""
         a, b = (end.get(name, _MISSING) for end in ends)
@@ -177,7 +182,8 @@ class ControlFlow(BuilderState):
         condition = self.condition(node.test, "a conditional expression")
         if isinstance(condition, bool):
             return self.visit(node.body if condition else node.orelse)
-        if not (has_call(node.body) or has_call(node.orelse)):
+        scalar = not isinstance(condition.type, TensorType)
+        if scalar and not (has_call(node.body) or has_call(node.orelse)):
             return self._select(condition, self.visit(node.body), self.visit(node.orelse))
         return self.short_circuit(
             condition, lambda: self.visit(node.body), lambda: self.visit(node.orelse)

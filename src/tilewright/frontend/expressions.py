@@ -94,6 +94,8 @@ class Expressions(WhileLoops):
         """The truth of a value: a bool when known at compile time, else a scalar i1 handle."""
         if not is_tensor(value):
             return self.static_call(bool, [value], {})
+        if self.lane_shape and value.shape == self.lane_shape:
+            return self.semantics.truth(value).handle
         return self.semantics.condition(value, f"the condition of {what}").handle
 
     # ---- names and constants -------------------------------------------------------------------

@@ -27,6 +27,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
+from tilewright.dialects.tile import elementwise
+from tilewright.errors import UnsupportedSyntax
 from tilewright.ir.context import op_class
 from tilewright.ir.types import ir_type, segment_sizes
 
@@ -76,12 +78,29 @@ def _op_info(name: str) -> _OpInfo:
     return _OpInfo(name)
 
 
+@functools.cache
+def _is_lanewise(name: str) -> bool:
+    dialect = name.partition(".")[0]
+    if dialect in ("arith", "math", "scf") or name in ("tile.splat", "tile.program_id"):
+        return True
+    return _op_info(name).cls.__module__ == elementwise.__name__
+
+
+def _not_lanewise(name: str) -> UnsupportedSyntax:
+    return UnsupportedSyntax(
+        f"a function of tl.map_elementwise only computes, element by element: {name} cannot be in it",
+        help="do it outside, on whole tiles, and pass the result to the function",
+    )
+
+
 class IRBuilder:
     """Makes operations at the end of `current`. `location` is called for each new operation."""
 
     def __init__(self, current: Block, location: Callable[[], Any] | None = None) -> None:
         self.current = current
         self.location = location or (lambda: None)
+        self.lanewise = False
+        """Whether only operations on single lanes are allowed, which have no effects."""
 
     def insert(self, op: Operation) -> Operation:
         """Put `op` at the end of the current block, at the current source location."""
@@ -111,6 +130,8 @@ class IRBuilder:
         sequence of them, or None. Attributes that are None are left out. Returns the result's
         handle, a tuple of handles, or None, as `result_type` says.
         """
+        if self.lanewise and not _is_lanewise(name):
+            raise _not_lanewise(name)
         info = _op_info(name)
         properties = dict(info.defaults)
         for key, value in attributes.items():
@@ -156,6 +177,8 @@ class IRBuilder:
         `combine` gets the region's scalar arguments (types `argument_types`) and returns what
         `tile.yield` yields.
         """
+        if self.lanewise:
+            raise _not_lanewise(name)
         block = Block(arg_types=[ir_type(kind) for kind in argument_types])
         with self.block(block):
             values = combine(*block.args)

@@ -26,8 +26,8 @@ from tilewright.frontend.carried import (
     tensor_triples,
     tl_name,
 )
-from tilewright.frontend.control_flow import ControlFlow
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED, LoopContext, Undefined
+from tilewright.frontend.lanes import Lanes
 from tilewright.frontend.values import (
     Leaf,
     constant,
@@ -77,7 +77,7 @@ def discard(block: Block) -> None:
         op.erase(safe_erase=False)
 
 
-class Loops(ControlFlow):
+class Loops(Lanes):
     """Loop statements."""
 
     def visit_for(self, node: ast.For, rest: list[ast.stmt]) -> None:
@@ -202,8 +202,8 @@ class Loops(ControlFlow):
     def _promoted(self, value: Any) -> Any:
         """A number as a runtime constant; other compile-time values and those in tuples stay."""
         if isinstance(value, _NUMBERS):
-            return constant(self, value, literal_type(value))
-        return value
+            value = constant(self, value, literal_type(value))
+        return self.lifted(value) if self.lane_shape else value
 
     def enter(self, carried: list[Carried], block: Block) -> None:
         """Give `block` one argument a carried tensor and bind the names to them."""
@@ -393,7 +393,10 @@ class Loops(ControlFlow):
                 kind = literal_type(int(value))
             if kind is None or kind.is_block() or not kind.is_int():
                 raise KernelTypeError(
-                    f"the {what} of a range must be an integer scalar, not {describe(value)}"
+                    f"the {what} of a range must be an integer scalar, not {describe(value)}",
+                    help="its trip count would differ by element: use `while`"
+                    if self.lane_shape
+                    else "",
                 )
             types.append(kind)
         if not isinstance(items.step, TensorValue) and items.step == 0:

@@ -45,7 +45,9 @@ class _Compilation(KernelBuilder):
     def __init__(self, fn: KernelFunction, debug: bool) -> None:
         self.block = Block()
         self.builder = IRBuilder(self.block, self._location)
-        self.semantics = Semantics(self.builder, call=self.call_back, debug=debug)
+        self.semantics = Semantics(
+            self.builder, call=self.call_back, call_on_lanes=self.call_on_lanes, debug=debug
+        )
         self.debug = debug
         self.frame = Frame(fn, None)
         self.frames = [self.frame]

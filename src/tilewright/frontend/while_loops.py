@@ -27,6 +27,16 @@ class WhileLoops(Loops):
     def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
         if node.orelse:
             raise UnsupportedSyntax("a loop cannot have an `else` part")
+        if self.lane_shape:
+            if has_break(node.body):
+                self.reject_exit()
+            self._refuse_walrus(node, self.frame.env)
+            self.widening(
+                lambda: self.lanes_while(
+                    node, lambda: self.visit(node.test), lambda env: self.forget_inner(node, env)
+                )
+            )
+            return
         self.widening(
             lambda: self._while(
                 node,
@@ -47,6 +57,7 @@ class WhileLoops(Loops):
         rest: list[ast.stmt],
     ) -> None:
         """A range loop that may end early: the index is carried, the bounds are tested."""
+        self.reject_exit()
         start, stop, step = bounds
         builder = self.builder
         hidden = f"$index{node.lineno}:{node.col_offset}"

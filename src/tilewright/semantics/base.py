@@ -17,8 +17,9 @@ class SemanticsBase:
     """Holds the builder.
 
     `call(function, args)` runs a user's function (a `KernelFunction` or a `tl` name) on semantic
-    values and returns its result: the front end inlines it, eager mode calls it. `debug` keeps
-    `device_assert`. `dot_precision` is what `tl.dot` means by default.
+    values and returns its result: the front end inlines it, eager mode calls it. `call_on_lanes(function,
+    args, shape)` gives a tuple of tiles of `shape` of what a function of scalars gives for each lane; without it
+    the function is called for one lane after the other. `debug` keeps `device_assert`. `dot_precision` is what `tl.dot` means by default.
     """
 
     def __init__(
@@ -26,6 +27,8 @@ class SemanticsBase:
         builder: Builder,
         *,
         call: Callable[[Any, Sequence[Any]], Any] | None = None,
+        call_on_lanes: Callable[[Any, Sequence[Any], tuple[int, ...]], tuple[Any, ...]]
+        | None = None,
         debug: bool = False,
         dot_precision: str = "ieee",
     ) -> None:
@@ -33,6 +36,7 @@ class SemanticsBase:
         self.debug = debug
         self.dot_precision = dot_precision
         self._call = call
+        self._call_on_lanes = call_on_lanes
 
     # ---- making values -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from tilewright.errors import KernelNameError, KernelTypeError
-from tilewright.semantics.foreign import Foreign
+from tilewright.semantics.lanes import Lanes
 from tilewright.semantics.memory import BlockPointer, TensorDescriptor
 from tilewright.semantics.values import TensorValue, describe
 
@@ -35,7 +35,7 @@ PYTHON_BUILTINS = {
 }  # fmt: skip
 
 
-class Semantics(Foreign):
+class Semantics(Lanes):
     """Every `tl` name with `__tl_builtin__ = "<name>"` is the method `<name>` here."""
 
     def has_attributes(self, value: Any) -> bool:

@@ -1,0 +1,205 @@
+"""Functions of single elements on whole tiles (`tl.map_elementwise`).
+
+The function's body is compiled once, with tiles in place of its scalars. A condition is then a tile of truths:
+both branches are computed and each lane takes its own side, a `while` runs until no lane wants to go on. This
+is sound because such a function only computes: what touches memory or mixes lanes is rejected.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Region, SSAValue
+
+from tilewright import dtypes
+from tilewright.errors import UnsupportedSyntax
+from tilewright.frontend.carried import Carried, tensor_triples
+from tilewright.frontend.control_flow import ControlFlow
+from tilewright.frontend.values import Joined, Leaf, like, rebuild, same_value
+from tilewright.semantics.values import TensorValue
+
+
+class Lanes(ControlFlow):
+    """Control flow under conditions that differ from lane to lane."""
+
+    lane_shape: tuple[int, ...] = ()
+    """Extents of the tiles that stand for scalars; () outside such a function."""
+
+    def call_on_lanes(
+        self, function: Any, args: Sequence[Any], shape: tuple[int, ...]
+    ) -> tuple[Any, ...]:
+        """What `function` of scalars gives for each lane of `args`, tiles of `shape`."""
+        outer = self.lane_shape, self.builder.lanewise
+        self.lane_shape, self.builder.lanewise = shape, True
+        found = self.call(function, list(args), {}, self.frame.node)
+        results = found if isinstance(found, tuple) else (found,)
+        lifted = [self.lifted(self.semantics.to_tensor(value)) for value in results]
+        self.lane_shape, self.builder.lanewise = outer
+        return tuple(lifted) if isinstance(found, tuple) else (lifted[0],)
+
+    def call(self, function: Any, args: list[Any], keywords: dict[str, Any], node: ast.AST) -> Any:
+        raise NotImplementedError
+
+    def lifted(self, value: Any) -> Any:
+        """A scalar as a tile, where tiles stand for scalars; tuples item by item."""
+        if isinstance(value, TensorValue):
+            return self.semantics.splat(value, self.lane_shape) if not value.shape else value
+        if isinstance(value, tuple | list):
+            return like(value, [self.lifted(item) for item in value])
+        return value
+
+    # ---- conditionals ----------------------------------------------------------------------------
+
+    def emit_if(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Any],
+        otherwise: Callable[[], Any],
+        names: Iterable[str],
+    ) -> None:
+        if isinstance(condition.type, TensorType):
+            self._both_sides(condition, then, otherwise, names)
+        else:
+            super().emit_if(condition, then, otherwise, names)
+
+    def _both_sides(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Any],
+        otherwise: Callable[[], Any],
+        names: Iterable[str],
+    ) -> None:
+        """Compute both branches, one after the other; each of `names` is chosen lane by lane."""
+        frame = self.frame
+        before, node, ends = frame.env, frame.node, []
+        for branch in (then, otherwise):
+            frame.env, frame.stopped, frame.node = dict(before), False, node
+            branch()
+            ends.append(frame.env)
+        frame.env, frame.stopped, frame.node = dict(before), False, node
+        block = self.builder.current
+        for name in names:
+            old = before.get(name)
+            if name in before and all(end.get(name) is old for end in ends):
+                continue
+            value = self._join(name, ends, [block, block])
+            if isinstance(value, Joined):
+                value = self._chosen(condition, value)
+            if self.is_missing(value):
+                frame.env.pop(name, None)
+            else:
+                frame.env[name] = value
+
+    def _chosen(self, condition: SSAValue, joined: Joined) -> Any:
+        picked = []
+        for kind, a, b in zip(joined.types, *joined.handles, strict=True):
+            x, y = (self.lifted(self.tensor(handle, kind)) for handle in (a, b))
+            picked.append(self.builder.op("tile.select", [condition, x.handle, y.handle], x.type))
+        return rebuild(self, self._tiles(joined.template), iter(picked))
+
+    def _tiles(self, template: Any) -> Any:
+        """The template with the types of tiles."""
+        if isinstance(template, Leaf):
+            return Leaf(template.type.scalar.with_shape(self.lane_shape))
+        if isinstance(template, tuple | list):
+            return like(template, [self._tiles(item) for item in template])
+        return template
+
+    def _join(self, name: str, ends: list[dict[str, Any]], blocks: list[Block]) -> Any:
+        if self.lane_shape and not same_value(*(end.get(name) for end in ends)):
+            for end, block in zip(ends, blocks, strict=True):
+                if name in end:
+                    with self.builder.block(block):
+                        end[name] = self.lifted(end[name])
+        return super()._join(name, ends, blocks)
+
+    # ---- loops -----------------------------------------------------------------------------------
+
+    def carried(self, node: ast.For | ast.While, flags: list[str]) -> list[Carried]:
+        raise NotImplementedError
+
+    def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
+        raise NotImplementedError
+
+    def enter(self, carried: list[Carried], block: Block) -> None:
+        raise NotImplementedError
+
+    def lanes_while(
+        self, node: ast.While, test: Callable[[], Any], forget: Callable[[dict[str, Any]], None]
+    ) -> None:
+        """A `while` whose condition may differ by lane: runs while a lane holds; the others keep their values."""
+        frame, before = self.frame, self.frame.env
+        frame.env = dict(before)
+        truths = dtypes.int1.with_shape(self.lane_shape)
+        active = self.semantics.filled(True, truths)
+        going = Carried("$active", active, active)
+        carried = [*self.carried(node, []), going]
+        head, body = Block(), Block()
+        self.enter(carried, head)
+        with self.builder.block(head):
+            held = self.lifted(self.semantics.truth(test()))
+            going_on = self.semantics.binary("&", frame.env["$active"], held)
+            frame.env["$active"] = going_on
+            condition = self._any(going_on)
+            tested = [h.handle for c in carried for h in self._leaves(c, frame.env[c.name])]
+            self.builder.op("scf.condition", [condition, *tested])
+        self.enter(carried, body)
+        with self.builder.block(body):
+            lanes = frame.env["$active"].handle
+            self.run(node.body)
+            frame.stopped, frame.node = False, node
+            ends = self.leave(carried, head, body)
+            handles = []
+            for c, end in ends:
+                for _, inside, new in tensor_triples(c.initial, c.inside, end):
+                    new = new if isinstance(new, TensorValue) else inside
+                    handles.append(
+                        self.builder.op(
+                            "tile.select", [lanes, new.handle, inside.handle], inside.type
+                        )
+                    )
+            self.builder.op("scf.yield", handles)
+        initial = [h.handle for c in carried for h in self._leaves(c, c.initial)]
+        op = scf.WhileOp.create(
+            operands=initial,
+            result_types=[handle.type for handle in initial],
+            regions=[Region(head), Region(body)],
+        )
+        self.builder.insert(op)
+        forget(before)
+        results = iter(op.results)
+        for c in carried:
+            frame.env[c.name] = self._with(c.inside, results)
+        frame.env.pop("$active")
+
+    def _leaves(self, c: Carried, value: Any) -> list[TensorValue]:
+        return [
+            new if isinstance(new, TensorValue) else inside
+            for _, inside, new in tensor_triples(c.initial, c.initial, value)
+        ]
+
+    def _with(self, value: Any, handles: Any) -> Any:
+        if isinstance(value, TensorValue):
+            return self.tensor(next(handles), value.type)
+        if isinstance(value, tuple | list):
+            return like(value, [self._with(item, handles) for item in value])
+        return value
+
+    def _any(self, lanes: TensorValue) -> SSAValue:
+        """Whether any lane is true, a scalar."""
+        outer, self.builder.lanewise = self.builder.lanewise, False
+        count = self.semantics.max(self.semantics.convert(lanes, dtypes.int32))
+        self.builder.lanewise = outer
+        return self.semantics.truth(count).handle
+
+    def reject_exit(self) -> None:
+        """Raise where a loop in a function of single elements would end early."""
+        if self.lane_shape:
+            raise UnsupportedSyntax(
+                "a function of tl.map_elementwise cannot leave a loop by `break` or `return`",
+                help="put the condition into the `while`, or carry a flag",
+            )
