@@ -113,11 +113,11 @@ def _apply(wanted: frozenset[str]) -> None:
 
 def _check_torch() -> None:
     """Raise IntegrationError unless there is a torch that the names were made for."""
-    if importlib.util.find_spec("torch") is None:
+    torch = sys.modules.get("torch")
+    if torch is None and importlib.util.find_spec("torch") is None:
         raise IntegrationError(
             "torch is not installed, and Inductor is a part of it", help="pip install torch"
         )
-    torch = sys.modules.get("torch")
     text = getattr(torch, "__version__", None) or importlib.metadata.version("torch")
     version = tuple(int(part) for part in str(text).split("+")[0].split(".")[:2])
     if not _FIRST <= version < _BEYOND:

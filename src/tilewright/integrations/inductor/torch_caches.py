@@ -38,7 +38,7 @@ def forget(strict: bool = True) -> None:
             if name in sys.modules:
                 _load_again(sys.modules[name])
         if _UTILS in sys.modules:  # which says `import triton` if there is one
-            vars(sys.modules[_UTILS]).setdefault("triton", sys.modules["triton"])
+            vars(sys.modules[_UTILS]).setdefault("triton", importlib.import_module("triton"))
 
 
 def _reject_settled() -> None:
