@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -27,12 +28,15 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
+from tilewright.dialects.tile import WRAPS
 from tilewright.dialects.tile import elementwise
 from tilewright.errors import UnsupportedSyntax
 from tilewright.ir.context import op_class
 from tilewright.ir.types import ir_type, segment_sizes
 
 _FASTMATH = arith.FastMathFlagsAttr("none")
+_WRAPPING = frozenset(("arith.addi", "arith.subi", "arith.muli", "arith.shli"))
+_UNSIGNED = {WRAPS: UnitAttr()}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -146,6 +150,7 @@ class IRBuilder:
             operands=[v for v in operands if v is not None],
             result_types=[ir_type(kind) for kind in kinds],
             properties=properties,
+            attributes=_UNSIGNED if name in _WRAPPING and _is_unsigned(result_type) else {},
         )
         self.insert(op)
         if several:
@@ -191,6 +196,12 @@ class IRBuilder:
         )
         self.insert(op)
         return tuple(op.results)
+
+
+def _is_unsigned(kind: Any) -> bool:
+    """Whether a language type is an unsigned integer, or a tile of them."""
+    element = kind.scalar
+    return element.is_int_unsigned()
 
 
 def _float(value: float, kind: Any) -> FloatAttr:

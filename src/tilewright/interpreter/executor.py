@@ -29,8 +29,8 @@ from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.claims import ClaimChecker, has_claims
 from tilewright.interpreter.memory import Checks, Memory, PointerValue
 from tilewright.interpreter.nonfinite import NonfiniteLanes
-from tilewright.interpreter.numeric_checks import wrapped
-from tilewright.interpreter.offsets import offset_arithmetic
+from tilewright.interpreter.numeric_checks import divided, wrapped
+from tilewright.interpreter.offsets import NOTHING_PROMISED, address_arithmetic
 from tilewright.interpreter.shared_memory import HANDLERS as SHARED_HANDLERS
 from tilewright.interpreter.shared_memory import ProgramMemory
 from tilewright.interpreter.undefined import UndefinedLanes
@@ -127,7 +127,9 @@ class Executor:
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
         self._nonfinite = NonfiniteLanes(self) if memory.checks.nonfinite else None
-        self._offsets = offset_arithmetic(function) if memory.checks.overflow else frozenset()
+        self._promise = (
+            address_arithmetic(function) if memory.checks.overflow else NOTHING_PROMISED
+        )
         self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
         self.claims = ClaimChecker(self)
@@ -209,11 +211,20 @@ class Executor:
                 self._undefined.look(op.name, attributes, kinds, operands, results)
             if self._nonfinite is not None:
                 self._nonfinite.look(op.name, attributes, kinds, operands, results)
-            if op in self._offsets:
-                fault = wrapped(self, op.name, operands, kinds[0], results[0])
-                if fault is not None:
-                    raise fault
+            self._look_at_offset(op, operands, kinds, results)
         return results
+
+    def _look_at_offset(
+        self, op: Operation, operands: list[Any], kinds: tuple[Any, ...], results: Sequence[Any]
+    ) -> None:
+        """Check what the language promises of arithmetic that forms an address."""
+        fault = None
+        if op in self._promise.sums:
+            fault = wrapped(self, op.name, operands, kinds[0], results[0])
+        elif op in self._promise.divisions:
+            fault = divided(self, op.name, operands)
+        if fault is not None:
+            raise fault
 
     def _look_along(self, op: tile.ReduceOp | tile.ScanOp, results: list[Any]) -> None:
         operands = [self.values[v] for v in op.inputs]

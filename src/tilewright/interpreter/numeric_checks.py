@@ -1,4 +1,4 @@
-"""Check that offsets of pointers do not wrap."""
+"""Check what is promised of the integers that offsets of pointers are made of."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from tilewright.errors import NumericalFault
 from tilewright.interpreter.memory import AccessContext
 
-WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
-_EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
+WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<"}
+_EXACT = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "<<": int.__lshift__}
+_DIVIDING = {"arith.divsi": "//", "arith.remsi": "%"}
 #: operations that pass an integer on
 MOVING = frozenset((
     "tile.splat", "tile.broadcast", "tile.expand_dims", "tile.reshape", "tile.trans", "tile.hint",
-    "tile.select", "arith.extsi",
+    "tile.select", "arith.extsi", "arith.extui", "arith.remsi", "arith.minsi", "arith.maxsi",
 ))  # fmt: skip
 
 
@@ -25,12 +26,14 @@ def wrapped(
     """The fault of a sum, difference or product that does not fit its signed type, if any."""
     symbol = WRAPPING[name]
     a, b = (np.asarray(v) for v in operands)
-    function = {"+": np.add, "-": np.subtract, "*": np.multiply}[symbol]
+    function = {"+": np.add, "-": np.subtract, "*": np.multiply, "<<": _shifted}[symbol]
     near = function(a.astype(np.float64), b.astype(np.float64))
     limit = 2.0 ** (kind.scalar.primitive_bitwidth - 1)
     for row in np.argwhere(np.abs(near) >= limit * (1 - 1e-9)):
         at = tuple(int(i) for i in row)
         x, y = (int(np.broadcast_to(v, near.shape)[at]) for v in (a, b))
+        if symbol == "<<" and not 0 <= y < kind.scalar.primitive_bitwidth:
+            continue  # unspecified anyway
         exact = _EXACT[symbol](x, y)
         if -limit <= exact < limit:
             continue
@@ -42,6 +45,26 @@ def wrapped(
             location=context.location,
         )
     return None
+
+
+def _shifted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a * np.exp2(np.clip(b, 0, 64))
+
+
+def divided(context: AccessContext, name: str, operands: Sequence[Any]) -> NumericalFault | None:
+    """The fault of a signed division or remainder whose divisor is not positive, if any."""
+    a, b = np.broadcast_arrays(*(np.asarray(v) for v in operands))
+    bad = np.argwhere(b <= 0)
+    if not len(bad):
+        return None
+    at = tuple(int(i) for i in bad[0])
+    where = f", lane {list(at)}" if at else ""
+    return NumericalFault(
+        f"{int(a[at])} {_DIVIDING[name]} {int(b[at])} forms an address, with a divisor that is not"
+        f" positive, in program {context.program}{where}",
+        help="divide by a positive number, or launch only the programs that have work",
+        location=context.location,
+    )
 
 
 class WrappedOffsets:

@@ -1,58 +1,157 @@
-"""Which integer arithmetic of a function makes offsets of pointers."""
+"""Which arithmetic forms addresses: what the language promises of it (`docs/language.md`), and what the check
+`overflow` looks at.
+
+Passes take their assumptions from here, so that the interpreter checks exactly what they assume.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from xdsl.dialects import arith, func, scf
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.dialects import tile
-from tilewright.interpreter.numeric_checks import WRAPPING
+from tilewright.dialects import gpu, tile
+from tilewright.dialects.tile import WRAPS
 
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+_DIVISIONS = (arith.DivSIOp, arith.RemSIOp)
 #: operations that pass an integer on
 _MOVING = (
     tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
-    tile.SelectOp, arith.ExtSIOp,
+    arith.ExtSIOp, arith.ExtUIOp,
 )  # fmt: skip
+NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+"""Property `overflowFlags` of arithmetic that a pass assumes not to wrap, because it forms an address."""
+_NARROWEST = 32
+"""Bits of the narrowest integers of which something is promised."""
 
 
-def offset_arithmetic(function: func.FuncOp) -> frozenset[Operation]:
-    """The sums and products that offsets of pointers are made of.
+@dataclass(frozen=True)
+class Promise:
+    """Operations of which the language promises more than their definition says."""
 
-    IR does not say which integers are signed; hashes wrap on purpose, and reach offsets through a
-    remainder, a mask or a shift, where this stops.
-    """
-    found: set[Operation] = set()
-    seen: set[SSAValue] = set()
-    pending: list[SSAValue] = []
+    sums: frozenset[Operation] = frozenset()
+    """Signed sums, differences, products and left shifts that do not wrap."""
+    divisions: frozenset[Operation] = frozenset()
+    """Signed divisions and remainders whose divisor is greater than 0."""
+
+
+NOTHING_PROMISED = Promise()
+
+
+def address_arithmetic(function: func.FuncOp) -> Promise:
+    """The arithmetic that forms the addresses of a function."""
+    offsets: list[SSAValue] = []
+    flagged: list[Operation] = []
     for op in function.walk():
-        if isinstance(op, tile.AddPtrOp):
-            pending.append(op.offset)
-        elif isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
-            pending += [*op.strides, *op.starts, *op.indices]
-    while pending:
-        value = pending.pop()
-        if value in seen:
+        offsets += _offsets_of(op)
+        if is_flagged(op):
+            flagged.append(op)
+    promise = promise_of(offsets)
+    return Promise(promise.sums.union(flagged), promise.divisions)
+
+
+def access_arithmetic(op: Operation) -> Promise:
+    """The arithmetic that forms the addresses of one access."""
+    offsets = _offsets_of(op)
+    pointers = [v for v in op.operands if isinstance(tile.element_of(v), tile.PtrType)]
+    seen: set[SSAValue] = set()
+    while pointers:
+        pointer = pointers.pop()
+        if pointer in seen:
             continue
-        seen.add(value)
+        seen.add(pointer)
+        source = pointer.owner
+        if isinstance(source, tile.AddPtrOp):
+            offsets.append(source.offset)
+            pointers.append(source.pointer)
+        elif isinstance(source, _MOVING):
+            pointers.append(source.operands[0])
+        elif isinstance(source, tile.SelectOp):
+            pointers += [source.lhs, source.rhs]
+        else:
+            pointers += _passed_on(pointer)
+    return promise_of(offsets)
+
+
+def _offsets_of(op: Operation) -> list[SSAValue]:
+    """Operands of an operation that are offsets, or that an offset is computed from by sums and products."""
+    if isinstance(op, tile.AddPtrOp):
+        return [op.offset]
+    if isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
+        return [*op.strides, *op.starts, *op.indices]
+    if isinstance(op, gpu.CopyOp):
+        return [*op.strides, *op.starts]
+    if isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp):
+        return [*op.corner, *op.extents, *op.pitches]
+    return []
+
+
+def promise_of(offsets: Iterable[SSAValue]) -> Promise:
+    """The arithmetic that forms `offsets`.
+
+    Followed backwards through signed `+ - * <<` of at least 32 bits, conversions to a wider type, operations
+    that move elements, `tl.where`, signed minimum and maximum, values that loops carry, and the dividend of signed `//` and `%`: of `%` as
+    part of the offset, of `//` only to find the divisions within it. What reaches an offset in another way
+    (`& | ^ >>`, narrowing conversions, unsigned arithmetic) is not promised to be anything.
+    """
+    sums: set[Operation] = set()
+    divisions: set[Operation] = set()
+    seen: set[tuple[SSAValue, bool]] = set()
+    pending = [(value, True) for value in offsets]
+    while pending:
+        value, summed = pending.pop()
+        if (value, summed) in seen:
+            continue
+        seen.add((value, summed))
         op = value.owner
-        if isinstance(op, Block):
-            pending += _carried(value, op)
-        elif isinstance(op, (scf.ForOp, scf.IfOp)):
-            ends = [r.block.last_op for r in op.regions if r.blocks]
-            at = op.results.index(value)  # type: ignore[arg-type]
-            pending += [end.operands[at] for end in ends if end is not None]
-        elif op.name in WRAPPING:
-            found.add(op)
-            pending += op.operands
+        if isinstance(op, _SUMS):
+            if summed and is_promised(op):
+                sums.add(op)
+                factors = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
+                pending += [(v, True) for v in factors]
+        elif isinstance(op, _DIVISIONS):
+            divisions.add(op)
+            pending.append((op.lhs, summed and isinstance(op, arith.RemSIOp)))
         elif isinstance(op, _MOVING):
-            pending += op.operands
-    return frozenset(found)
+            pending.append((op.operands[0], summed))
+        elif isinstance(op, tile.SelectOp | arith.MinSIOp | arith.MaxSIOp):
+            pending += [(op.lhs, summed), (op.rhs, summed)]
+        else:
+            pending += [(v, summed) for v in _passed_on(value)]
+    return Promise(frozenset(sums), frozenset(divisions))
 
 
-def _carried(value: SSAValue, block: Block) -> list[SSAValue]:
-    """Where a loop's carried value starts, and what its body passes on."""
-    loop, at = block.parent_op(), value.index - 1  # type: ignore[attr-defined]
+def is_promised(op: Operation) -> bool:
+    """Whether a sum, difference, product or left shift is signed and wide enough for the promise."""
+    element = tile.element_of(op.results[0])
+    wide = isinstance(element, IntegerType) and element.width.data >= _NARROWEST
+    return wide and WRAPS not in op.attributes
+
+
+def is_flagged(op: Operation) -> bool:
+    """Whether a pass has written on an operation that it does not wrap."""
+    return isinstance(op, _SUMS) and op.properties.get("overflowFlags") == NO_WRAP
+
+
+def _passed_on(value: SSAValue) -> list[SSAValue]:
+    """Values that control flow hands to `value`."""
+    op = value.owner
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        at = list(op.results).index(value)  # type: ignore[arg-type]
+        return [v for v in _yielded(op, at) if v is not value]
+    if not isinstance(op, Block) or not isinstance(value, BlockArgument):
+        return []
+    loop, at = op.parent_op(), value.index - 1
     if not isinstance(loop, scf.ForOp) or at < 0:
         return []
-    end = loop.body.block.last_op
-    return [loop.iter_args[at], *([end.operands[at]] if end is not None else [])]
+    return [loop.iter_args[at], *_yielded(loop, at)]
+
+
+def _yielded(op: scf.ForOp | scf.IfOp, at: int) -> list[SSAValue]:
+    ends = [region.block.last_op for region in op.regions if region.blocks]
+    values = [end.operands[at] for end in ends if end is not None]
+    return [*values, op.iter_args[at]] if isinstance(op, scf.ForOp) else values

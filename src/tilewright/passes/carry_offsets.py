@@ -41,7 +41,9 @@ values through unchanged, and `scf.if` whose branches start from one tile.
 Scalar pointers are treated alike, so that the base of an access can be traced to an argument.
 
 Guarantees: results are bitwise the same, wrapping included, because what is carried has the width of
-the tile's integers (i64 for pointers). Tiles moved by a tile (not a scalar) stay as they are.
+the tile's integers (i64 for pointers). Tiles moved by a tile (not a scalar) stay as they are. The amount may
+wrap where the moved tile does not (from -2^31 to 2^31 - 1); such sums are marked (`tile.wraps`), as are those
+of unsigned integers, so that `raise-access` assumes nothing of them.
 """
 
 from __future__ import annotations
@@ -51,14 +53,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.dialects.tile import PtrType, element_of, shape_of
+from tilewright.dialects.tile import WRAPS, PtrType, element_of, shape_of
 from tilewright.passes.analysis.effects import defined_inside, erase_dead
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
 from tilewright.passes.analysis.regions import (
     drop_block_args,
@@ -104,6 +107,8 @@ class _Move:
 
     amount: SSAValue
     negative: bool
+    wraps: bool = False
+    """Whether it is arithmetic of unsigned integers."""
 
 
 def _carries_offsets(value: SSAValue) -> bool:
@@ -125,12 +130,13 @@ def _step(value: SSAValue) -> tuple[SSAValue, list[_Move]] | None:
         return op.source, []
     if isinstance(op, tile.AddPtrOp) and _uniform(op.offset):
         return op.pointer, [_Move(op.offset, False)]
-    if isinstance(op, arith.AddiOp) and _uniform(op.rhs):
-        return op.lhs, [_Move(op.rhs, False)]
-    if isinstance(op, arith.AddiOp) and _uniform(op.lhs):
-        return op.rhs, [_Move(op.lhs, False)]
-    if isinstance(op, arith.SubiOp) and _uniform(op.rhs):
-        return op.lhs, [_Move(op.rhs, True)]
+    if not isinstance(op, arith.AddiOp | arith.SubiOp):
+        return None
+    wraps, negative = WRAPS in op.attributes, isinstance(op, arith.SubiOp)
+    if _uniform(op.rhs):
+        return op.lhs, [_Move(op.rhs, negative, wraps)]
+    if not negative and _uniform(op.lhs):
+        return op.rhs, [_Move(op.lhs, negative, wraps)]
     return None
 
 
@@ -156,29 +162,57 @@ def _amount_type(origin: SSAValue) -> IntegerType:
     return element if isinstance(element, IntegerType) else i64
 
 
+def _may_wrap(origin: SSAValue, moves: Sequence[_Move], *, once: bool) -> bool:
+    """Whether the amount that a tile of integers is moved by, `once` or again and again, may wrap although the
+    tile does not: not if both start at 0 or above and go upwards."""
+    if isinstance(element_of(origin), PtrType):
+        return False
+    if any(move.wraps for move in moves):
+        return True
+    if once and len(moves) <= 1:
+        return False
+    facts = Facts()
+    upwards = all(not m.negative and facts.is_nonnegative(m.amount) for m in moves)
+    return not (upwards and facts.is_nonnegative(origin))
+
+
+def _marked(value: SSAValue, wraps: bool) -> SSAValue:
+    """A sum that was just emitted, marked if it may wrap."""
+    if wraps and isinstance(value.owner, arith.AddiOp | arith.SubiOp):
+        value.owner.attributes[WRAPS] = UnitAttr()
+    return value
+
+
 def _total(
-    moves: Sequence[_Move], kind: IntegerType, emitter: Emitter, start: SSAValue | None = None
+    moves: Sequence[_Move],
+    kind: IntegerType,
+    emitter: Emitter,
+    start: SSAValue | None = None,
+    wraps: bool = False,
 ) -> SSAValue:
     """The sum of `moves` as a scalar of type `kind`, on top of `start`."""
     total = emitter.constant(0, kind) if start is None and not moves else start
     projector = Projector()
     for move in moves:
         amount = emitter.resize(projector.project(move.amount, None, emitter), kind)
-        if total is None:
-            total = emitter.sub(emitter.constant(0, kind), amount) if move.negative else amount
-        else:
-            total = (emitter.sub if move.negative else emitter.add)(total, amount)
+        if total is None and not move.negative:
+            total = amount
+            continue
+        before = emitter.constant(0, kind) if total is None else total
+        total = (emitter.sub if move.negative else emitter.add)(before, amount)
+        if total not in (before, amount):
+            _marked(total, wraps)
     if total is None:
         raise ValueError("no total")
     return total
 
 
-def _moved(origin: SSAValue, amount: SSAValue, emitter: Emitter) -> SSAValue:
+def _moved(origin: SSAValue, amount: SSAValue, emitter: Emitter, wraps: bool = False) -> SSAValue:
     """`origin`, a scalar or tile, with the scalar `amount` added to every lane."""
     amounts = emitter.splat(amount, shape_of(origin))
     if isinstance(element_of(origin), PtrType):
         return emitter.advance(origin, amounts)
-    return emitter.binary(arith.AddiOp, origin, amounts)
+    return _marked(emitter.binary(arith.AddiOp, origin, amounts), wraps)
 
 
 def _zeros(inits: Sequence[SSAValue], emitter: Emitter) -> list[SSAValue]:
@@ -200,19 +234,20 @@ def _split_for(loop: scf.ForOp) -> bool:
     inits = list(loop.iter_args)
     places = list(found)
     nexts = []
+    wrapping = {p: _may_wrap(inits[p], moves, once=False) for p, moves in found.items()}
     for position, moves in found.items():
-        kind = _amount_type(inits[position])
+        kind, wraps = _amount_type(inits[position]), wrapping[position]
         carried = block.insert_arg(kind, len(block.args))
-        nexts.append(_total(moves, kind, Emitter(last), carried))
+        nexts.append(_total(moves, kind, Emitter(last), carried, wraps))
         start = Emitter.at_start(block, loop.location)
         old = block.args[position + 1]
         carried.name_hint = old.name_hint
-        old.replace_all_uses_with(_moved(inits[position], carried, start))
+        old.replace_all_uses_with(_moved(inits[position], carried, start, wraps))
     last.operands = [*without(last.operands, places), *nexts]
     drop_block_args(block, [p + 1 for p in places])
     origins = {p: inits[p] for p in places}
     zeros = _zeros(list(origins.values()), Emitter(loop))
-    _finish(loop, rebuild_for(loop, [*without(inits, places), *zeros]), origins)
+    _finish(loop, rebuild_for(loop, [*without(inits, places), *zeros]), origins, wrapping)
     return True
 
 
@@ -232,14 +267,15 @@ def _split_while(loop: scf.WhileOp) -> bool:
         return False
     inits, places = list(loop.arguments), list(found)
     nexts, sent = [], []
+    wrapping = {p: _may_wrap(inits[p], moves, once=False) for p, moves in found.items()}
     for position, moves in found.items():
-        kind = _amount_type(inits[position])
+        kind, wraps = _amount_type(inits[position]), wrapping[position]
         sent.append(before.insert_arg(kind, len(before.args)))
         carried = after.insert_arg(kind, len(after.args))
-        nexts.append(_total(moves, kind, Emitter(last), carried))
+        nexts.append(_total(moves, kind, Emitter(last), carried, wraps))
         for block, amount in ((before, sent[-1]), (after, carried)):
             start = Emitter.at_start(block, loop.location)
-            tile_there = _moved(inits[position], amount, start)
+            tile_there = _moved(inits[position], amount, start, wraps)
             block.args[position].replace_all_uses_with(tile_there)
     kept = without(list(condition.operands)[1:], places)  # read again: uses have been replaced
     condition.operands = [condition.operands[0], *kept, *sent]
@@ -251,7 +287,7 @@ def _split_while(loop: scf.WhileOp) -> bool:
     types = [v.type for v in arguments]
     new = scf.WhileOp(arguments, types, loop.detach_region(0), loop.detach_region(0))
     new.attributes.update(loop.attributes)
-    _finish(loop, new, origins)
+    _finish(loop, new, origins, wrapping)
     return True
 
 
@@ -269,14 +305,21 @@ def _split_if(op: scf.IfOp) -> bool:
     if not origins:
         return False
     places = list(origins)
+    wrapping = {
+        p: any(_may_wrap(origins[p], side, once=True) for side in sides)
+        for p, sides in moves.items()
+    }
     for side, end in enumerate(ends):
-        amounts = [_total(moves[p][side], _amount_type(origins[p]), Emitter(end)) for p in places]
+        amounts = [
+            _total(moves[p][side], _amount_type(origins[p]), Emitter(end), wraps=wrapping[p])
+            for p in places
+        ]
         end.operands = [*without(end.operands, places), *amounts]
     kinds = [_amount_type(origin) for origin in origins.values()]
     types = [*(v.type for v in without(op.results, places)), *kinds]
     new = scf.IfOp(op.cond, types, op.detach_region(0), op.detach_region(0))
     new.attributes.update(op.attributes)
-    _finish(op, new, origins)
+    _finish(op, new, origins, wrapping)
     return True
 
 
@@ -291,7 +334,9 @@ def _common_origin(
     return None
 
 
-def _finish(old: Operation, new: Operation, origins: dict[int, SSAValue]) -> None:
+def _finish(
+    old: Operation, new: Operation, origins: dict[int, SSAValue], wrapping: dict[int, bool]
+) -> None:
     """Swap `old` for `new`, whose last results are the amounts that `origins` are moved by."""
     kept = len(new.results) - len(origins)
     results = kept_results(len(old.results), list(origins), list(new.results[:kept]))
@@ -302,5 +347,5 @@ def _finish(old: Operation, new: Operation, origins: dict[int, SSAValue]) -> Non
     amounts = new.results[kept:]
     for (position, origin), amount in zip(origins.items(), amounts, strict=True):
         if old.results[position].first_use is not None:
-            results[position] = _moved(origin, amount, Emitter(old))
+            results[position] = _moved(origin, amount, Emitter(old), wrapping[position])
     replace(old, new, results)

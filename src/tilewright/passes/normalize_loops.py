@@ -27,7 +27,7 @@ run time, and the trip count is a value that can be looked at.
           scf.for %k = %zero to %n step %one : i64 {
             %narrow = arith.trunci %k : i64 to i32
             %far = arith.muli %narrow, %step : i32
-            %i = arith.addi %lb, %far {tile.nonnegative} : i32
+            %i = arith.addi %lb, %far {tile.loop_index = array<i64: 0, 2147483647>} : i32
             tile.store %p, %i : !tile.ptr<i32>, i32
           }
           func.return
@@ -38,7 +38,7 @@ Relies on: nothing; it runs first. Bounds of any integer width.
 Guarantees: the same iterations in the same order, for all bounds (trip counts are computed in i64,
 where 32-bit spans cannot overflow; 64-bit spans as unsigned). A step of zero is the author's fault:
 the loop then runs an unspecified number of times. Loops that count 0, 1, 2 … already stay as they are.
-A counter that goes down to 0 is marked as not negative. Carried values that never change become plain
+The sum that computes the old counter is marked as a loop's index, with its range (`analysis.facts`). Carried values that never change become plain
 values, and those that only compute themselves go.
 
 Tried: keeping the counter in i32. A loop from -2^31 to 2^31-1 then needs a second form, and machine
@@ -51,14 +51,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.regions import post_order, replace
-from tilewright.passes.analysis.sign import NONNEGATIVE
 from tilewright.passes.base import Pass
 from tilewright.passes.folding.control import prune_carried
 
@@ -94,10 +94,7 @@ def _normalize(loop: scf.ForOp) -> None:
     start = Emitter.at_start(block, loop.location)
     narrow = start.resize(counter, kind)
     value = start.add(loop.lb, start.mul(narrow, loop.step))
-    stop = constant_int(loop.ub)
-    if step is not None and step < 0 and stop is not None and stop >= -1:
-        # counting down to 0 or above: what `analysis.sign` could no longer see
-        value.owner.attributes[NONNEGATIVE] = UnitAttr()  # type: ignore[union-attr]
+    value.owner.attributes[LOOP_INDEX] = _index_range(loop, step)  # type: ignore[union-attr]
     old.replace_all_uses_with(value)
     block.erase_arg(old)
     zero, one = emitter.constant(0), emitter.constant(1)
@@ -105,6 +102,18 @@ def _normalize(loop: scf.ForOp) -> None:
     new = scf.ForOp(zero, trips, one, list(loop.iter_args), body)
     new.attributes.update(loop.attributes)
     replace(loop, new, list(new.results))
+
+
+def _index_range(loop: scf.ForOp, step: int | None) -> DenseArrayBase:
+    """The lowest and highest value of a loop's index: the body does not run outside of the bounds."""
+    facts = Facts()
+    lower, upper = facts.of(loop.lb), facts.of(loop.ub)
+    up, down = (lower.smin, upper.smax - 1), (upper.smin + 1, lower.smax)
+    if step is None:
+        low, high = min(lower.smin, down[0]), max(lower.smax, up[1])
+    else:
+        low, high = up if step > 0 else down
+    return DenseArrayBase.from_list(i64, [low, max(low, high)])
 
 
 def _trip_count(loop: scf.ForOp, kind: IntegerType, emitter: Emitter) -> SSAValue:

@@ -28,7 +28,8 @@ loads, skip masks in full tiles, or copy whole boxes.
         }
 
 Relies on: loop-carried pointer and offset tiles having been split by `carry-offsets` (otherwise those
-accesses stay as they are); the contract that offset arithmetic does not wrap.
+accesses stay as they are); the promise that signed arithmetic that forms an address does not wrap
+(`docs/language.md`). A mask of other arithmetic that may wrap stays a mask.
 
 Guarantees: an access is raised only when every lane's address and mask bit are the same as before.
 Dimensions are `strided` (any stride, also 0 and negative), `wrapped` (`(start + lane) % size`, the
@@ -51,10 +52,11 @@ from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
+from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
 from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Clamped, Form, Wrapped
 from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
@@ -82,7 +84,7 @@ class RaiseAccess(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in module.body.block.ops:
             if isinstance(op, FuncOp) and op.body.blocks:
-                _Raiser(self.drop_unseen).run(op)
+                _Raiser(op, self.drop_unseen).run(op)
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,21 @@ class _Raiser:
 
     name = RaiseAccess.name
 
-    def __init__(self, drop_unseen: bool) -> None:
-        self.affine = AffineAnalysis()
+    def __init__(self, function: FuncOp, drop_unseen: bool) -> None:
+        self.affine = AffineAnalysis(address_arithmetic(function))
         self.affine.emitted = {}
-        self.masks = MaskAnalysis(self.affine)
+        self._masks: dict[Operation, MaskAnalysis] = {}
         self.drop_unseen = drop_unseen
-        self.demanded = DemandedRows(self.masks)
+        self.demanded = DemandedRows(self._conjuncts)
+
+    def _masks_of(self, op: tile.LoadOp | tile.StoreOp) -> MaskAnalysis:
+        """Takes the mask of an access apart."""
+        if op not in self._masks:
+            self._masks[op] = MaskAnalysis(self.affine, access_arithmetic(op).sums)
+        return self._masks[op]
+
+    def _conjuncts(self, op: tile.StoreOp) -> list[Conjunct]:
+        return [] if op.mask is None else self._masks_of(op).conjuncts(op.mask)
 
     def run(self, function: FuncOp) -> None:
         raised = 0
@@ -131,13 +142,14 @@ class _Raiser:
             return False
         if isinstance(op, tile.LoadOp) and is_volatile(op):
             return False
-        form = self.affine.form(op.pointer)
+        form = self.affine.form(op.pointer, self.affine.addresses)
         if form is None or form.base is None:
             return False
         emitter = Emitter(op)
         form, ends = self._without_clamps(op, self.affine.settle(form, True))
         address = self._address(form, shape_of(op.pointer), emitter)
         extent = self._extent(op, ends, emitter)
+        _flag(op, self._masks_of(op).sums)
         if isinstance(op, tile.LoadOp):
             self._replace_load(op, address, extent, emitter)
         else:
@@ -198,18 +210,18 @@ class _Raiser:
     def _extent(
         self, op: tile.LoadOp | tile.StoreOp, ends: list[Conjunct], emitter: Emitter
     ) -> _Extent:
-        shape = shape_of(op.pointer)
-        of_mask = self.masks.conjuncts(op.mask) if op.mask is not None else []
+        shape, masks = shape_of(op.pointer), self._masks_of(op)
+        of_mask = masks.conjuncts(op.mask) if op.mask is not None else []
         parts = list(dict.fromkeys([*of_mask, *ends]))
         limits: dict[int, SSAValue] = {}
         for part in parts:
             if isinstance(part, Limit):
-                bound = self.masks.emit_limit(part, emitter)
+                bound = masks.emit_limit(part, emitter)
                 have = limits.get(part.dim)
                 limits[part.dim] = bound if have is None else emitter.minimum(have, bound)
-        self._apply_conditions(parts, limits, shape, emitter)
+        self._apply_conditions(parts, limits, masks, shape, emitter)
         residues = [
-            self.masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)
+            masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)
         ]
         order = sorted(limits)
         return _Extent([limits[d] for d in order], order, conjunction(residues, emitter))
@@ -218,12 +230,13 @@ class _Raiser:
         self,
         parts: list[Conjunct],
         limits: dict[int, SSAValue],
+        masks: MaskAnalysis,
         shape: tuple[int, ...],
         emitter: Emitter,
     ) -> None:
         """Conditions on the whole tile: a limit of 0 on one dimension where they do not hold."""
         conditions = [
-            self.masks.emit_condition(p, emitter) for p in parts if isinstance(p, Condition)
+            masks.emit_condition(p, emitter) for p in parts if isinstance(p, Condition)
         ]
         together = conjunction(conditions, emitter)
         if together is not None:
@@ -268,6 +281,14 @@ class _Raiser:
         emitter.insert_op(view)
         if op.parent is not None:
             op.parent.erase_op(op)
+
+
+def _flag(op: Operation, sums: frozenset[Operation]) -> None:
+    """Write on the tile arithmetic that forms the address of an access, and runs whenever it does, that it does
+    not wrap: later passes see it in comparisons whose address is gone."""
+    for each in sums:
+        if each.parent is op.parent and shape_of(each.results[0]):
+            each.properties["overflowFlags"] = NO_WRAP
 
 
 def _accesses(function: FuncOp) -> Iterator[tile.LoadOp | tile.StoreOp]:

@@ -437,7 +437,7 @@ class CompiledKernel:
                 f"a read-only array was given for an output of the kernel ({', '.join(names)})",
                 help="pass a writeable array: x.copy()",
             )
-        limits = ""
+        limits = " (at most 2147483647 each)"
         if self.target.name != "cpu":
             most = 2147483647 // max(1, self.plan.cluster)
             limits = f" (at most {most}, 65535, 65535)"

@@ -243,7 +243,7 @@ func.func @chunks_of_lines(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     scf.for %j = %zero to %four step %one : i64 {
       %c = arith.muli %j, %chunk : i64
       %r = tile.addptr %q, %c : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      %left = arith.subi %n, %c : i64
+      %left = arith.subi %n, %c overflow<nsw> : i64
       %x = "tile.load_view"(%r, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
       "tile.store_view"(%r, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
     }

@@ -18,8 +18,8 @@ func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
   %one = arith.constant 1 : i64
   %width = arith.constant 64 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %o = arith.muli %i, %width : i64
-    %left = arith.subi %size, %o : i64
+    %o = arith.muli %i, %width overflow<nsw> : i64
+    %left = arith.subi %size, %o overflow<nsw> : i64
     %a = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %x = "tile.load_view"(%a, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
@@ -40,8 +40,8 @@ func.func @up(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %start: i64, %n: i64) {
   %one = arith.constant 1 : i64
   %width = arith.constant 64 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %o = arith.muli %i, %width : i64
-    %left = arith.addi %start, %o : i64
+    %o = arith.muli %i, %width overflow<nsw> : i64
+    %left = arith.addi %start, %o overflow<nsw> : i64
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %x = "tile.load_view"(%p, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
     "tile.store_view"(%b, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
@@ -69,22 +69,23 @@ func.func @others(%p: !tile.ptr<f32>, %q: !tile.ptr<i64>, %size: i64, %n: i64) {
 // Backwards, in 32 bits: the whole tiles come second, and several of them at a time (`batch-loads` sees by how
 // much their addresses advance).
 // CHECK-LABEL: @backwards
-func.func @backwards(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %last: i32, %n: i64) {
+func.func @backwards(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %last: i32, %trips: i32) {
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
   // CHECK: scf.for
   // CHECK: tile.load_view{{.+}}limited = array<i64>,
   // CHECK-NOT: tile.store_view
   // CHECK: tile.load_view{{.+}}limited = array<i64>,
   // CHECK: tile.store_view{{.+}}limited = array<i64>,
+  %n = arith.extsi %trips : i32 to i64
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %width = arith.constant 64 : i32
   scf.for %i = %zero to %n step %one : i64 {
     %k = arith.trunci %i : i64 to i32
-    %at = arith.subi %last, %k : i32
-    %o32 = arith.muli %at, %width : i32
+    %at = arith.subi %last, %k overflow<nsw> : i32
+    %o32 = arith.muli %at, %width overflow<nsw> : i32
     %o = arith.extsi %o32 : i32 to i64
-    %left = arith.subi %size, %o : i64
+    %left = arith.subi %size, %o overflow<nsw> : i64
     %a = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %x = "tile.load_view"(%a, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>

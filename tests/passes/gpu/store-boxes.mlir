@@ -19,7 +19,7 @@ func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n
   %row = arith.muli %w, %s : i64
   %o = arith.muli %row, %pitch : i64
   %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-  %l = arith.subi %m, %row : i64
+  %l = arith.subi %m, %row overflow<nsw> : i64
   %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
   "tile.store_view"(%q, %pitch, %c, %l, %n, %y) <{kinds = ["strided", "strided"], limited = array<i64: 0, 1>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 2, 0, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
   func.return

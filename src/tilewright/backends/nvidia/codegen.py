@@ -44,7 +44,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
-from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import AS_WRITTEN
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
@@ -75,7 +75,7 @@ class KernelCodegen:
         self.warps = warps_of(function)
         kinds = {type(op) for op in function.walk()}
         self.has_asserts = tile.AssertOp in kinds
-        self.known = Divisibility()
+        self.known = Facts()
         self.values: dict[SSAValue, list[Value]] = {}
         self.pairs: dict[SSAValue, list[Value]] = {}
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""

@@ -7,6 +7,8 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from tilewright.backends.base import Extent, TensorMap
 from tilewright.dialects import gpu
+from tilewright.interpreter.offsets import access_arithmetic
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.spread import SHARED
@@ -21,7 +23,6 @@ class TensorMaps:
     """The distinct tensor maps of a function, in order of first use."""
 
     def __init__(self, function: FuncOp) -> None:
-        self._symbols = Symbolic()
         self._numbers: dict[Box, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
@@ -37,23 +38,25 @@ class TensorMaps:
 
     def _recipe(self, op: Box) -> TensorMap:
         shared = gpu.shared_layout_of(op.buffer)
+        symbols = Symbolic(Facts(access_arithmetic(op)))
         return TensorMap(
             argument=_argument(op.base),
             element_bytes=shared.size,
-            extents=tuple(map(self._extent, op.extents)),
-            pitches=tuple(map(self._extent, op.pitches)),
+            extents=tuple(_extent(v, symbols) for v in op.extents),
+            pitches=tuple(_extent(v, symbols) for v in op.pitches),
             box=(shared.width, shared.lines // _parts(op)),
             span=max(0, shared.span),
         )
 
-    def _extent(self, value: SSAValue) -> Extent:
-        polynomial: Polynomial = self._symbols.of(value)
-        return Extent(
-            tuple(
-                (coefficient, tuple(_argument(leaf.value) for leaf in monomial))
-                for monomial, coefficient in polynomial.terms
-            )
+
+def _extent(value: SSAValue, symbols: Symbolic) -> Extent:
+    polynomial: Polynomial = symbols.of(value)
+    return Extent(
+        tuple(
+            (coefficient, tuple(_argument(leaf.value) for leaf in monomial))
+            for monomial, coefficient in polynomial.terms
         )
+    )
 
 
 def _parts(op: Box) -> int:

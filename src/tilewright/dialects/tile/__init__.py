@@ -15,6 +15,7 @@ from xdsl.ir import Dialect
 
 from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanOp, YieldOp
 from tilewright.dialects.tile.base import (
+    WRAPS,
     PtrType,
     element_bytes,
     element_of,
@@ -91,6 +92,7 @@ Tile = Dialect(
 
 __all__ = [
     "ROW_ALIGNMENT",
+    "WRAPS",
     "AddPtrOp",
     "ArangeOp",
     "AssertOp",

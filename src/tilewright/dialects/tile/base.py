@@ -28,6 +28,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects.tile.agreement import same_layout
 
+WRAPS = "tile.wraps"
+"""Attribute of an integer sum, difference, product or left shift of unsigned numbers: it wraps also where it
+forms an address. Without it the operation is a signed one, of which the language promises more there."""
+
 
 @irdl_attr_definition
 class PtrType(ParametrizedAttribute, TypeAttribute):

@@ -9,10 +9,12 @@ scalars, and atoms that depend on one lane index each: the index itself (`LANE`)
 around (`Wrapped`) or clamped (`Clamped`), or the entries of any tile that varies along that dimension only
 (`Entries`).
 
-Integers in forms are mathematical integers: the arithmetic that makes offsets and masks is taken not
-to wrap (the execution contract says so). Operations that are commonly used *because* they wrap or
-truncate (divisions, remainders of scaled lanes, shifts right, bit operations, truncations) end up in
-`Entries`, which are exact.
+Integers in forms are mathematical integers, so a form describes arithmetic that does not wrap. Whether an
+operation may is a question to the facts of a `Reading`: all of them know what is proven; for an address
+also counts what the language promises of the arithmetic that forms it (`interpreter.offsets`), and for a mask
+what it promises of the arithmetic that forms the address of the same access. Operations that may wrap, and
+those without a form (divisions, remainders of scaled elements, shifts right, bit operations, truncations) end
+up in `Entries`, which are exact.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import PtrType, element_of, shape_of
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise, is_promised
+from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_constant
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, unit_reshape
-from tilewright.passes.analysis.sign import nonnegative_sum
 
 
 @dataclass(frozen=True)
@@ -103,13 +106,56 @@ def _tidy(terms: dict[int, dict[Atom, Polynomial]]) -> dict[int, dict[Atom, Poly
     return {d: atoms for d, atoms in kept.items() if atoms}
 
 
-class AffineAnalysis:
-    """Forms of the values of one function, found on demand and remembered."""
+class Reading:
+    """Forms of the values of one function under one set of assumptions: which operations do not wrap."""
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Facts, *, for_masks: bool = False) -> None:
+        self.facts = facts
+        self.for_masks = for_masks
+        """Whether sums of promised arithmetic and a constant are promised, too (`offs + 1 < n`)."""
+        self.forms: dict[SSAValue, Form | None] = {}
+
+    def is_exact(self, op: Operation) -> bool:
+        """Whether a sum, difference, product or left shift does not wrap as a signed one."""
+        return not self.facts.may_wrap(op) or (self.for_masks and self._adds_constant(op))
+
+    def _adds_constant(self, op: Operation) -> bool:
+        if not isinstance(op, arith.AddiOp | arith.SubiOp) or not is_promised(op):
+            return False
+        return any(
+            uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.sums)
+            for other, v in ((op.lhs, op.rhs), (op.rhs, op.lhs))
+        )
+
+    def is_nonnegative(self, polynomial: Polynomial) -> bool:
+        """Whether a sum of products of scalars is at least 0."""
+        return self.facts.bounds(polynomial)[0] >= 0
+
+
+_MOVING = (
+    tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
+)  # fmt: skip
+
+
+def _is_made_by(value: SSAValue, operations: frozenset[Operation]) -> bool:
+    """Whether one of `operations` computes a value, apart from moving its elements."""
+    while isinstance(value.owner, _MOVING):
+        value = value.owner.operands[0]
+    return value.owner in operations
+
+
+class AffineAnalysis:
+    """Forms of the values of one function, found on demand and remembered.
+
+    `promise`: the arithmetic that forms the function's addresses.
+    """
+
+    def __init__(self, promise: Promise = NOTHING_PROMISED) -> None:
         self.projector = Projector()
-        self._forms: dict[SSAValue, Form | None] = {}
+        self.proven = Reading(Facts())
+        self.addresses = Reading(Facts(promise))
         self._leaves: dict[tuple[SSAValue, bool | None], Leaf] = {}
+        self._floored: dict[tuple[SSAValue, bool | None], Leaf] = {}
         self.emitted: dict[tuple[Block | None, Polynomial], SSAValue] | None = None
         """Polynomials as they were written in each block, for users that write from its beginning to its
         end; None: they are written anew."""
@@ -119,8 +165,17 @@ class AffineAnalysis:
     def leaf(self, value: SSAValue, signed: bool | None) -> Leaf:
         key = (value, signed)
         if key not in self._leaves:
-            self._leaves[key] = Leaf(len(self._leaves), value, signed)
+            self._leaves[key] = Leaf(len(self._leaves) + len(self._floored), value, signed)
         return self._leaves[key]
+
+    def floored(self, leaf: Leaf) -> Leaf:
+        """The larger of an unknown and 0, as an unknown."""
+        key = (leaf.value, leaf.signed)
+        if key not in self._floored:
+            self._floored[key] = replace(
+                leaf, order=len(self._leaves) + len(self._floored), floored=True
+            )
+        return self._floored[key]
 
     def scalar(self, value: SSAValue) -> Polynomial:
         """A scalar, or a tile whose lanes are equal, as a polynomial."""
@@ -157,14 +212,15 @@ class AffineAnalysis:
 
     # ---- forms -------------------------------------------------------------------------------------
 
-    def form(self, value: SSAValue) -> Form | None:
+    def form(self, value: SSAValue, reading: Reading) -> Form | None:
         """The form of an integer or pointer tile (or scalar), or None."""
-        if value not in self._forms:
-            self._forms[value] = None  # a cycle through a loop's block argument ends here
-            self._forms[value] = self._find(value)
-        return self._forms[value]
+        forms = reading.forms
+        if value not in forms:
+            forms[value] = None  # a cycle through a loop's block argument ends here
+            forms[value] = self._find(value, reading)
+        return forms[value]
 
-    def _find(self, value: SSAValue) -> Form | None:
+    def _find(self, value: SSAValue, reading: Reading) -> Form | None:
         element = element_of(value)
         pointer = isinstance(element, PtrType)
         if not pointer and (not isinstance(element, IntegerType) or element.width.data == 1):
@@ -172,10 +228,10 @@ class AffineAnalysis:
         if not shape_of(value):
             return self._uniform(value, pointer)
         op = value.owner
-        # arithmetic narrower than 32 bits is on data (quantised, packed): there wrapping is likely
+        # arithmetic narrower than 32 bits is on data (quantised, packed): nothing is promised of it
         narrow = isinstance(element, IntegerType) and element.width.data < 32
         handler = None if narrow else _HANDLERS.get(type(op))
-        found = handler(self, op) if handler is not None else None
+        found = handler(self, op, reading) if handler is not None else None
         return found if found is not None else self._opaque(value, pointer)
 
     def _uniform(self, value: SSAValue, pointer: bool) -> Form:
@@ -198,68 +254,63 @@ class AffineAnalysis:
         signed = True if element_of(value) == i64 else None
         return Form(None, ZERO, {dim: {Entries(value, dim, signed): ONE}})
 
-    def _splat(self, op: tile.SplatOp) -> Form | None:
-        return self.form(op.source)
+    def _splat(self, op: tile.SplatOp, reading: Reading) -> Form | None:
+        return self.form(op.source, reading)
 
-    def _arange(self, op: tile.ArangeOp) -> Form:
+    def _arange(self, op: tile.ArangeOp, reading: Reading) -> Form:
         start, extent = op.start.value.data, shape_of(op.result)[0]
         terms: dict[int, dict[Atom, Polynomial]] = {0: {LANE: ONE}} if extent > 1 else {}
         return Form(None, Polynomial.constant(start), terms)
 
-    def _same(self, op: Operation) -> Form | None:
-        return self.form(op.operands[0])
+    def _same(self, op: Operation, reading: Reading) -> Form | None:
+        return self.form(op.operands[0], reading)
 
-    def _expand_dims(self, op: tile.ExpandDimsOp) -> Form | None:
-        form, axis = self.form(op.source), op.axis.value.data
+    def _expand_dims(self, op: tile.ExpandDimsOp, reading: Reading) -> Form | None:
+        form, axis = self.form(op.source, reading), op.axis.value.data
         return form and form.moved({d: d + (d >= axis) for d in form.terms})
 
-    def _trans(self, op: tile.TransOp) -> Form | None:
-        form, order = self.form(op.source), op.permutation
+    def _trans(self, op: tile.TransOp, reading: Reading) -> Form | None:
+        form, order = self.form(op.source, reading), op.permutation
         return form and form.moved({d: order.index(d) for d in form.terms})
 
-    def _reshape(self, op: tile.ReshapeOp) -> Form | None:
-        form = self.form(op.source)
+    def _reshape(self, op: tile.ReshapeOp, reading: Reading) -> Form | None:
+        form = self.form(op.source, reading)
         before, after = shape_of(op.source), shape_of(op.result)
         moved = unit_reshape(before, after)
         if form is None or (moved is None and form.terms):
             return form and _split_lanes(form, before, after)
         return form.moved(moved or {})
 
-    def _addi(self, op: arith.AddiOp) -> Form | None:
-        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
-        return None if lhs is None or rhs is None else lhs + rhs
-
-    def _subi(self, op: arith.SubiOp) -> Form | None:
-        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
-        return None if lhs is None or rhs is None else lhs + rhs.scaled(-ONE)
-
-    def _muli(self, op: arith.MuliOp) -> Form | None:
-        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
-        if lhs is None or rhs is None:
+    def _arithmetic(self, op: Operation, reading: Reading) -> Form | None:
+        """Sums, differences, products and left shifts, if they do not wrap."""
+        lhs, rhs = (self.form(v, reading) for v in op.operands)
+        if lhs is None or rhs is None or not reading.is_exact(op):
             return None
+        if isinstance(op, arith.AddiOp):
+            return lhs + rhs
+        if isinstance(op, arith.SubiOp):
+            return lhs + rhs.scaled(-ONE)
+        if isinstance(op, arith.ShLIOp):
+            amount = rhs.offset.number if rhs.is_uniform else None
+            if amount is None or not 0 <= amount < 63:
+                return None
+            return lhs.scaled(Polynomial.constant(1 << amount))
         if rhs.is_uniform:
             return lhs.scaled(rhs.offset)
         return rhs.scaled(lhs.offset) if lhs.is_uniform else None
 
-    def _shli(self, op: arith.ShLIOp) -> Form | None:
-        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
-        amount = rhs.offset.number if rhs is not None and rhs.is_uniform else None
-        if lhs is None or amount is None or not 0 <= amount < 63:
-            return None
-        return lhs.scaled(Polynomial.constant(1 << amount))
-
-    def _extsi(self, op: arith.ExtSIOp) -> Form | None:
-        form = self.form(op.operands[0])
+    def _extsi(self, op: arith.ExtSIOp, reading: Reading) -> Form | None:
+        form = self.form(op.operands[0], reading)
         if form is None or element_of(op.operands[0]) == IntegerType(1):
             return None
         return self.settle(form, True)
 
-    def _extui(self, op: arith.ExtUIOp) -> Form | None:
+    def _extui(self, op: arith.ExtUIOp, reading: Reading) -> Form | None:
         """Zero extension: of what is not negative, or of a single unknown."""
-        form = self.form(op.operands[0])
+        form = self.form(op.operands[0], reading)
         if form is None:
             return None
-        if self._proved_nonnegative(form):
+        if reading.facts.is_nonnegative(op.operands[0]):
             return self.settle(form, True)
         single = form.offset.terms and len(form.offset.terms) == 1
         if form.is_uniform and single:
@@ -268,31 +319,26 @@ class AffineAnalysis:
                 return self.settle(form, False)
         return None
 
-    @staticmethod
-    def _proved_nonnegative(form: Form) -> bool:
-        plain = all(
-            isinstance(atom, (Lane, Wrapped)) and nonnegative_sum(c)
-            for atoms in form.terms.values()
-            for atom, c in atoms.items()
-        )
-        return plain and nonnegative_sum(form.offset)
-
-    def _rem(self, op: arith.RemSIOp | arith.RemUIOp) -> Form | None:
-        """`(start + lane) % size`; with a start that might be negative it is no wrapped lane."""
-        lhs, rhs = self.form(op.lhs), self.form(op.rhs)
+    def _rem(self, op: arith.RemSIOp | arith.RemUIOp, reading: Reading) -> Form | None:
+        """`(start + lane) % size` of an address; with a start that might be negative it is no wrapped
+        dimension."""
+        signed = isinstance(op, arith.RemSIOp)
+        if reading is not self.addresses:
+            return None
+        inner = reading if signed else self.proven
+        lhs, rhs = self.form(op.lhs, inner), self.form(op.rhs, inner)
         if lhs is None or rhs is None or not rhs.is_uniform or len(lhs.terms) != 1:
             return None
         ((dim, atoms),) = lhs.terms.items()
-        if atoms != {LANE: ONE} or not nonnegative_sum(lhs.offset):
-            return None
-        signed = isinstance(op, arith.RemSIOp)
         start = self.settle(Form(None, lhs.offset, {}), True).offset
         size = self.settle(Form(None, rhs.offset, {}), signed).offset
+        if atoms != {LANE: ONE} or not inner.is_nonnegative(start):
+            return None
         if size.number is not None and size.number <= 0:
             return None
         return Form(None, ZERO, {dim: {Wrapped(start, size): ONE}})
 
-    def _select(self, op: tile.SelectOp) -> Form | None:
+    def _select(self, op: tile.SelectOp, reading: Reading) -> Form | None:
         """`where(x < size, x, other)` of lanes `x`."""
         test = op.condition.owner
         if not isinstance(test, tile.CmpIOp):
@@ -302,19 +348,22 @@ class AffineAnalysis:
             predicate, lhs, rhs = {"sgt": "slt", "sge": "sle"}[predicate], rhs, lhs
         if lhs is not op.lhs or predicate not in ("slt", "sle"):
             return None
-        return self._clamped(op.result, lhs, rhs, ONE if predicate == "sle" else ZERO)
+        return self._clamped(op.result, lhs, rhs, ONE if predicate == "sle" else ZERO, reading)
 
-    def _minsi(self, op: arith.MinSIOp) -> Form | None:
+    def _minsi(self, op: arith.MinSIOp, reading: Reading) -> Form | None:
         """`min(x, last)` of lanes `x`."""
-        return self._clamped(op.result, op.lhs, op.rhs, ONE) or self._clamped(
-            op.result, op.rhs, op.lhs, ONE
+        return self._clamped(op.result, op.lhs, op.rhs, ONE, reading) or self._clamped(
+            op.result, op.rhs, op.lhs, ONE, reading
         )
 
     def _clamped(
-        self, value: SSAValue, lanes: SSAValue, bound: SSAValue, more: Polynomial
+        self, value: SSAValue, lanes: SSAValue, bound: SSAValue, more: Polynomial, reading: Reading
     ) -> Form | None:
         """`value` where it is `lanes` as long as those are below `bound + more`."""
-        form, size, opaque = self.form(lanes), self.form(bound), self._opaque(value, False)
+        if reading is not self.addresses:
+            return None
+        form, size = self.form(lanes, reading), self.form(bound, reading)
+        opaque = self._opaque(value, False)
         if form is None or size is None or opaque is None or not size.is_uniform:
             return None
         if len(form.terms) != 1 or form.terms.keys() != opaque.terms.keys():
@@ -327,8 +376,8 @@ class AffineAnalysis:
         limit = self.settle(Form(None, size.offset, {}), True).offset + more
         return Form(None, ZERO, {dim: {Clamped(start, limit, entries): ONE}})
 
-    def _addptr(self, op: tile.AddPtrOp) -> Form | None:
-        pointer, offset = self.form(op.pointer), self.form(op.offset)
+    def _addptr(self, op: tile.AddPtrOp, reading: Reading) -> Form | None:
+        pointer, offset = self.form(op.pointer, reading), self.form(op.offset, reading)
         if pointer is None or offset is None:
             return None
         return pointer + self.settle(offset, True)
@@ -338,7 +387,8 @@ class AffineAnalysis:
     def emit_leaf(self, leaf: Leaf, emitter: Emitter) -> SSAValue:
         """A leaf as an i64 scalar."""
         value = self.projector.project(leaf.value, None, emitter)
-        return emitter.resize(value, i64, leaf.signed is not False)
+        wide = emitter.resize(value, i64, leaf.signed is not False)
+        return emitter.maximum(wide, emitter.constant(0)) if leaf.floored else wide
 
     def emit(self, polynomial: Polynomial, emitter: Emitter) -> SSAValue:
         """A polynomial as an i64 scalar."""
@@ -398,10 +448,10 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     tile.ExpandDimsOp: AffineAnalysis._expand_dims,
     tile.TransOp: AffineAnalysis._trans,
     tile.ReshapeOp: AffineAnalysis._reshape,
-    arith.AddiOp: AffineAnalysis._addi,
-    arith.SubiOp: AffineAnalysis._subi,
-    arith.MuliOp: AffineAnalysis._muli,
-    arith.ShLIOp: AffineAnalysis._shli,
+    arith.AddiOp: AffineAnalysis._arithmetic,
+    arith.SubiOp: AffineAnalysis._arithmetic,
+    arith.MuliOp: AffineAnalysis._arithmetic,
+    arith.ShLIOp: AffineAnalysis._arithmetic,
     arith.ExtSIOp: AffineAnalysis._extsi,
     arith.ExtUIOp: AffineAnalysis._extui,
     arith.RemSIOp: AffineAnalysis._rem,

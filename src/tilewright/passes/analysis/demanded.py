@@ -7,12 +7,14 @@ columns, to a store whose mask drops them. There the load may as well leave thos
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_lane_wise
-from tilewright.passes.analysis.masks import Limit, MaskAnalysis
+from tilewright.passes.analysis.masks import Conjunct, Limit
 from tilewright.passes.analysis.polynomial import ZERO, Polynomial
 from tilewright.passes.analysis.projection import unit_reshape
 from tilewright.passes.analysis.symbolic import Symbolic
@@ -24,8 +26,8 @@ _Slices = list[tuple[SSAValue, int]]
 class DemandedRows:
     """Answers for one function, whose stores have not been raised yet."""
 
-    def __init__(self, masks: MaskAnalysis) -> None:
-        self.masks = masks
+    def __init__(self, conjuncts: Callable[[tile.StoreOp], list[Conjunct]]) -> None:
+        self.conjuncts = conjuncts
         self._symbols = Symbolic(congruent=True)
 
     def are_dropped(self, value: SSAValue, dim: int, limit: Polynomial) -> bool:
@@ -85,7 +87,7 @@ class DemandedRows:
             and part.dim == dim
             and part.divisor == 1
             and self._expanded(part.bound) == limit
-            for part in self.masks.conjuncts(op.mask)
+            for part in self.conjuncts(op)
         )
 
     def _expanded(self, polynomial: Polynomial) -> Polynomial:

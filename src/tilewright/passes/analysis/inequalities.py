@@ -5,7 +5,7 @@ scalars are related: `i` counts to `n`. Each unknown brings the inequalities tha
 place of the question those that hold there (loop counters, conditions of enclosing branches). A proof subtracts
 multiples of inequalities until no negative term is left.
 
-Relies on the contract of offset arithmetic: it does not wrap.
+Polynomials hold of integers that do not wrap (`symbolic`), and so do the inequalities.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import LOOP_INDEX
 from tilewright.passes.analysis.polynomial import ONE, Monomial, Polynomial
-from tilewright.passes.analysis.sign import NONNEGATIVE, nonnegative, nonnegative_sum
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _DEPTH = 4
@@ -45,8 +45,27 @@ class Inequalities:
             self._known[total, assumed] = self._proved(total, assumed, _DEPTH)
         return self._known[total, assumed]
 
+    def highest(self, total: Polynomial) -> int:
+        """A number that a polynomial never exceeds."""
+        return self._symbols.facts.bounds(total)[1]
+
+    def _is_nonnegative(self, value: SSAValue) -> bool:
+        return self._symbols.facts.is_nonnegative(value)
+
+    def _is_nonnegative_index(self, value: SSAValue) -> bool:
+        """Whether a value is a loop's index, of which is known that it is at least 0."""
+        op = value.owner
+        marked = isinstance(op, Operation) and LOOP_INDEX in op.attributes
+        return marked and self._is_nonnegative(value)
+
+    def _of_positives(self, total: Polynomial, assumed: bool) -> bool:
+        """Whether no term of a sum is negative."""
+        if assumed:
+            return all(coefficient > 0 for _, coefficient in total.terms)
+        return self._symbols.facts.bounds(total)[0] >= 0
+
     def _proved(self, total: Polynomial, assumed: bool, depth: int) -> bool:
-        if _of_positives(total, assumed):
+        if self._of_positives(total, assumed):
             return True
         negative = [term for term in total.terms if term[1] < 0]
         if not negative or not depth:
@@ -55,7 +74,7 @@ class Inequalities:
         for fact in self._facts(total):
             for part, amount in fact.terms:
                 rest = _without(monomial, part) if amount < 0 else None
-                if rest is None or not _of_positives(Polynomial(((rest, 1),)), assumed):
+                if rest is None or not self._of_positives(Polynomial(((rest, 1),)), assumed):
                     continue
                 common = gcd(coefficient, amount)
                 scaled = total * Polynomial.constant(-amount // common)
@@ -70,7 +89,7 @@ class Inequalities:
                 self._of_leaves[value] = list(self._implied(value))
             yield from self._of_leaves[value]
         yield from self._here
-        yield from (p for value, p in self._symbols.sums() if _marked(value))
+        yield from (p for value, p in self._symbols.sums() if self._is_nonnegative_index(value))
 
     def _implied(self, value: SSAValue) -> Iterator[Polynomial]:
         """What the definition of an unknown says."""
@@ -83,10 +102,10 @@ class Inequalities:
                     yield self._bound(loop.ub) - ONE - this
             return
         match op:
-            case arith.RemSIOp() if nonnegative(op.lhs) and _positive(op.rhs):
+            case arith.RemSIOp() if self._is_nonnegative(op.lhs) and _positive(op.rhs):
                 yield self._symbols.of(op.rhs) - ONE - this
                 yield self._symbols.of(op.lhs) - this
-            case arith.DivSIOp() if nonnegative(op.lhs) and _positive(op.rhs):
+            case arith.DivSIOp() if self._is_nonnegative(op.lhs) and _positive(op.rhs):
                 by, of = self._symbols.of(op.rhs), self._symbols.of(op.lhs)
                 yield of - by * this
                 yield by * this + by - ONE - of
@@ -128,22 +147,9 @@ class Inequalities:
             inner = outer
 
 
-def _of_positives(total: Polynomial, assumed: bool) -> bool:
-    """Whether no term of a sum is negative."""
-    if assumed:
-        return all(coefficient > 0 for _, coefficient in total.terms)
-    return nonnegative_sum(total)
-
-
 def _positive(value: SSAValue) -> bool:
     number = constant_int(value)
     return number is not None and number > 0
-
-
-def _marked(value: SSAValue) -> bool:
-    """Whether a pass has recorded that a value is not negative."""
-    op = value.owner
-    return isinstance(op, Operation) and NONNEGATIVE in op.attributes
 
 
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:

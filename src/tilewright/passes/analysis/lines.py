@@ -15,10 +15,11 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
-from tilewright.passes.analysis.sign import nonnegative
 from tilewright.passes.analysis.symbolic import Symbolic
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -55,6 +56,12 @@ def offset_of(pointer: SSAValue, symbols: Symbolic) -> tuple[Polynomial, SSAValu
     return total, value
 
 
+def accesses_arithmetic(first: Operation, second: Operation) -> Promise:
+    """The arithmetic that forms the addresses of two accesses."""
+    a, b = access_arithmetic(first), access_arithmetic(second)
+    return Promise(a.sums | b.sums, a.divisions | b.divisions)
+
+
 def free_loops(op: Operation, other: Operation, loop: scf.ForOp | None) -> list[scf.ForOp]:
     """Loops around `op` of which it may be in any iteration, whatever the one of `other` is."""
     found: list[scf.ForOp] = []
@@ -71,7 +78,7 @@ def ends_before(first: Any, second: Any, loop: scf.ForOp) -> bool:
     iteration of `loop`, and nothing lies before that."""
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return False
-    symbols = Symbolic()
+    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     (start_a, root_a), (start_b, root_b) = (
         offset_of(base_of(op), symbols) for op in (first, second)
     )
@@ -149,13 +156,16 @@ class _Facts:
             total = total + term
         number = dict(total.terms).get((), 0)
         return number >= least and all(
-            c > 0 and all(self._is_one_or_more(x.value) or nonnegative(x.value) for x in m)
+            c > 0 and all(self._is_one_or_more(x.value) or self._is_nonnegative(x.value) for x in m)
             for m, c in total.terms
             if m
         )
 
     def _is_one_or_more(self, value: SSAValue) -> bool:
-        return value in self.positive or isinstance(value.owner, tile.NumProgramsOp)
+        return value in self.positive or self.symbols.facts.of(value).smin >= 1
+
+    def _is_nonnegative(self, value: SSAValue) -> bool:
+        return self.symbols.facts.is_nonnegative(value)
 
     def anywhere(self, polynomial: Polynomial, op: Any, *, least: bool) -> Polynomial | None:
         """A bound from below (`least`) or above, whatever the iterations of loops within the loop are; None

@@ -15,11 +15,12 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Form
+from tilewright.interpreter.offsets import Promise
+from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Form, Reading
 from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE, Polynomial
 from tilewright.passes.analysis.projection import unit_reshape
-from tilewright.passes.analysis.sign import nonnegative_sum
 
 _SWAPPED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
 
@@ -52,10 +53,17 @@ Conjunct = Limit | Condition | Residue
 
 
 class MaskAnalysis:
-    """Takes masks of one function apart."""
+    """Takes masks of accesses apart.
 
-    def __init__(self, affine: AffineAnalysis) -> None:
-        self.affine = affine
+    What is compared may wrap (a hash is not an offset), except where it is proven not to, or where it also
+    forms the address of the access whose mask it is: `sums`, the arithmetic that does.
+    """
+
+    def __init__(self, affine: AffineAnalysis, sums: frozenset[Operation] = frozenset()) -> None:
+        self.affine, self.sums = affine, sums
+        self.reading = affine.proven
+        if sums:
+            self.reading = Reading(Facts(Promise(sums)), for_masks=True)
         self._conjuncts: dict[SSAValue, list[Conjunct]] = {}
 
     def conjuncts(self, mask: SSAValue) -> list[Conjunct]:
@@ -94,23 +102,57 @@ class MaskAnalysis:
             predicate, lhs, rhs = _SWAPPED[predicate], rhs, lhs
         if predicate not in ("slt", "sle", "ult", "ule"):
             return None
-        left, right = self.affine.form(lhs), self.affine.form(rhs)
+        left, right = self.affine.form(lhs, self.reading), self.affine.form(rhs, self.reading)
         if left is None or right is None or left.base is not None or right.base is not None:
             return None
-        if predicate.startswith("u") and not (_countable(left) and _countable(right)):
+        if predicate.startswith("u") and not (self._countable(left) and self._countable(right)):
             return None
         left, right = self.affine.settle(left, True), self.affine.settle(right, True)
         slack = right + left.scaled(-ONE)  # the comparison says: slack > 0, or >= 0
         if slack is None or not slack.terms:
             return None
         bound = slack.offset + (ONE if predicate.endswith("le") else Polynomial())
-        if _countable(Form(None, bound - ONE, slack.terms)):
+        if self._countable(Form(None, bound - ONE, slack.terms)):
             return []
         ((dim, atoms), *others) = slack.terms.items()
         slope = atoms[LANE].number if set(atoms) == {LANE} else None
         if others or slope is None or slope >= 0:
             return None
-        return [Limit(dim, bound, -slope)]
+        limit = self._held(bound, -slope, floor=not predicate.endswith("le"))
+        return None if limit is None else [Limit(dim, limit, -slope)]
+
+    def _held(self, bound: Polynomial, divisor: int, *, floor: bool) -> Polynomial | None:
+        """The bound of a limit, which is computed in i64; None if that may wrap.
+
+        `n - start` does for an n of 64 bits far below 0. Where the rest is at most 0, such an n allows no
+        element, as 0 does.
+        """
+        if self._fits(bound, divisor):
+            return bound
+        for monomial, coefficient in bound.terms if floor else ():
+            if coefficient != 1 or len(monomial) != 1:
+                continue
+            rest = bound - Polynomial(((monomial, 1),))
+            held = rest + Polynomial.leaf(self.affine.floored(monomial[0]))
+            if self.reading.facts.bounds(rest)[1] <= 0 and self._fits(held, divisor):
+                return held
+        return None
+
+    def _fits(self, bound: Polynomial, divisor: int) -> bool:
+        low, high = self.reading.facts.bounds(bound)
+        return low >= -(1 << 63) and high + divisor - 1 < 1 << 63
+
+    def _countable(self, form: Form) -> bool:
+        """Whether a tile is provably not negative, from its indices and scalars alone.
+
+        Unsigned comparison of two such tiles is that of their mathematical values.
+        """
+        form = self.affine.settle(form, True)
+        lanes_only = all(
+            set(atoms) == {LANE} and self.reading.is_nonnegative(atoms[LANE])
+            for atoms in form.terms.values()
+        )
+        return lanes_only and self.reading.is_nonnegative(form.offset)
 
     # ---- emission ----------------------------------------------------------------------------------
 
@@ -138,17 +180,6 @@ class MaskAnalysis:
         if shape_of(value) != shape:
             raise ValueError(f"mask {shape_of(value)} for a tile {shape}")
         return value
-
-
-def _countable(form: Form) -> bool:
-    """Whether a tile is provably not negative, from its lanes and scalars alone.
-
-    Unsigned comparison of two such tiles is that of their mathematical values.
-    """
-    lanes_only = all(
-        set(atoms) == {LANE} and nonnegative_sum(atoms[LANE]) for atoms in form.terms.values()
-    )
-    return lanes_only and nonnegative_sum(form.offset)
 
 
 def _dimension_map(op: Operation) -> dict[int, int] | None:

@@ -25,6 +25,8 @@ class Leaf:
     value: SSAValue
     signed: bool | None
     """How it widens to i64: sign bit or zero; None while an enclosing operation has yet to say."""
+    floored: bool = False
+    """Whether it stands for the larger of the value and 0."""
 
 
 Monomial = tuple[Leaf, ...]

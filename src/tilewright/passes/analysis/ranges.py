@@ -10,7 +10,9 @@ from xdsl.ir import Operation
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import defined_inside
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.lines import (
+    accesses_arithmetic,
     base_of,
     dimensions_of,
     ends_before,
@@ -40,7 +42,7 @@ def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) ->
 
 def _by_constants(first: Any, second: Any, loop: scf.ForOp | None) -> bool:
     """The same for constant strides, and bases a constant apart."""
-    symbols = Symbolic()
+    symbols = Symbolic(Facts(accesses_arithmetic(first, second)))
     (start_a, root_a), (start_b, root_b) = (
         offset_of(base_of(first), symbols),
         offset_of(base_of(second), symbols),

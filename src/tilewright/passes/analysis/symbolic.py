@@ -1,8 +1,8 @@
 """Scalar integers of the IR as polynomials in what they were computed from.
 
-Sums, differences, products and widenings are taken apart; a scalar that a loop carries and that each
-iteration advances by an invariant amount is `start + trips * amount`. Offset arithmetic is taken not to
-wrap (the contract of execution). Everything else is an unknown.
+Sums, differences, products, widenings and narrowings are taken apart where the facts say that they do not
+wrap; a scalar that a loop carries and that each iteration advances by an invariant amount is
+`start + trips * amount`. Everything else is an unknown.
 """
 
 from __future__ import annotations
@@ -12,15 +12,27 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tilewright.passes.analysis.effects import defined_inside, is_lane_wise
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
+from tilewright.passes.analysis.facts.operations import width_of
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
+
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
 class Symbolic:
-    """Polynomials of scalars, remembered; one value is one unknown wherever it occurs."""
+    """Polynomials of scalars, remembered; one value is one unknown wherever it occurs.
 
-    def __init__(self, congruent: bool = False) -> None:
-        """`congruent`: what two operations compute alike of equal operands is one unknown, that of the first one
-        met. Only to compare: the unknown's value may not be available where the second one is."""
+    `facts` decide which arithmetic does not wrap. With `modulo`, polynomials only hold modulo 2^bits of the
+    scalar asked for, and arithmetic of its width and narrowings to it are always taken apart. `congruent`: what two
+    operations compute alike of equal operands is one unknown, that of the first one met. Only to compare: the
+    unknown's value may not be available where the second one is.
+    """
+
+    def __init__(
+        self, facts: Facts | None = None, *, modulo: bool = False, congruent: bool = False
+    ) -> None:
+        self.facts = facts or Facts()
+        self.modulo = modulo
         self.congruent = congruent
         self._alike: dict[object, Polynomial] = {}
         self._leaves: dict[SSAValue, Leaf] = {}
@@ -54,17 +66,14 @@ class Symbolic:
         op = value.owner
         if isinstance(op, Block):
             return self._carried(value, op)
-        match op:
-            case arith.AddiOp():
-                return self.of(op.lhs) + self.of(op.rhs)
-            case arith.SubiOp():
-                return self.of(op.lhs) - self.of(op.rhs)
-            case arith.MuliOp():
-                return self.of(op.lhs) * self.of(op.rhs)
-            case arith.ExtSIOp():
-                return self.of(op.input)
-            case arith.TruncIOp() if _is_counter(op.input):
-                return self.of(op.input)  # normalize-loops counts in i64 what was an i32
+        if LOOP_INDEX in op.attributes:
+            return self._index(op)
+        if isinstance(op, _SUMS) and self._is_exact(op):
+            return self._sum(op)
+        if isinstance(op, arith.ExtSIOp) and not self.modulo:
+            return self.of(op.input)
+        if isinstance(op, arith.TruncIOp) and self._keeps(op.input, value):
+            return self.of(op.input)
         return self._congruent(value, op) if self.congruent else self.leaf(value)
 
     def _congruent(self, value: SSAValue, op: Operation) -> Polynomial:
@@ -76,6 +85,34 @@ class Symbolic:
         key = (op.name, properties, operands, value.type)
         return self._alike.setdefault(key, self.leaf(value))
 
+    def _sum(self, op: Operation) -> Polynomial:
+        lhs, rhs = self.of(op.operands[0]), self.of(op.operands[1])
+        if isinstance(op, arith.AddiOp):
+            return lhs + rhs
+        return lhs - rhs if isinstance(op, arith.SubiOp) else lhs * rhs
+
+    def _is_exact(self, op: Operation) -> bool:
+        return self.modulo or not self.facts.may_wrap(op)
+
+    def _keeps(self, wide: SSAValue, narrow: SSAValue) -> bool:
+        """Whether narrowing a value keeps it."""
+        if self.modulo:
+            return True
+        fact, half = self.facts.of(wide), 1 << (width_of(narrow) or 1) - 1
+        return -half <= fact.smin and fact.smax < half
+
+    def _index(self, op: Operation) -> Polynomial:
+        """A loop's index, `start + counter * step`: what it is made of may wrap, but not the whole."""
+        if isinstance(op, arith.AddiOp):
+            return self.of(op.lhs) + self._advance(op.rhs)
+        return self._advance(op.results[0])
+
+    def _advance(self, value: SSAValue) -> Polynomial:
+        op = value.owner
+        if isinstance(op, arith.MuliOp):
+            return self._advance(op.lhs) * self.of(op.rhs)
+        return self.of(op.input if isinstance(op, arith.TruncIOp) else value)
+
     def _carried(self, value: SSAValue, block: Block) -> Polynomial:
         loop = block.parent_op()
         if not isinstance(loop, scf.ForOp) or not isinstance(value, BlockArgument):
@@ -86,7 +123,7 @@ class Symbolic:
         if end is None:
             return self.leaf(value)
         following = end.operands[value.index - 1].owner
-        if not isinstance(following, arith.AddiOp):
+        if not isinstance(following, arith.AddiOp) or not self._is_exact(following):
             return self.leaf(value)
         for same, amount in ((following.lhs, following.rhs), (following.rhs, following.lhs)):
             if same is value and not defined_inside(amount, loop):
@@ -95,13 +132,3 @@ class Symbolic:
         return self.leaf(value)
 
 
-def _is_counter(value: SSAValue) -> bool:
-    """Whether a value is a loop's counter, or computed from one and constants alone."""
-    op = value.owner
-    if isinstance(op, arith.AddiOp | arith.MuliOp | arith.SubiOp):
-        return all(constant_int(v) is not None or _is_counter(v) for v in op.operands)
-    return (
-        isinstance(value, BlockArgument)
-        and value.index == 0
-        and isinstance(op.parent_op(), scf.ForOp)
-    )

@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.dialects.tile import element_of, shape_of
+from tilewright.dialects.tile import WRAPS, element_of, shape_of
 from tilewright.passes.analysis.emit import Emitter, uniform_constant
 
 Rule = Callable[[Operation, Emitter], SSAValue | None]
@@ -72,14 +72,20 @@ def integer_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
 def _add_constants(
     op: Operation, lhs: SSAValue, right: float | None, emitter: Emitter
 ) -> SSAValue | None:
-    """`(x + a) + b` as `x + (a + b)`, both with wrapping addition."""
+    """`(x + a) + b` as `x + (a + b)` where `a + b` does not wrap, so that the sum wraps only if one did."""
     inner = lhs.owner
     if not isinstance(op, arith.AddiOp) or right is None or not isinstance(inner, arith.AddiOp):
         return None
     more = uniform_constant(inner.rhs)
     if more is None:
         return None
-    return emitter.binary(arith.AddiOp, inner.lhs, filled(int(right) + int(more), lhs, emitter))
+    total, width = int(right) + int(more), element_of(lhs).width.data  # type: ignore[union-attr]
+    if not -(1 << width - 1) <= total < 1 << width - 1:
+        return None
+    result = emitter.binary(arith.AddiOp, inner.lhs, filled(total, lhs, emitter))
+    if WRAPS in op.attributes or WRAPS in inner.attributes:
+        result.owner.attributes[WRAPS] = UnitAttr()  # type: ignore[union-attr]
+    return result
 
 
 def float_binary(op: Operation, emitter: Emitter) -> SSAValue | None:

@@ -58,8 +58,8 @@ from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposing
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
 from tilewright.layouts.shared import WHOLE, SharedLayout, turns
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.around import repeats
@@ -92,7 +92,7 @@ class PromoteShared(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
-                known = Divisibility()
+                known = Facts()
                 stored: Stored = {}
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
@@ -120,7 +120,7 @@ def _is_product(op: Operation) -> bool:
 
 
 def _promote(
-    op: tile.DotOp, function: FuncOp, known: Divisibility, stored: Stored, registers: bool
+    op: tile.DotOp, function: FuncOp, known: Facts, stored: Stored, registers: bool
 ) -> None:
     required = parse_group(instruction_of(op)).majors if is_wgmma(op) else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
@@ -168,9 +168,7 @@ def _promote(
             load.erase()
 
 
-def _stage(
-    op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int
-) -> list[gpu.LocalLoadOp]:
+def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[gpu.LocalLoadOp]:
     """Loads whose elements are converted for `op`: copies to buffers, and reads of those.
 
     `limit`: bytes of all buffers, those of the operands in the block among them.
@@ -204,7 +202,7 @@ def _wait(pending: int) -> Operation:
 
 
 def _copyable(
-    value: SSAValue, op: tile.DotOp, required: int | None, known: Divisibility
+    value: SSAValue, op: tile.DotOp, required: int | None, known: Facts
 ) -> tile.LoadViewOp | None:
     """The load of an operand, when it can be an asynchronous copy next to the dot.
 
@@ -338,7 +336,7 @@ def copy_of(
 # ---- mma.sync ---------------------------------------------------------------------------------------
 
 
-def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Divisibility, limit: int) -> None:
+def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> None:
     """Copies and reads of the operands that are loaded for `op` alone; `limit`: bytes of all buffers."""
     if len(tile.shape_of(op.lhs)) != 2:
         return

@@ -12,6 +12,8 @@ accesses have no limits, and one of the rest::
 
 with `k` from the limits: all that change with the loop's counter do so by a constant step, either all
 downwards (the last iterations are cut) or all upwards (the first are; a loop that goes backwards).
+A limit of arithmetic that may wrap is compared with where it would be in the last iteration: unless it gets
+there without wrapping, all iterations test it.
 Limits that stay the same in all iterations are left. Loops that do much for each test stay as they are,
 and so do loops with loops, products, barriers or output in them. After `insert-barriers`, which sees the
 loop as one, and before `batch-loads`.
@@ -23,15 +25,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, UnitAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile.claims import in_range
+from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.regions import AS_WRITTEN, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
@@ -77,29 +82,52 @@ class _Limit:
     value: SSAValue
     step: int
     extent: int
+    guarded: SSAValue | None = None
+    """The narrower integer that it is an extension of, if that may wrap on its way through the loop."""
 
 
 def _limits(loop: scf.ForOp) -> list[_Limit]:
     """The limits that change with the counter, all in one direction; none if one cannot be foretold."""
-    symbols, found = Symbolic(), dict[tuple[SSAValue, int], _Limit]()
-    counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
+    found = dict[tuple[SSAValue, int], _Limit]()
     for view in loop.body.walk():
         if not isinstance(view, _VIEWS):
             continue
+        symbols = Symbolic(Facts(Promise(access_arithmetic(view).sums)))
         accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
         for dim, limit in tile.view_limits(view).items():
-            step = 0
-            for monomial, coefficient in symbols.of(limit).terms:
-                if monomial == (counter,):
-                    step = coefficient
-                elif any(defined_inside(leaf.value, loop) for leaf in monomial):
-                    return []
             extent = tile.shape_of(accessed)[dim]
+            step, guarded = _step(symbols.of(limit), symbols, loop), None
+            if step is None and isinstance(limit.owner, arith.ExtSIOp):
+                guarded = limit.owner.input
+                modulo = Symbolic(symbols.facts, modulo=True)
+                step = _narrowed(_step(modulo.of(guarded), modulo, loop), guarded)
+            if step is None:
+                return []
             if step:
-                found[limit, extent] = _Limit(limit, step, extent)
+                found[limit, extent] = _Limit(limit, step, extent, guarded)
     if len({limit.step > 0 for limit in found.values()}) != 1:
         return []
     return list(found.values())
+
+
+def _narrowed(step: int | None, value: SSAValue) -> int | None:
+    """A change modulo the type of `value`, as a signed number."""
+    if step is None or not isinstance(value.type, IntegerType):
+        return None
+    half = 1 << value.type.width.data - 1
+    return (step + half) % (2 * half) - half
+
+
+def _step(limit: Polynomial, symbols: Symbolic, loop: scf.ForOp) -> int | None:
+    """The constant that a limit changes by in each iteration; None if it changes in another way."""
+    counter = symbols.leaf(loop.body.block.args[0]).terms[0][0][0]
+    step = 0
+    for monomial, coefficient in limit.terms:
+        if monomial == (counter,):
+            step = coefficient
+        elif any(defined_inside(leaf.value, loop) for leaf in monomial):
+            return None
+    return step
 
 
 class _Splitter:
@@ -120,6 +148,10 @@ class _Splitter:
         for count in counts[1:]:
             first = e.insert((arith.MaxSIOp if up else arith.MinSIOp)(first, count))
         trips = e.insert(arith.MaxSIOp(e.resize(loop.ub, i64), e.constant(0)))
+        for limit in self.limits:
+            if limit.guarded is not None:
+                reaches = self._reaches_end(e, limit, trips)
+                first = e.select(reaches, first, trips if up else e.constant(0))
         first = e.insert(arith.MinSIOp(first, trips))
         rest = e.sub(trips, first)
         before, after = (e.resize(v, loop.lb.type) for v in (first, rest))  # type: ignore[arg-type]
@@ -143,6 +175,19 @@ class _Splitter:
             room, step = missing, limit.step
         room = e.insert(arith.MaxSIOp(room, e.constant(0)))
         return e.insert(arith.DivUIOp(room, e.constant(step)))
+
+    def _reaches_end(self, e: Emitter, limit: _Limit, trips: SSAValue) -> SSAValue:
+        """i1: a guarded limit is the same in all iterations with and without wrapping: its change is linear, so
+        that it is enough to look at the last one."""
+        start = self._at_start(e, limit.value)
+        if start is None or limit.guarded is None:
+            raise ValueError("a limit that has no start")
+        bits = limit.guarded.type.width.data  # type: ignore[union-attr]
+        last = e.add(start, e.mul(e.sub(trips, e.constant(1)), e.constant(limit.step)))
+        narrow = e.resize(last, IntegerType(bits))
+        same = e.compare("eq", e.resize(narrow, i64), last)
+        few = e.compare("sle", trips, e.constant(1 << bits - 1))  # the product fits
+        return e.binary(arith.AndIOp, same, few)
 
     def _at_start(self, e: Emitter, value: SSAValue) -> SSAValue | None:
         """A scalar as it is in the first iteration, before the loop; None: it needs carried values."""

@@ -64,9 +64,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.around import repeats
 from tilewright.passes.gpu.analysis.blocks import blocks_of
@@ -102,7 +102,7 @@ class StoreBoxes(Pass):
             return
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
-                known = Divisibility()
+                known = Facts()
                 for op in list(function.walk()):
                     if isinstance(op, tile.StoreViewOp):
                         store = box_store(op, function, known)

@@ -43,9 +43,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.layouts.fragments import GroupInstruction, parse_group
 from tilewright.layouts.group_products import group_product
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
@@ -95,7 +95,7 @@ def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
     if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
         return None
     alone = len(list(value.uses)) == 1
-    plain = alone and is_plain_copy(load, op, Divisibility(), wide=False)
+    plain = alone and is_plain_copy(load, op, Facts(), wide=False)
     return contiguous_dim(load) if plain else None
 
 

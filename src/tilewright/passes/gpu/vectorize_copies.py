@@ -33,9 +33,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
+from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.layouts import Layout, parse_layout
 from tilewright.passes.analysis.affine import LANE, AffineAnalysis
-from tilewright.passes.analysis.divisibility import Divisibility
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (
@@ -73,7 +74,7 @@ class VectorizeCopies(Pass):
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                known, forms = Divisibility(), AffineAnalysis()
+                known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
                 wide = getattr(target, "vector_atomics", False)
                 for op in function.walk():
                     if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
@@ -93,7 +94,7 @@ class VectorizeCopies(Pass):
         elif isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
             tile.assume(op, self.name, contiguous=[len(tile.shape_of(op.value)) - 1, width])
 
-    def _width(self, op: Operation, known: Divisibility) -> int:
+    def _width(self, op: Operation, known: Facts) -> int:
         """Elements that the instructions for `op` may take at once."""
         if type(op) not in _WIDE:
             return 1
@@ -128,7 +129,8 @@ class VectorizeCopies(Pass):
     def _reduction_width(self, op: tile.AtomicRMWOp, forms: AffineAnalysis, wide: bool) -> int:
         """Neighbours along the last dimension that one `red` may add to: floats, by 16 bytes or by pairs of halves.
         Code generation checks that their address is a multiple of their size."""
-        layout, form = gpu.layout_of(op.value), forms.form(op.pointer)
+        layout = gpu.layout_of(op.value)
+        form = forms.form(op.pointer, forms.addresses)
         kind = str(tile.element_of(op.value))
         if layout is None or form is None or op.kind.data != "fadd":
             return 1

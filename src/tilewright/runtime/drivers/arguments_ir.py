@@ -22,8 +22,8 @@ loop:
   %extent = call i64 @PyLong_AsLongLong(ptr %item)
   %slot = getelementptr i64, ptr %out, i64 %i
   store i64 %extent, ptr %slot
-  %negative = icmp slt i64 %extent, 0
-  br i1 %negative, label %bad, label %multiply
+  %unfit = icmp ugt i64 %extent, 2147483647
+  br i1 %unfit, label %bad, label %multiply
 multiply:
   %pair = call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %total, i64 %extent)
   %product = extractvalue { i64, i1 } %pair, 0

@@ -14,9 +14,10 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.launches import fetch_maps, wait_for_kernel_before
 from tilewright.dialects import gpu, tile
+from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.fragments import parse_group
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.sign import nonnegative
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
 from tilewright.passes.gpu.analysis.spread import SHARED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -203,10 +204,11 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value
     """
     b = gen.builder
     corner, address = [gen.scalar(v) for v in op.corner], gen.map_address(op)
+    facts = Facts(access_arithmetic(op))
     wrong = [
         b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))
         for d in tile.ints(op.guarded)
-        if not _reached(op.corner[d])
+        if not _reached(op.corner[d], facts)
     ]
     if not wrong:
         return address
@@ -219,13 +221,14 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value
     return b.select(stop, ir.Constant(I64, 0), address)
 
 
-def _reached(place: SSAValue) -> bool:
+def _reached(place: SSAValue, facts: Facts) -> bool:
     """Whether a coordinate along a guarded dimension is known to be in reach: a number of 32 bits (of a
     matrix in a batch), or of a part of 2^30 elements, if it is not negative."""
     op = place.owner
     if isinstance(op, arith.ShRSIOp):
-        return nonnegative(op.lhs)
-    return isinstance(op, arith.ExtSIOp) and op.input.type == i32 and nonnegative(op.input)
+        return facts.is_nonnegative(op.lhs)
+    narrow = isinstance(op, arith.ExtSIOp) and op.input.type == i32
+    return narrow and facts.is_nonnegative(place)
 
 
 def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:

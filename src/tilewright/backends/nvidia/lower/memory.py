@@ -253,7 +253,7 @@ class _Predicates:
         if len(run.registers) == 1:
             return False
         limit = self.place.limits.get(self.dim) if self.dim is not None else None
-        if limit is not None and self.gen.known.of(limit) % len(run.registers) != 0:
+        if limit is not None and self.gen.known.divisor(limit) % len(run.registers) != 0:
             return True
         return len(self._of_run(run)) > 1
 

@@ -14,12 +14,14 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
+from tilewright.interpreter.offsets import Promise, access_arithmetic
 from tilewright.passes.analysis.edit import end_of, position_of
-from tilewright.passes.analysis.sign import nonnegative
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.cpu.analysis.classify import AXIS_OPS, is_elementwise
 from tilewright.passes.cpu.analysis.hazards import same_scalar
 from tilewright.passes.cpu.nest import reductions
 
+_VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 _COUNTED = ("arith.addf", "arith.addi")
 _IDEMPOTENT = (
     "arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf", "arith.maxsi",
@@ -112,20 +114,27 @@ def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | No
     """The bound beyond which a one-dimensional group's lanes are uniform, if there is one."""
     if len(group.extents) != 1 or not buffers.may_trim(group):
         return None
-    bound = _common_bound(group, buffers)
+    facts = _facts_of(group)
+    bound = _common_bound(group, buffers, facts)
     if bound is None:
         return None
-    proof = _Proof(group, bound, buffers)
+    proof = _Proof(group, bound, buffers, facts)
     return DeadLanes(bound) if all(proof.root(op) for op in group.body.block.ops) else None
 
 
-def _common_bound(group: cpu.GroupOp, buffers: BufferBounds) -> SSAValue | None:
+def _facts_of(group: cpu.GroupOp) -> Facts:
+    """Facts of the scalars of a group, whose accesses' addresses do not wrap."""
+    views = [op for op in group.body.block.walk() if isinstance(op, _VIEWS)]
+    return Facts(Promise(frozenset().union(*(access_arithmetic(op).sums for op in views))))
+
+
+def _common_bound(group: cpu.GroupOp, buffers: BufferBounds, facts: Facts) -> SSAValue | None:
     """The one bound that limits every access and read buffer of the group."""
     bound: SSAValue | None = None
     for op in group.body.block.walk():
         candidates: list[SSAValue | None] = []
-        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp):
-            candidates = [upper_bound(v, group) for v in op.limits] or [None]
+        if isinstance(op, _VIEWS):
+            candidates = [upper_bound(v, group, facts) for v in op.limits] or [None]
         elif isinstance(op, cpu.ReadOp):
             candidates = [buffers.get(op.buffer)]
         for candidate in candidates:
@@ -135,17 +144,16 @@ def _common_bound(group: cpu.GroupOp, buffers: BufferBounds) -> SSAValue | None:
     return bound
 
 
-def upper_bound(limit: SSAValue, group: cpu.GroupOp) -> SSAValue | None:
+def upper_bound(limit: SSAValue, group: cpu.GroupOp, facts: Facts) -> SSAValue | None:
     """A value from outside the group that `limit` never exceeds."""
     value = limit
     while _inside(value, group):
         op = value.owner
-        if isinstance(op, arith.SubiOp) and nonnegative(op.rhs):
-            value = op.lhs
-        elif isinstance(op, arith.ExtSIOp) and isinstance(op.input.owner, arith.SubiOp):
+        if not isinstance(op, arith.SubiOp) or facts.may_wrap(op):
             return None
-        else:
+        if not facts.is_nonnegative(op.rhs):
             return None
+        value = op.lhs
     return value
 
 
@@ -162,10 +170,13 @@ def _inside(value: SSAValue, group: cpu.GroupOp) -> bool:
 class _Proof:
     """Proves values uniform in the lanes from `bound` on."""
 
-    def __init__(self, group: cpu.GroupOp, bound: SSAValue, buffers: BufferBounds) -> None:
+    def __init__(
+        self, group: cpu.GroupOp, bound: SSAValue, buffers: BufferBounds, facts: Facts
+    ) -> None:
         self.group = group
         self.bound = bound
         self.buffers = buffers
+        self.facts = facts
         self.known: dict[SSAValue, bool] = {}
 
     def root(self, op: Operation) -> bool:
@@ -231,7 +242,8 @@ class _Proof:
     def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
         """Whether an access touches nothing in dead lanes."""
         return any(
-            (found := upper_bound(limit, self.group)) is not None and same_scalar(found, self.bound)
+            (found := upper_bound(limit, self.group, self.facts)) is not None
+            and same_scalar(found, self.bound)
             for limit in op.limits
         )
 
@@ -240,28 +252,29 @@ class _Proof:
         if op.predicate.data != "slt":
             return False
         n = _splatted(op.rhs)
-        offsets = _offsets(op.lhs)
-        if n is None or offsets is None or not all(nonnegative(o) for o in offsets):
+        offsets = self._offsets(op.lhs)
+        if n is None or offsets is None:
+            return False
+        if not all(self.facts.is_nonnegative(o) for o in offsets):
             return False
         bound = self.bound.owner
         if isinstance(bound, arith.ExtSIOp):
             return same_scalar(bound.input, n)
         return same_scalar(self.bound, n)
 
+    def _offsets(self, value: SSAValue) -> list[SSAValue] | None:
+        """The scalars added to an arange from 0, without wrapping, or None for other tiles."""
+        op = value.owner
+        if isinstance(op, tile.ArangeOp):
+            return [] if op.start.value.data == 0 else None
+        if isinstance(op, arith.AddiOp) and not self.facts.may_wrap(op):
+            for base, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+                scalar = _splatted(added)
+                rest = self._offsets(base)
+                if scalar is not None and rest is not None:
+                    return [*rest, scalar]
+        return None
+
 
 def _splatted(value: SSAValue) -> SSAValue | None:
     return value.owner.source if isinstance(value.owner, tile.SplatOp) else None
-
-
-def _offsets(value: SSAValue) -> list[SSAValue] | None:
-    """The scalars added to an arange from 0, or None for other tiles."""
-    op = value.owner
-    if isinstance(op, tile.ArangeOp):
-        return [] if op.start.value.data == 0 else None
-    if isinstance(op, arith.AddiOp):
-        for base, added in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            scalar = _splatted(added)
-            rest = _offsets(base)
-            if scalar is not None and rest is not None:
-                return [*rest, scalar]
-    return None

@@ -11,8 +11,8 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -53,13 +53,13 @@ def vector_of(op: Operation) -> int:
     return given.value.data if isinstance(given, IntegerAttr) else 1
 
 
-def run_length(op: View, known: Divisibility) -> int:
+def run_length(op: View, known: Facts) -> int:
     """Elements along the contiguous dimension that one aligned access may take (a power of two)."""
     dim = contiguous_dim(op)
     if dim is None:
         return 1
     size = tile.element_bytes(tile.element_of(tile_of(op)))
-    align = known.of(op.base)
+    align = known.divisor(op.base)
     kinds = tile.view_kinds(op)
     shape = tile.shape_of(tile_of(op))
     starts = iter(zip(op.starts, op.sizes, strict=True))
@@ -68,13 +68,13 @@ def run_length(op: View, known: Divisibility) -> int:
         if kind == "indexed":
             return 1
         if d != dim and shape[d] > 1:
-            align = min(align, known.of(stride) * size)
+            align = min(align, known.divisor(stride) * size)
         if start_size is not None:
             start, extent = start_size
             if d == dim:
-                align = min(align, known.of(start) * size, known.of(extent) * size)
+                align = min(align, known.divisor(start) * size, known.divisor(extent) * size)
             else:
-                align = min(align, known.of(stride) * size)
+                align = min(align, known.divisor(stride) * size)
     promised = op.attributes.get(tile.ROW_ALIGNMENT)
     if promised is not None:
         align = max(align, tile.ints(promised)[dim])
@@ -82,7 +82,7 @@ def run_length(op: View, known: Divisibility) -> int:
     return max(1, min(run, shape[dim] & -shape[dim]))
 
 
-def access_layout(op: Operation, known: Divisibility, warps: int) -> Layout:
+def access_layout(op: Operation, known: Facts, warps: int) -> Layout:
     """The layout in which `op` is done with the fewest and widest memory transactions."""
     shape = tile.shape_of(tile_of(op))
     order = list(reversed(range(len(shape))))

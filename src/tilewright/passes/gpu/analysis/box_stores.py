@@ -13,8 +13,8 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
 from tilewright.passes.analysis.addresses import root_of
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import outermost_in
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.boxes import Box, box_of
@@ -83,7 +83,7 @@ class BoxStore:
         return -(-self.whole.bytes // ALIGNMENT) * ALIGNMENT
 
 
-def box_store(op: tile.StoreViewOp, function: FuncOp, known: Divisibility) -> BoxStore | None:
+def box_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> BoxStore | None:
     """How a store becomes one of boxes; None where it cannot."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
@@ -123,7 +123,7 @@ def exchanged_in_parts(
     """The same where tiles that are stored as boxes go through shared memory in parts, each by itself."""
     if getattr(target, "name", "") != "sm_90a" or blocks_of(function) > 1:
         return exchanged(op, function, but)
-    known = Divisibility()
+    known = Facts()
     stores = [
         box_store(store, function, known)
         for store in outermost_in(function.body.block, op).walk()

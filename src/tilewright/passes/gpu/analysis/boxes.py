@@ -28,12 +28,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.addresses import root_of
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.highest import highest_sum
+from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.inequalities import Inequalities
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
@@ -101,7 +101,7 @@ Access = gpu.CopyOp | tile.StoreViewOp
 _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
-def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None) -> Box | None:
+def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Box | None:
     """The box of a two-dimensional copy, if it is one, aligned, in an array that the host can describe.
 
     Of a store, the box that is stored from a `buffer`.
@@ -115,10 +115,10 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
         return None
     pitch = copy.strides[1 - dim]
     size = shared.size
-    aligned = known.of(root) % _ALIGNMENT == 0 and known.of(pitch) * size % _ALIGNMENT == 0
+    aligned = known.divisor(root) % _ALIGNMENT == 0 and known.divisor(pitch) * size % _ALIGNMENT == 0
     if not aligned or shared.lines > _LARGEST_BOX:
         return None
-    symbols = Symbolic()
+    symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
     offset = _offset(copy.base, root, symbols)
     between = symbols.of(pitch)
     if offset is None or not _known_to_host(between) or len(between.terms) != 1:
@@ -153,12 +153,12 @@ def box_of(copy: Access, known: Divisibility, buffer: SharedLayout | None = None
     )
 
 
-def _rules(known: Divisibility, size: int, sums: Inequalities) -> Rules:
+def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
     """What is known of the scalars in an offset of elements of `size` bytes."""
 
     def aligned(elements: Polynomial) -> bool:
         return all(
-            coefficient * size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
+            coefficient * size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
             for monomial, coefficient in elements.terms
         )
 
@@ -166,7 +166,7 @@ def _rules(known: Divisibility, size: int, sums: Inequalities) -> Rules:
         on_host=lambda leaf: _is_argument(leaf.value),
         stands_for_end=lambda monomial: _positive(monomial) is not None,
         plausible=lambda place: sums.nonnegative(place, assumed=True),
-        highest=highest_sum,
+        highest=sums.highest,
         aligned=aligned,
     )
 
@@ -192,14 +192,14 @@ def _divided(
     return lines, coordinates.planes
 
 
-def _in_chunks(line: _Line, known: Divisibility, shared: SharedLayout, stored: bool) -> bool:
+def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) -> bool:
     """Whether a box is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored; and
     whether its line goes on behind a tile that does not fill its last panel (what is there is read, too)."""
     if not shared.whole and line.extent is None:
         return False
     ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
     return all(
-        coefficient * shared.size * prod(known.of(leaf.value) for leaf in monomial) % _ALIGNMENT
+        coefficient * shared.size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT
         == 0
         for end in ends
         for monomial, coefficient in end.terms
@@ -208,8 +208,7 @@ def _in_chunks(line: _Line, known: Divisibility, shared: SharedLayout, stored: b
 
 def _reached(place: Polynomial, size: int, sums: Inequalities) -> bool:
     """Whether coordinates reach all of a box that begins at a place, wherever the program has it."""
-    most = highest_sum(place) if sums.nonnegative(place) else None
-    return most is not None and most + size <= gpu.UNBOUNDED
+    return sums.nonnegative(place) and sums.highest(place) + size <= gpu.UNBOUNDED
 
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:

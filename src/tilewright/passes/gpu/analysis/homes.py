@@ -19,9 +19,9 @@ from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer
 from tilewright.layouts.fragments import mma_layouts, parse_group
 from tilewright.layouts.group_products import group_product
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -37,7 +37,7 @@ class Homes:
 
     def __init__(self, function: FuncOp, warps: int) -> None:
         self.warps = warps
-        self.known = Divisibility()
+        self.known = Facts()
         self._homes: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
         self._block(function.body.block)

@@ -11,9 +11,9 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.homes import REMAPS
 
@@ -65,9 +65,7 @@ def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
     return first if order[first] > order[loads[-1]] else None
 
 
-def is_plain_copy(
-    load: tile.LoadViewOp, op: Operation, known: Divisibility, wide: bool = True
-) -> bool:
+def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
     """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
     or of one."""
     zero = load.other is None or uniform_constant(load.other) == 0

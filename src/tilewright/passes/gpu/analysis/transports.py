@@ -15,8 +15,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
-from tilewright.passes.analysis.divisibility import Divisibility
 from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.boxes import Box, box_of
 from tilewright.passes.gpu.analysis.writes import may_write
 
@@ -125,7 +125,7 @@ def choose(
     """
     able = boxes and getattr(target, "name", "") == "sm_90a"
     if able and not may_write(function, [copy.base for copy in copies]):
-        known = Divisibility()
+        known = Facts()
         found = [box_of(copy, known) for copy in copies]
         if all(box is not None for box in found):
             return BoxCopies(copies, [b for b in found if b is not None], stages, function)

@@ -1,0 +1,382 @@
+"""Equations of the fact analysis: which facts an operation's result depends on, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.interpreter.offsets import Promise, is_flagged
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import transfer
+from tilewright.passes.analysis.facts.lattice import (
+    Fact,
+    constant,
+    join,
+    meet,
+    multiple,
+    of_range,
+    signed_range,
+    top,
+    trailing_zeros,
+)
+
+LOOP_INDEX = "tile.loop_index"
+"""Attribute of the sum `start + counter * step` that `normalize-loops` computes for a loop's index: the
+lowest and highest value that the index may have. The sum as a whole does not wrap."""
+
+Grid = tuple[int, int, int]
+
+POINTER_BITS = 64
+
+
+class Equation(NamedTuple):
+    """`fact = compute(facts of operands)`; an operand without a fact yet is None."""
+
+    operands: tuple[SSAValue, ...]
+    compute: Callable[[Sequence[Fact | None]], Fact | None]
+
+
+def width_of(value: SSAValue) -> int | None:
+    """Bits of an integer, a pointer, or an element of a tile of these; None for other types."""
+    element: Attribute = tile.element_of(value)
+    if isinstance(element, IntegerType):
+        return element.width.data
+    return POINTER_BITS if isinstance(element, tile.PtrType | IndexType) else None
+
+
+def equation(value: SSAValue, bits: int, promise: Promise, grid: Grid) -> Equation:
+    """The equation of an integer or pointer of `bits` bits."""
+    op = value.owner
+    if isinstance(op, Block):
+        return _block_argument(value, op, bits)
+    strict = _STRICT.get(type(op))
+    if strict is not None:
+        return _strict(op, strict, promise)
+    special = _SPECIAL.get(type(op))
+    if special is not None:
+        return special(op, value, bits, grid)
+    return fixed(top(bits))
+
+
+def fixed(fact: Fact) -> Equation:
+    """The equation of a value that depends on no other."""
+    return Equation((), lambda _: fact)
+
+
+# ---- operations that need all their operands -----------------------------------------------------------
+
+_EXACT = {arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp}
+_DIVISIONS = {arith.DivSIOp, arith.RemSIOp}
+_STRICT: dict[type[Operation], Callable[..., Fact]] = {
+    arith.AddiOp: transfer.add,
+    arith.SubiOp: transfer.sub,
+    arith.MuliOp: transfer.mul,
+    arith.ShLIOp: transfer.shift_left,
+    arith.ShRSIOp: transfer.shift_right_signed,
+    arith.ShRUIOp: transfer.shift_right_unsigned,
+    arith.DivSIOp: transfer.divide_signed,
+    arith.DivUIOp: transfer.divide_unsigned,
+    arith.RemSIOp: transfer.remainder_signed,
+    arith.RemUIOp: transfer.remainder_unsigned,
+    arith.AndIOp: transfer.bit_and,
+    arith.OrIOp: transfer.bit_or,
+    arith.XOrIOp: transfer.bit_xor,
+    arith.MinSIOp: transfer.minimum_signed,
+    arith.MaxSIOp: transfer.maximum_signed,
+    arith.MinUIOp: transfer.minimum_unsigned,
+    arith.MaxUIOp: transfer.maximum_unsigned,
+    math_dialect.AbsIOp: transfer.absolute,
+}
+
+
+def _strict(op: Operation, function: Callable[..., Fact], promise: Promise) -> Equation:
+    more: tuple[bool, ...] = ()
+    if type(op) in _EXACT:
+        more = (op in promise.sums or is_flagged(op),)
+    elif type(op) in _DIVISIONS:
+        more = (op in promise.divisions,)
+    index = op.attributes.get(LOOP_INDEX)
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        if None in facts:
+            return None
+        fact = function(*facts, *more)
+        if isinstance(index, DenseArrayBase):
+            low, high = (int(v) for v in index.get_values())
+            fact = meet(fact, signed_range(fact.bits, low, high))
+        return fact
+
+    return Equation(tuple(op.operands), compute)
+
+
+# ---- other operations -------------------------------------------------------------------------------------
+
+
+def _unary(operand: SSAValue, function: Callable[[Fact], Fact]) -> Equation:
+    """The equation of a result that depends on one operand, if that has a fact at all."""
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        return None if facts[0] is None else function(facts[0])
+
+    return Equation((operand,), compute)
+
+
+def _joined(operands: Sequence[SSAValue]) -> Equation:
+    """The equation of a value that is one of `operands`."""
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        found: Fact | None = None
+        for fact in facts:
+            if fact is not None:
+                found = fact if found is None else join(found, fact)
+        return found
+
+    return Equation(tuple(operands), compute)
+
+
+def _constant(op: arith.ConstantOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    held = op.value
+    if isinstance(held, IntegerAttr):
+        return fixed(constant(held.value.data, bits))
+    if isinstance(held, DenseIntOrFPElementsAttr):
+        numbers = [constant(int(v), bits) for v in set(held.get_values())]
+        fact = numbers[0]
+        for number in numbers[1:]:
+            fact = join(fact, number)
+        return fixed(fact)
+    return fixed(top(bits))
+
+
+def _extend_signed(op: arith.ExtSIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return _unary(op.input, lambda fact: transfer.extend_signed(fact, bits))
+
+
+def _extend_unsigned(op: arith.ExtUIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return _unary(op.input, lambda fact: transfer.extend_unsigned(fact, bits))
+
+
+def _truncate(op: arith.TruncIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return _unary(op.input, lambda fact: transfer.truncate(fact, bits))
+
+
+def _index_cast(op: arith.IndexCastOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    if width_of(op.input) == bits:
+        return _same(op, value, bits, grid)
+    if (width_of(op.input) or 0) > bits:
+        return _unary(op.input, lambda fact: transfer.truncate(fact, bits))
+    return _unary(op.input, lambda fact: transfer.extend_signed(fact, bits))
+
+
+def _same(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    source = op.operands[0]
+    return _joined([source]) if width_of(source) == bits else fixed(top(bits))
+
+
+def _either(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return _joined(op.operands[-2:])
+
+
+def _arange(op: tile.ArangeOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return fixed(of_range(bits, op.start.value.data, op.end.value.data - 1))
+
+
+def _program_id(op: tile.ProgramIdOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return fixed(signed_range(bits, 0, grid[op.axis.value.data] - 1))
+
+
+def _num_programs(op: tile.NumProgramsOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    return fixed(signed_range(bits, 1, grid[op.axis.value.data]))
+
+
+def _compare(op: tile.CmpIOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    if width_of(op.lhs) is None:
+        return fixed(top(bits))
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        if facts[0] is None or facts[1] is None:
+            return None
+        return transfer.compare(op.predicate.data, facts[0], facts[1])
+
+    return Equation((op.lhs, op.rhs), compute)
+
+
+def _hint(op: tile.HintOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    """`multiple_of` of a scalar or pointer; of a tile it promises something of the first element of a run."""
+    if op.kind.data != "multiple_of" or tile.is_tile(value):
+        return _same(op, value, bits, grid)
+    zeros = max(trailing_zeros(int(v), bits) for v in op.values.get_values())
+    return _unary(op.source, lambda fact: meet(fact, multiple(zeros, bits)))
+
+
+def _advance(op: tile.AddPtrOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    """Addresses count bytes; an offset is sign-extended."""
+    kind = tile.element_of(value)
+    size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
+    scale = trailing_zeros(size, bits)
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        pointer, offset = facts
+        if pointer is None or offset is None:
+            return None
+        zeros = bits if offset.constant == 0 else offset.zeros + scale
+        return multiple(min(pointer.zeros, zeros, bits), bits)
+
+    return Equation((op.pointer, op.offset), compute)
+
+
+def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equation:
+    """Results of `scf.for`, `scf.if` and `scf.while`."""
+    position = list(op.results).index(value)  # type: ignore[arg-type]
+    if isinstance(op, scf.ForOp):
+        return _carried(op, position, bits, after=True)
+    if isinstance(op, scf.WhileOp):
+        last = op.before_region.block.last_op
+        return fixed(top(bits)) if last is None else _joined([last.operands[position + 1]])
+    ends = [r.block.last_op for r in op.regions if r.blocks]
+    return _joined([end.operands[position] for end in ends if end is not None])
+
+
+_SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] = {
+    arith.ConstantOp: _constant,
+    arith.ExtSIOp: _extend_signed,
+    arith.ExtUIOp: _extend_unsigned,
+    arith.TruncIOp: _truncate,
+    arith.IndexCastOp: _index_cast,
+    tile.ArangeOp: _arange,
+    tile.ProgramIdOp: _program_id,
+    tile.NumProgramsOp: _num_programs,
+    tile.CmpIOp: _compare,
+    tile.HintOp: _hint,
+    tile.AddPtrOp: _advance,
+    tile.SelectOp: _either,
+    tile.JoinOp: _either,
+    tile.CatOp: _either,
+    tile.SplatOp: _same,
+    tile.BroadcastOp: _same,
+    tile.ExpandDimsOp: _same,
+    tile.ReshapeOp: _same,
+    tile.TransOp: _same,
+    tile.SplitOp: _same,
+    tile.GatherOp: _same,
+    tile.BitcastOp: _same,
+    tile.IntToPtrOp: _same,
+    tile.PtrToIntOp: _same,
+    scf.ForOp: _region_result,
+    scf.IfOp: _region_result,
+    scf.WhileOp: _region_result,
+}
+
+
+# ---- block arguments and loops -------------------------------------------------------------------------------
+
+
+def _block_argument(value: SSAValue, block: Block, bits: int) -> Equation:
+    parent = block.parent_op()
+    if not isinstance(value, BlockArgument):
+        return fixed(top(bits))
+    if isinstance(parent, FuncOp):
+        return fixed(_parameter(parent, value.index, bits))
+    if isinstance(parent, scf.ForOp):
+        if value.index == 0:
+            return _counter(parent, bits)
+        return _carried(parent, value.index - 1, bits, after=False)
+    if isinstance(parent, scf.WhileOp):
+        last = (
+            parent.after_region if block is parent.before_region.block else parent.before_region
+        ).block.last_op
+        if last is None:
+            return fixed(top(bits))
+        if block is parent.before_region.block:
+            return _joined([parent.arguments[value.index], last.operands[value.index]])
+        return _joined([last.operands[value.index + 1]])
+    return fixed(top(bits))
+
+
+def _parameter(function: FuncOp, index: int, bits: int) -> Fact:
+    attributes = function.arg_attrs.data[index].data if function.arg_attrs else {}
+    given = attributes.get("tile.divisibility")
+    fact = signed_range(bits, 0, top(bits).smax) if "tile.nonnegative" in attributes else top(bits)
+    if not isinstance(given, IntegerAttr):
+        return fact
+    return meet(fact, multiple(trailing_zeros(given.value.data, bits), bits))
+
+
+def _counter(loop: scf.ForOp, bits: int) -> Equation:
+    """`lb, lb + step, …` below `ub`: the body does not run otherwise."""
+    step = constant_int(loop.step)
+    if step is None or step <= 0:
+        return fixed(top(bits))
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        low, high = facts
+        if low is None or high is None:
+            return None
+        zeros = min(low.zeros, trailing_zeros(step, bits))
+        return signed_range(bits, low.smin, high.smax - 1, zeros)
+
+    return Equation((loop.lb, loop.ub), compute)
+
+
+def _carried(loop: scf.ForOp, position: int, bits: int, *, after: bool) -> Equation:
+    """A value that a loop carries, in its body or `after` it."""
+    last = loop.body.block.last_op
+    if last is None:
+        return fixed(top(bits))
+    init, following = loop.iter_args[position], last.operands[position]
+    argument = loop.body.block.args[position + 1]
+    amount = _advanced_by(argument, following.owner)
+    step = constant_int(loop.step)
+    if amount is None or step is None or step <= 0 or width_of(init) != bits:
+        return _joined([init, following])
+    by, sign = amount
+    pointer = isinstance(tile.element_of(argument), tile.PtrType)
+
+    def compute(facts: Sequence[Fact | None]) -> Fact | None:
+        start, change, low, high = facts
+        if start is None:
+            return None
+        if change is None or low is None or high is None:
+            return start
+        trips = max(0, -(-(high.smax - low.smin) // step) - (not after))
+        if pointer:
+            return multiple(min(start.zeros, _byte_zeros(argument, change, bits)), bits)
+        ends = (0, sign * change.smin * trips, sign * change.smax * trips)
+        return of_range(
+            bits, start.smin + min(ends), start.smax + max(ends), min(start.zeros, change.zeros)
+        )
+
+    return Equation((init, by, loop.lb, loop.ub), compute)
+
+
+def _advanced_by(argument: SSAValue, op: Operation | Block) -> tuple[SSAValue, int] | None:
+    """The value that each iteration adds to a carried one, and its sign."""
+    if isinstance(op, arith.AddiOp):
+        if op.lhs is argument:
+            return op.rhs, 1
+        if op.rhs is argument:
+            return op.lhs, 1
+    elif isinstance(op, arith.SubiOp) and op.lhs is argument:
+        return op.rhs, -1
+    elif isinstance(op, tile.AddPtrOp) and op.pointer is argument:
+        return op.offset, 1
+    return None
+
+
+def _byte_zeros(pointer: SSAValue, offset: Fact, bits: int) -> int:
+    """Zeros of the bytes that an offset in elements comes to."""
+    kind = tile.element_of(pointer)
+    size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
+    return bits if offset.constant == 0 else offset.zeros + trailing_zeros(size, bits)
