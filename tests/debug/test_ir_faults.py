@@ -133,6 +133,39 @@ def test_carried_offsets_wrap_and_hashes_may():
 
 
 @tilewright.jit
+def wraps_around(o_ptr, step, groups, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    first = (pid // groups) * step
+    tl.store(o_ptr + (first + tl.arange(0, BLOCK)) % 50, 1)
+
+
+@tilewright.jit
+def masked_hash(o_ptr, factor, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr + i, 1, mask=(i * factor + 12345) < 7)
+
+
+@tilewright.jit
+def shifted(o_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(o_ptr + ((i << n) & 7), 1)
+    tl.store(o_ptr + (i << 2), 1, mask=i < n)
+
+
+def test_promises_about_addresses():
+    """The check finds what language.md promises of addresses, and nothing else."""
+    out = np.zeros(64, np.int32)
+    with debug.checks("overflow"):
+        wraps_around[(2,)](out, 1 << 30, 1, BLOCK=8)
+        masked_hash[(1,)](out, 1103515245, BLOCK=8)
+        shifted[(1,)](out, 30, BLOCK=8)
+        with pytest.raises(NumericalFault, match="does not fit i32"):
+            wraps_around[(4,)](out, 1 << 30, 1, BLOCK=8)
+        with pytest.raises(NumericalFault, match="0 // -1 forms an address, with a divisor"):
+            wraps_around[(1,)](out, 1, -1, BLOCK=8)
+
+
+@tilewright.jit
 def checked(x_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n, other=1)

@@ -127,9 +127,7 @@ class Executor:
         self.scratch: PointerValue | None = None
         self._current: Operation | None = None
         self._nonfinite = NonfiniteLanes(self) if memory.checks.nonfinite else None
-        self._promise = (
-            address_arithmetic(function) if memory.checks.overflow else NOTHING_PROMISED
-        )
+        self._promise = address_arithmetic(function) if memory.checks.overflow else NOTHING_PROMISED
         self._undefined = UndefinedLanes(self) if memory.checks.undefined else None
         self._static: dict[Operation, tuple[dict[str, Any], tuple[Any, ...]]] = {}
         self.claims = ClaimChecker(self)

@@ -220,9 +220,7 @@ class _Raiser:
                 have = limits.get(part.dim)
                 limits[part.dim] = bound if have is None else emitter.minimum(have, bound)
         self._apply_conditions(parts, limits, masks, shape, emitter)
-        residues = [
-            masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)
-        ]
+        residues = [masks.emit_residue(p, shape, emitter) for p in parts if isinstance(p, Residue)]
         order = sorted(limits)
         return _Extent([limits[d] for d in order], order, conjunction(residues, emitter))
 
@@ -235,9 +233,7 @@ class _Raiser:
         emitter: Emitter,
     ) -> None:
         """Conditions on the whole tile: a limit of 0 on one dimension where they do not hold."""
-        conditions = [
-            masks.emit_condition(p, emitter) for p in parts if isinstance(p, Condition)
-        ]
+        conditions = [masks.emit_condition(p, emitter) for p in parts if isinstance(p, Condition)]
         together = conjunction(conditions, emitter)
         if together is not None:
             dim = min(limits, default=0)

@@ -130,5 +130,3 @@ class Symbolic:
                 trips = self.leaf(block.args[0])
                 return self.of(loop.iter_args[value.index - 1]) + trips * self.of(amount)
         return self.leaf(value)
-
-

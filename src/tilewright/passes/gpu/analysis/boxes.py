@@ -115,7 +115,9 @@ def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Bo
         return None
     pitch = copy.strides[1 - dim]
     size = shared.size
-    aligned = known.divisor(root) % _ALIGNMENT == 0 and known.divisor(pitch) * size % _ALIGNMENT == 0
+    aligned = (
+        known.divisor(root) % _ALIGNMENT == 0 and known.divisor(pitch) * size % _ALIGNMENT == 0
+    )
     if not aligned or shared.lines > _LARGEST_BOX:
         return None
     symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
@@ -158,7 +160,8 @@ def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
 
     def aligned(elements: Polynomial) -> bool:
         return all(
-            coefficient * size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT == 0
+            coefficient * size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT
+            == 0
             for monomial, coefficient in elements.terms
         )
 
@@ -199,7 +202,10 @@ def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) ->
         return False
     ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
     return all(
-        coefficient * shared.size * prod(known.divisor(leaf.value) for leaf in monomial) % _ALIGNMENT
+        coefficient
+        * shared.size
+        * prod(known.divisor(leaf.value) for leaf in monomial)
+        % _ALIGNMENT
         == 0
         for end in ends
         for monomial, coefficient in end.terms
