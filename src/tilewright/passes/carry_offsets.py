@@ -41,9 +41,9 @@ values through unchanged, and `scf.if` whose branches start from one tile.
 Scalar pointers are treated alike, so that the base of an access can be traced to an argument.
 
 Guarantees: results are bitwise the same, wrapping included, because what is carried has the width of
-the tile's integers (i64 for pointers). Tiles moved by a tile (not a scalar) stay as they are. The amount may
-wrap where the moved tile does not (from -2^31 to 2^31 - 1); such sums are marked (`tile.wraps`), as are those
-of unsigned integers, so that `raise-access` assumes nothing of them.
+the tile's integers (i64 for pointers). Tiles moved by a tile (not a scalar) stay as they are. Sums of
+unsigned integers are marked (`tile.wraps`), so that `raise-access` assumes nothing of them. Of signed ones the
+language promises that the amount does not wrap if the tile forms an address (`docs/language.md`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile import WRAPS, PtrType, element_of, shape_of
 from tilewright.passes.analysis.effects import defined_inside, erase_dead
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
 from tilewright.passes.analysis.regions import (
     drop_block_args,
@@ -162,18 +161,10 @@ def _amount_type(origin: SSAValue) -> IntegerType:
     return element if isinstance(element, IntegerType) else i64
 
 
-def _may_wrap(origin: SSAValue, moves: Sequence[_Move], *, once: bool) -> bool:
-    """Whether the amount that a tile of integers is moved by, `once` or again and again, may wrap although the
-    tile does not: not if both start at 0 or above and go upwards."""
-    if isinstance(element_of(origin), PtrType):
-        return False
-    if any(move.wraps for move in moves):
-        return True
-    if once and len(moves) <= 1:
-        return False
-    facts = Facts()
-    upwards = all(not m.negative and facts.is_nonnegative(m.amount) for m in moves)
-    return not (upwards and facts.is_nonnegative(origin))
+def _may_wrap(origin: SSAValue, moves: Sequence[_Move]) -> bool:
+    """Whether nothing is promised of the amount that a tile is moved by: of unsigned integers."""
+    pointer = isinstance(element_of(origin), PtrType)
+    return not pointer and any(move.wraps for move in moves)
 
 
 def _marked(value: SSAValue, wraps: bool) -> SSAValue:
@@ -234,7 +225,7 @@ def _split_for(loop: scf.ForOp) -> bool:
     inits = list(loop.iter_args)
     places = list(found)
     nexts = []
-    wrapping = {p: _may_wrap(inits[p], moves, once=False) for p, moves in found.items()}
+    wrapping = {p: _may_wrap(inits[p], moves) for p, moves in found.items()}
     for position, moves in found.items():
         kind, wraps = _amount_type(inits[position]), wrapping[position]
         carried = block.insert_arg(kind, len(block.args))
@@ -267,7 +258,7 @@ def _split_while(loop: scf.WhileOp) -> bool:
         return False
     inits, places = list(loop.arguments), list(found)
     nexts, sent = [], []
-    wrapping = {p: _may_wrap(inits[p], moves, once=False) for p, moves in found.items()}
+    wrapping = {p: _may_wrap(inits[p], moves) for p, moves in found.items()}
     for position, moves in found.items():
         kind, wraps = _amount_type(inits[position]), wrapping[position]
         sent.append(before.insert_arg(kind, len(before.args)))
@@ -305,10 +296,7 @@ def _split_if(op: scf.IfOp) -> bool:
     if not origins:
         return False
     places = list(origins)
-    wrapping = {
-        p: any(_may_wrap(origins[p], side, once=True) for side in sides)
-        for p, sides in moves.items()
-    }
+    wrapping = {p: any(_may_wrap(origins[p], side) for side in sides) for p, sides in moves.items()}
     for side, end in enumerate(ends):
         amounts = [
             _total(moves[p][side], _amount_type(origins[p]), Emitter(end), wraps=wrapping[p])

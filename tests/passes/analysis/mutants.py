@@ -23,9 +23,9 @@ _OPERATORS = {
 
 def _changes(node):
     """Replacements of one node, each with a description."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in _NAMES:
-        if not getattr(node, "of_width", False):
-            yield f"{node.id} -> {_NAMES[node.id]}", ast.Name(_NAMES[node.id], ast.Load())
+    loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    if loaded and node.id in _NAMES and not getattr(node, "of_width", False):
+        yield f"{node.id} -> {_NAMES[node.id]}", ast.Name(_NAMES[node.id], ast.Load())
     if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
         other = _ATTRIBUTES[node.attr]
         yield f".{node.attr} -> .{other}", ast.Attribute(node.value, other, ast.Load())
