@@ -56,7 +56,7 @@ class Writer:
         self.lines, self.tiles, self.scalars = [], ["o"], ["pid", "n", "m", "s"]
         self.depth, self.count, self.size = 1, 0, 0
         self.counters = []
-        """Scalars of loops below 16, which addresses may use."""
+        """Scalars of loops below 32, which addresses may use."""
 
     def emit(self, text):
         self.lines.append("    " * self.depth + text)
@@ -236,7 +236,7 @@ class Writer:
         self.emit(f"for {i} in range({bounds}):")
         self.depth += 1
         before = list(self.tiles), list(self.scalars), list(self.counters)
-        self.counters += [f"({i} & 15)", f"({off} & 255)"]
+        self.counters += [f"({i} & 15)", f"({off} & 31)"]
         self.tiles.append(carried)
         for _ in range(rng.randrange(1, 4)):
             self.statement()
@@ -245,7 +245,7 @@ class Writer:
         self.depth -= 1
         self.tiles, self.scalars, self.counters = before
         self.tiles.append(carried)
-        self.counters.append(f"({off} & 127)")
+        self.counters.append(f"({off} & 31)")
         return None
 
     def branch(self):

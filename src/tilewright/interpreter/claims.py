@@ -17,6 +17,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from tilewright.dialects import tile
+from tilewright.dialects.tile.claims import Entry
 from tilewright.errors import ClaimError
 from tilewright.interpreter.pointers import Allocation, PointerValue
 from tilewright.interpreter.warp_races import WarpRaces
@@ -126,7 +127,7 @@ class ClaimChecker:
         self.races = WarpRaces.of(run)
         self._regions: dict[int, _Region] = {}
         self._orders: dict[int, _Order] = {}
-        self._open: list[tile.claims.Entry] = []
+        self._open: list[Entry] = []
         """Claims about the access of the running operation."""
 
     def new_program(self) -> None:
@@ -164,7 +165,7 @@ class ClaimChecker:
                 _OF_RESULTS[claim](self, by, op, results)
         return results
 
-    def _before(self, op: Operation, entries: list[tile.claims.Entry], loop: bool) -> None:
+    def _before(self, op: Operation, entries: list[Entry], loop: bool) -> None:
         for by, claim, values in entries:
             if claim == "order":
                 self._order(values[0]).begin()
@@ -235,7 +236,7 @@ class ClaimChecker:
                     f" than before (at {before}), one of the two writes, and no barrier is in between",
                 )  # fmt: skip
 
-    def _aligned(self, entry: tile.claims.Entry, touched: Touched) -> None:
+    def _aligned(self, entry: Entry, touched: Touched) -> None:
         by, _, (nbytes,) = entry
         group = next((e[2] for e in self._open if e[0] == by and e[1] == "contiguous"), None)
         owner = touched.pointers.allocation
@@ -250,7 +251,7 @@ class ClaimChecker:
             text = f"{touched.describe(wrong)} are no multiples of {nbytes} bytes"
             self._fail(by, "aligned", text)
 
-    def _contiguous(self, entry: tile.claims.Entry, touched: Touched) -> None:
+    def _contiguous(self, entry: Entry, touched: Touched) -> None:
         by, _, (dim, n) = entry
         last = np.moveaxis(touched.pointers.addresses, dim, -1)
         live = np.moveaxis(touched.mask, dim, -1)  # type: ignore[arg-type]
@@ -265,19 +266,19 @@ class ClaimChecker:
         places = touched.places(groups[tuple(number)])
         self._fail(by, "contiguous", f"{n} lanes from {tuple(lane)} on are no neighbors: {places}")
 
-    def _distinct(self, entry: tile.claims.Entry, touched: Touched) -> None:
+    def _distinct(self, entry: Entry, touched: Touched) -> None:
         order = np.argsort(touched.addresses, kind="stable")
         twice = order[1:][np.diff(touched.addresses[order]) == 0]
         if len(twice):
             text = f"{touched.describe(twice)} are the addresses of other lanes, too"
             self._fail(entry[0], "distinct_lanes", text)
 
-    def _exclusive(self, entry: tile.claims.Entry, touched: Touched) -> None:
+    def _exclusive(self, entry: Entry, touched: Touched) -> None:
         by, _, (number,) = entry
         owner = touched.pointers.allocation
         self._regions[number] = _Region(by, owner, np.sort(touched.addresses), touched.size)
 
-    def _in_order(self, entry: tile.claims.Entry, touched: Touched) -> None:
+    def _in_order(self, entry: Entry, touched: Touched) -> None:
         by, _, (number, position) = entry
         late = self._order(number).broken_by(touched, position)
         if late is not None:
@@ -323,7 +324,7 @@ class ClaimChecker:
 
 
 _WRAPPING = (tile.LoadViewOp, tile.StoreViewOp)
-_OF_ACCESSES: dict[str, Callable[[ClaimChecker, tile.claims.Entry, Touched], None]] = {
+_OF_ACCESSES: dict[str, Callable[[ClaimChecker, Entry, Touched], None]] = {
     "aligned": ClaimChecker._aligned,
     "contiguous": ClaimChecker._contiguous,
     "distinct_lanes": ClaimChecker._distinct,

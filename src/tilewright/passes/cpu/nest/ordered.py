@@ -99,8 +99,9 @@ def _needed_by(value: SSAValue, group: cpu.GroupOp) -> set[Operation]:
     pending = [value]
     while pending:
         owner = pending.pop().owner
-        inside = isinstance(owner, Operation) and owner.parent is group.body.block
-        if inside and owner not in needed:
+        if not isinstance(owner, Operation) or owner.parent is not group.body.block:
+            continue
+        if owner not in needed:
             needed.add(owner)
             pending.extend(v for op in owner.walk() for v in op.operands)
     return needed
