@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr
 from tilewright.errors import OutOfBoundsError, SourceLocation, TilewrightError
+from tilewright.runtime.descriptors import opened
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.ir_arguments import ir_arguments
 from tilewright.runtime.specialize import numpy_address_reader
@@ -56,6 +57,18 @@ class CheckedLaunch:
         if not isinstance(result, tuple) or result[1] < len(compiled.plan.asserts):
             compiled.raise_result(result, grid)
         raise _report(compiled, ir_arguments(self.types, values), result[0], result[1], grid)
+
+
+def after_tuple(
+    entry: tuple[Any, ...], result: Any, grid: tuple[int, ...], given: tuple[Any, ...]
+) -> CompiledKernel:
+    """Go on where a generated function's call gave a tuple: a failed assertion, or a checked kernel."""
+    call, compiled, *_ = entry
+    if type(call) is CheckedLaunch:
+        call.run(grid, result, tuple(map(opened, given)))
+    else:
+        compiled.raise_result(result, grid)
+    return compiled
 
 
 def _collect_arrays(kind: Any, value: Any, found: list[Any]) -> None:

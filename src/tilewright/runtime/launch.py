@@ -25,7 +25,7 @@ from tilewright.backends.base import MEANWHILE, Options
 from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
-from tilewright.runtime.bounds import CheckedLaunch
+from tilewright.runtime.bounds import CheckedLaunch, after_tuple
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
@@ -133,7 +133,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             "_tw_plain": test, "_tw_names": variables, "_tw_settings": config.launch_variables,
             "_tw_hooks": self.kernel.pre_run_hooks, "_tw_get": entries.get if entries is not None else None,
             "_tw_callable": callable, "_tw_extents": grid_extents, "_tw_option_key": launch_options.fast_key_of(gpu), "_tw_usual": launch_options.usual(gpu),
-            "_tw_report": _report, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
+            "_tw_report": after_tuple, "_tw_last": NONE_LAUNCHED, "_tw_constant": specialize.constant_text, "_tw_wide": wide_integer,
             **values,
         }  # fmt: skip
         if code is not None:
@@ -489,15 +489,3 @@ def _reachable(
     from tilewright.runtime.host_copies import on_host
 
     return on_host(values, place)
-
-
-def _report(
-    entry: tuple[Any, ...], result: Any, grid: tuple[int, ...], given: tuple[Any, ...]
-) -> CompiledKernel:
-    """Go on where a generated function's call gave a tuple: a failed assertion, or a checked kernel."""
-    call, compiled, *_ = entry
-    if type(call) is CheckedLaunch:
-        call.run(grid, result, tuple(map(opened, given)))
-    else:
-        compiled.raise_result(result, grid)
-    return compiled
