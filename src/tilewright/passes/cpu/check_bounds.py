@@ -45,7 +45,7 @@ EXTENTS = "cpu.extents"
 """Function attribute: indices of the pointer arguments whose extents (address of the first byte, number of
 bytes) follow all other arguments, in this order."""
 ACCESSES = "cpu.accesses"
-_NAMES = {
+_NAMES: dict[type[Operation], str] = {
     cpu.VectorLoadOp: "tl.load", cpu.GatherOp: "tl.load", tile.LoadOp: "tl.load",
     cpu.VectorStoreOp: "tl.store", cpu.ScatterOp: "tl.store", tile.StoreOp: "tl.store",
     tile.AtomicRMWOp: "tl.atomic", tile.AtomicCASOp: "tl.atomic_cas",
