@@ -263,7 +263,7 @@ class pointer_type:
         return block_type(self, tuple(shape)) if shape else self
 
     def __str__(self) -> str:
-        return self.name
+        return f"const {self.name}" if self.const else self.name
 
 
 @dataclass(frozen=True, eq=True)

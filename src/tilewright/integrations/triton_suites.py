@@ -37,7 +37,7 @@ SIGNATURE_TYPES = {
     **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
     **{f"float8{kind}": f"fp8{kind}" for kind in ("e4nv", "e5", "e4b15", "e4b8", "e5b16")},
 }  # fmt: skip
-SIGNATURE_TYPES |= {name: name for name in SIGNATURE_TYPES.values()}
+SIGNATURE_TYPES.update({name: name for name in [*SIGNATURE_TYPES.values()]})
 
 
 # ---- the machine -------------------------------------------------------------------------------------
