@@ -28,8 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments
 
 from tilewright import dtypes
-from tilewright.dialects.tile import WRAPS
-from tilewright.dialects.tile import elementwise
+from tilewright.dialects.tile import WRAPS, elementwise
 from tilewright.errors import UnsupportedSyntax
 from tilewright.ir.context import op_class
 from tilewright.ir.types import ir_type, segment_sizes
