@@ -123,7 +123,7 @@ class _Raiser:
     def _masks_of(self, op: tile.LoadOp | tile.StoreOp) -> MaskAnalysis:
         """Takes the mask of an access apart."""
         if op not in self._masks:
-            self._masks[op] = MaskAnalysis(self.affine, access_arithmetic(op).sums)
+            self._masks[op] = MaskAnalysis(self.affine, access_arithmetic(op))
         return self._masks[op]
 
     def _conjuncts(self, op: tile.StoreOp) -> list[Conjunct]:
@@ -149,7 +149,7 @@ class _Raiser:
         form, ends = self._without_clamps(op, self.affine.settle(form, True))
         address = self._address(form, shape_of(op.pointer), emitter)
         extent = self._extent(op, ends, emitter)
-        _flag(op, self._masks_of(op).sums)
+        _flag(op, self._masks_of(op).promise.sums)
         if isinstance(op, tile.LoadOp):
             self._replace_load(op, address, extent, emitter)
         else:

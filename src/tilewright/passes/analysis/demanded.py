@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.masks import Conjunct, Limit
-from tilewright.passes.analysis.polynomial import ZERO, Polynomial
+from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.projection import unit_reshape
 from tilewright.passes.analysis.symbolic import Symbolic
 
@@ -28,7 +28,8 @@ class DemandedRows:
 
     def __init__(self, conjuncts: Callable[[tile.StoreOp], list[Conjunct]]) -> None:
         self.conjuncts = conjuncts
-        self._symbols = Symbolic(congruent=True)
+        self._symbols = Symbolic(modulo=True, congruent=True)
+        self._alike: dict[object, Leaf] = {}
 
     def are_dropped(self, value: SSAValue, dim: int, limit: Polynomial) -> bool:
         """Whether no store sees the rows of tile `value` from index `limit` on along `dim`.
@@ -91,17 +92,16 @@ class DemandedRows:
         )
 
     def _expanded(self, polynomial: Polynomial) -> Polynomial:
-        """A polynomial in the values that its unknowns were computed from: equal for equal values that two
-        places compute alike."""
-        total = ZERO
-        for monomial, coefficient in polynomial.terms:
-            term = Polynomial.constant(coefficient)
-            for leaf in monomial:
-                signed = leaf.signed is not False
-                factor = self._symbols.of(leaf.value) if signed else self._symbols.leaf(leaf.value)
-                term = term * factor
-            total = total + term
-        return total
+        """A polynomial with one unknown for all scalars that places compute alike: those that are one sum of products
+        modulo 2^bits of what they were computed from."""
+
+        def representative(leaf: Leaf) -> Leaf:
+            scalar = not tile.is_tile(leaf.value)
+            made = self._symbols.of(leaf.value) if scalar else leaf.value
+            key = (made, leaf.value.type, leaf.signed is not False, leaf.floored)
+            return self._alike.setdefault(key, leaf)
+
+        return polynomial.map_leaves(representative)
 
 
 def _through_dot(op: tile.DotOp, value: SSAValue, dim: int) -> _Slices | None:

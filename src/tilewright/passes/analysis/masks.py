@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.interpreter.offsets import Promise
+from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise
 from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Form, Reading
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
@@ -56,14 +56,14 @@ class MaskAnalysis:
     """Takes masks of accesses apart.
 
     What is compared may wrap (a hash is not an offset), except where it is proven not to, or where it also
-    forms the address of the access whose mask it is: `sums`, the arithmetic that does.
+    forms the address of the access whose mask it is: `promise`, of the arithmetic that does.
     """
 
-    def __init__(self, affine: AffineAnalysis, sums: frozenset[Operation] = frozenset()) -> None:
-        self.affine, self.sums = affine, sums
+    def __init__(self, affine: AffineAnalysis, promise: Promise = NOTHING_PROMISED) -> None:
+        self.affine, self.promise = affine, promise
         self.reading = affine.proven
-        if sums:
-            self.reading = Reading(Facts(Promise(sums)), for_masks=True)
+        if promise != NOTHING_PROMISED:
+            self.reading = Reading(Facts(promise), for_masks=True)
         self._conjuncts: dict[SSAValue, list[Conjunct]] = {}
 
     def conjuncts(self, mask: SSAValue) -> list[Conjunct]:

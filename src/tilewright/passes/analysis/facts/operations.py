@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import math as math_dialect
@@ -61,7 +61,7 @@ def equation(value: SSAValue, bits: int, promise: Promise, grid: Grid) -> Equati
     """The equation of an integer or pointer of `bits` bits."""
     op = value.owner
     if isinstance(op, Block):
-        return _block_argument(value, op, bits)
+        return _block_argument(value, op, bits, promise)
     strict = _STRICT.get(type(op))
     if strict is not None:
         return _strict(op, strict, promise)
@@ -241,7 +241,7 @@ def _region_result(op: Operation, value: SSAValue, bits: int, grid: Grid) -> Equ
     """Results of `scf.for`, `scf.if` and `scf.while`."""
     position = list(op.results).index(value)  # type: ignore[arg-type]
     if isinstance(op, scf.ForOp):
-        return _carried(op, position, bits, after=True)
+        return _carried(op, position, bits)
     if isinstance(op, scf.WhileOp):
         last = op.before_region.block.last_op
         return fixed(top(bits)) if last is None else _joined([last.operands[position + 1]])
@@ -283,7 +283,7 @@ _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] 
 # ---- block arguments and loops -------------------------------------------------------------------------------
 
 
-def _block_argument(value: SSAValue, block: Block, bits: int) -> Equation:
+def _block_argument(value: SSAValue, block: Block, bits: int, promise: Promise) -> Equation:
     parent = block.parent_op()
     if not isinstance(value, BlockArgument):
         return fixed(top(bits))
@@ -292,7 +292,7 @@ def _block_argument(value: SSAValue, block: Block, bits: int) -> Equation:
     if isinstance(parent, scf.ForOp):
         if value.index == 0:
             return _counter(parent, bits)
-        return _carried(parent, value.index - 1, bits, after=False)
+        return _carried(parent, value.index - 1, bits, promise)
     if isinstance(parent, scf.WhileOp):
         last = (
             parent.after_region if block is parent.before_region.block else parent.before_region
@@ -330,8 +330,12 @@ def _counter(loop: scf.ForOp, bits: int) -> Equation:
     return Equation((loop.lb, loop.ub), compute)
 
 
-def _carried(loop: scf.ForOp, position: int, bits: int, *, after: bool) -> Equation:
-    """A value that a loop carries, in its body or `after` it."""
+def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None = None) -> Equation:
+    """A value that a loop carries: in its body under a promise, or after it (None).
+
+    In the body, the value is the sum of the iteration before. Where that sum is promised not to wrap, because it
+    forms an address, no value goes beyond its type. Nothing is promised of the last sum, which no iteration uses.
+    """
     last = loop.body.block.last_op
     if last is None:
         return fixed(top(bits))
@@ -343,6 +347,9 @@ def _carried(loop: scf.ForOp, position: int, bits: int, *, after: bool) -> Equat
         return _joined([init, following])
     by, sign = amount
     pointer = isinstance(tile.element_of(argument), tile.PtrType)
+    exact = promise is not None and (
+        following.owner in promise.sums or is_flagged(cast(Operation, following.owner))
+    )
 
     def compute(facts: Sequence[Fact | None]) -> Fact | None:
         start, change, low, high = facts
@@ -350,13 +357,13 @@ def _carried(loop: scf.ForOp, position: int, bits: int, *, after: bool) -> Equat
             return None
         if change is None or low is None or high is None:
             return start
-        trips = max(0, -(-(high.smax - low.smin) // step) - (not after))
+        trips = max(0, -(-(high.smax - low.smin) // step) - (promise is not None))
         if pointer:
             return multiple(min(start.zeros, _byte_zeros(argument, change, bits)), bits)
         ends = (0, sign * change.smin * trips, sign * change.smax * trips)
-        return of_range(
-            bits, start.smin + min(ends), start.smax + max(ends), min(start.zeros, change.zeros)
-        )
+        ranged = signed_range if exact else of_range
+        zeros = min(start.zeros, change.zeros)
+        return ranged(bits, start.smin + min(ends), start.smax + max(ends), zeros)
 
     return Equation((init, by, loop.lb, loop.ub), compute)
 
