@@ -152,7 +152,7 @@ def _constant(op: arith.ConstantOp, value: SSAValue, bits: int, grid: Grid) -> E
     if isinstance(held, IntegerAttr):
         return fixed(constant(held.value.data, bits))
     if isinstance(held, DenseIntOrFPElementsAttr):
-        numbers = [constant(int(v), bits) for v in set(held.get_values())]
+        numbers = [constant(v, bits) for v in set(held.get_values()) if isinstance(v, int)]
         fact = numbers[0]
         for number in numbers[1:]:
             fact = join(fact, number)

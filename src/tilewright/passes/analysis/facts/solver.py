@@ -10,6 +10,7 @@ evaluations per value by a constant.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue
@@ -21,7 +22,7 @@ from tilewright.passes.analysis.facts.lattice import Fact, join, meet, top, wide
 from tilewright.passes.analysis.facts.operations import Equation, Grid, equation, width_of
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 
-ANY_GRID: Grid = (2**31 - 1,) * 3
+ANY_GRID: Grid = (2**31 - 1, 2**31 - 1, 2**31 - 1)
 """Programs along x, y and z: program ids are i32, and launchers refuse larger grids."""
 CUDA_GRID: Grid = (2**31 - 1, 65535, 65535)
 """CUDA C++ Programming Guide, technical specifications."""
@@ -29,7 +30,7 @@ CUDA_GRID: Grid = (2**31 - 1, 65535, 65535)
 LARGEST_DIVISOR = 1 << 16
 """Larger divisors are not told apart (0 is a multiple of everything)."""
 
-_MAY_WRAP = {
+_MAY_WRAP: dict[type[Operation], Callable[[Fact, Fact], bool]] = {
     arith.AddiOp: transfer.signed_sum_wraps,
     arith.SubiOp: transfer.signed_difference_wraps,
     arith.MuliOp: transfer.signed_product_wraps,
