@@ -81,13 +81,12 @@ def installed(implementation, configs):
         from tilewright.integrations import triton as drop_in
 
         drop_in.install()
-    import triton
-    import triton.runtime.autotuner
-    import triton.runtime.jit
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
 
-    thinned(triton.runtime.autotuner.Autotuner, configs)
+    thinned(Autotuner, configs)
     launched: dict[str, None] = {}
-    jitted = triton.runtime.jit.JITFunction
+    jitted = JITFunction
     run = jitted.run
 
     def noted(self, *args, **kwargs):
@@ -314,7 +313,15 @@ def judged(args, name, dtype):
     """(verdict, error, Triton's error, difference, facts) of an operator in one type."""
     ours, theirs = (loaded(args, i, name).get(dtype, {}) for i in ("tilewright", "triton"))
     if ours.get("status") != "ok":
-        return "FAULT" if ours else "not run", None, None, None, ours, theirs
+        verdict = "FAULT" if ours else "not run"
+        refused = ours.get("error", "").startswith(("AssertionError", "NotImplementedError"))
+        if (
+            refused
+            and not ours.get("kernels")
+            and ours["error"] == theirs.get("error", ours["error"])
+        ):
+            verdict = "refused"  # by the package, before any kernel
+        return verdict, None, None, None, ours, theirs
     bound, apart = BOUNDS[dtype], None
     if theirs.get("status") == "ok":
         import torch

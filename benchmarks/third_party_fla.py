@@ -334,19 +334,16 @@ def chunk_abc(m):
     from fla.ops.abc import chunk_abc as run
     from fla.ops.abc.naive import naive_cumsum_abc as naive
 
-    return m.problem(*m.qkv(), m.normal(*m.sequence()), run=first(run), like=first(naive))
+    return m.problem(*m.qkv(), m.normal(*m.sequence()), run=first(run), like=heads_first(naive))
 
 
 @case
 def chunk_comba(m):
     from fla.ops.comba import chunk_comba as run
-    from fla.ops.comba.naive import naive_recurrent_comba as naive
+    from fla.ops.comba.naive import naive_chunk_comba as naive  # the recurrent one decays p, too
 
     q, k, v, g, beta = _delta(m, "head")
-    return m.problem(
-        q, k, v, k * 0.5, g, beta,
-        run=first(run), like=lambda q, k, v, p, g, beta: naive(q, k, v, p, beta, g)[0],
-    )  # fmt: skip
+    return m.problem(q, k, v, k * 0.5, g, beta, run=first(run), like=first(naive))
 
 
 @case
@@ -373,27 +370,26 @@ def chunk_gated_delta_product(m):
 @case
 def chunk_mesa_net(m):
     from fla.ops.mesa_net import chunk_mesa_net as run
-    from fla.ops.mesa_net.naive import naive_mesa_net_exact as naive
+
+    def like(q, k, v, g, beta, lamb):
+        """Solves the systems that the operator's conjugate gradients approximate."""
+        keys = values = 0
+        outputs = []
+        for i in range(q.shape[1]):
+            decay, weighted = (
+                g[:, i, :, None, None].exp(),
+                (k[:, i] * beta[:, i, :, None])[..., None],
+            )
+            keys = keys * decay + weighted * k[:, i, :, None, :]
+            values = values * decay + weighted * v[:, i, :, None, :]
+            solved = torch.linalg.solve(keys + torch.diag_embed(lamb), q[:, i, ..., None])
+            outputs.append((solved * values).sum(-2))
+        return torch.stack(outputs, 1)
 
     shape = m.sequence()
     lamb = m.uniform(m.heads, m.depth, low=0.25, dtype=torch.float32)
-    given = (
-        m.unit(*shape),
-        m.unit(*shape),
-        m.normal(*shape),
-        m.gate(*shape[:3]),
-        m.uniform(*shape[:3]),
-        lamb,
-    )
-    return m.problem(*given, run=first(run), like=first(naive))
-
-
-@case
-def deltaformer_attn(m):
-    from fla.ops.deltaformer import deltaformer_attn as run
-    from fla.ops.deltaformer.naive import naive_deltaformer_attn as naive
-
-    return m.problem(*m.qkv(), m.uniform(*m.sequence()[:3]), run=first(run), like=first(naive))
+    given = m.unit(*shape), m.unit(*shape), m.normal(*shape), m.gate(*shape[:3])
+    return m.problem(*given, m.uniform(*shape[:3]), lamb, run=first(run), like=like)
 
 
 @case
