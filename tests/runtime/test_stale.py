@@ -191,10 +191,11 @@ def test_texts_of_constants_tell_values_apart():
 
 def test_what_cannot_be_read_is_refused():
     holder = SimpleNamespace(lock=threading.Lock())
-    for value in (threading.Lock(), open(os.devnull), holder, (x for x in ())):  # noqa: SIM115
-        assert constant_digest(value) is None
-        with pytest.raises(tw.LaunchError, match="content cannot be read"):
-            constant_text(value)
+    with open(os.devnull) as file:
+        for value in (threading.Lock(), file, holder, (x for x in ())):
+            assert constant_digest(value) is None
+            with pytest.raises(tw.LaunchError, match="content cannot be read"):
+                constant_text(value)
     assert constant_digest(SimpleNamespace(logger=logging.getLogger("a"))) is not None
 
 
