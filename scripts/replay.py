@@ -100,7 +100,7 @@ def normalized(texts: Texts, root: Path) -> tuple[Texts, str]:
             shown = [json.dumps(_renamed(plan), indent=1, sort_keys=True) for plan in plans]
             text = "\n".join(shown)
         for i, symbol in enumerate(symbols):
-            text = re.sub(rf"\b{re.escape(symbol)}\b", f"kernel_{i}", text)
+            text = re.sub(rf"\b{re.escape(symbol)}(?=\b|_param_\d)", f"kernel_{i}", text)
         found[stage] = text.replace(str(root), "ROOT")
     return found, ", ".join(symbols)
 

@@ -44,13 +44,24 @@ def test_another_source_gives_other_code(replay, tmp_path):
 
 def test_only_symbols_and_renamed_fields_of_plans_may_differ(replay, monkeypatch):
     monkeypatch.setitem(replay.RENAMED_PLAN_FIELDS, "cluster", "cluster_size")
-    base = {"ptx": ".entry mm_turned()", "plan": '{"name": "mm_turned", "cluster": 1}\n'}
-    here = {"ptx": ".entry mm_no_rs()", "plan": '{"name": "mm_no_rs", "cluster_size": 1}\n'}
+    base = {
+        "ptx": ".entry mm_turned(.param .u64 mm_turned_param_0)",
+        "plan": '{"name": "mm_turned", "cluster": 1}\n',
+    }
+    here = {
+        "ptx": ".entry mm_no_rs(.param .u64 mm_no_rs_param_0)",
+        "plan": '{"name": "mm_no_rs", "cluster_size": 1}\n',
+    }
     roots = (ROOT, ROOT)
     result = replay.compare("mm", base, here, roots)
     assert (result.state, result.notes) == ("identical", ["symbol mm_turned -> mm_no_rs"])
-    changed = replay.compare("mm", base, {**here, "ptx": ".entry mm_no_rs() ret;"}, roots)
-    assert changed.state == "different" and "+.entry kernel_0() ret;" in changed.diff
+    changed = replay.compare(
+        "mm", base, {**here, "ptx": ".entry mm_no_rs(.param .u64 mm_no_rs_param_0) ret;"}, roots
+    )
+    assert (
+        changed.state == "different"
+        and "+.entry kernel_0(.param .u64 kernel_0_param_0) ret;" in changed.diff
+    )
     plan = replay.compare(
         "mm", base, {**here, "plan": '{"name": "mm_no_rs", "cluster_size": 2}'}, roots
     )
