@@ -138,11 +138,12 @@ class LaunchPlan:
 
     @staticmethod
     def from_json(text: str) -> LaunchPlan:
-        data = json.loads(text)
+        data: dict[str, Any] = json.loads(text)
         data["arguments"] = tuple(Argument(**a) for a in data["arguments"])
         data["asserts"] = tuple(AssertSite(**a) for a in data["asserts"])
         data["accesses"] = tuple(
-            AccessSite(**{**a, "arguments": tuple(a["arguments"])}) for a in data["accesses"]
+            AccessSite(**dict[str, Any]({**a, "arguments": tuple(a["arguments"])}))
+            for a in data["accesses"]
         )
         data["tensor_maps"] = tuple(_tensor_map(m) for m in data.get("tensor_maps", ()))
         return LaunchPlan(**data)

@@ -69,7 +69,7 @@ class Statements(Expressions):
             return
         name = call.args[0].id
         before = self.frame.env.get(name)
-        if is_tensor(before) and is_tensor(result):
+        if isinstance(before, TensorValue) and isinstance(result, TensorValue):
             value = result.handle
             while isinstance(value.owner, tile.HintOp) and value is not before.handle:
                 value = value.owner.source

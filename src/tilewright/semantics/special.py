@@ -201,7 +201,7 @@ class Special(Bits):
             total = square if total is None else self.binary("+", total, square)
         root = self.float_function("sqrt", (total,), name)
         if inverse:
-            root = self.libdevice_div_rn(1.0, root)
+            root = self.float_function("div_rn", (1.0, root), name)
             exponent = self.unary("-", exponent)
         found = self.libdevice_ldexp(root, exponent)
         infinite = self.binary("==", most, math.inf)  # also where another one is NaN

@@ -65,8 +65,11 @@ class TargetCompiler:
 
     def parse_options(self, options: Any) -> CompilerOptions:
         """Options with the given ones; unknown ones are left out."""
-        known = {n: v for n, v in dict(options).items() if n in CompilerOptions.__annotations__}
-        return CompilerOptions(**{"backend_name": self.target.backend, **known})
+        known: dict[str, Any] = {
+            n: v for n, v in dict(options).items() if n in CompilerOptions.__annotations__
+        }
+        known.setdefault("backend_name", self.target.backend)
+        return CompilerOptions(**known)
 
 
 def make_backend(target: GPUTarget) -> TargetCompiler:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ def _scope(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> str:
 
 
 @contextmanager
-def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Iterator[str]:
+def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Generator[str]:
     """The qualifiers for the instructions of a tile: one fence in front of all releases, one behind all
     acquires, and each is relaxed (PTX ISA, memory consistency model: release and acquire patterns).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
@@ -76,7 +76,7 @@ def run_length(op: View, known: Facts) -> int:
             else:
                 align = min(align, known.divisor(stride) * size)
     promised = op.attributes.get(tile.ROW_ALIGNMENT)
-    if promised is not None:
+    if isinstance(promised, DenseArrayBase):
         align = max(align, tile.ints(promised)[dim])
     run = min(WIDEST, align) // size
     return max(1, min(run, shape[dim] & -shape[dim]))
