@@ -289,3 +289,45 @@ def test_an_operand_spread_from_a_vector(step):
     spread_kernel[1,](x, w, out, 96, step, M=16, K=32, N=32)
     left = np.exp2(-x[None, ::step].astype("f8") * np.arange(16)[:, None])
     np.testing.assert_allclose(out, left @ w.astype("f8"), rtol=1e-4, atol=1e-4)
+
+
+@tw.jit
+def state_kernel(
+    state_ptr,
+    key_ptr,
+    weight_ptr,
+    out_ptr,
+    steps,
+    M: tl.constexpr,
+    K: tl.constexpr,
+    W: tl.constexpr,
+):
+    """A carried tile that one product reads as an operand, and two products of other extents add to."""
+    m, k, w = tl.arange(0, M), tl.arange(0, K), tl.arange(0, W)
+    at = m[:, None] * K + k[None, :]
+    state = tl.load(state_ptr + at)
+    for i in range(steps):
+        key = tl.load(key_ptr + i * M * K + at)
+        weight = tl.load(weight_ptr + i * W * K + w[:, None] * K + k[None, :])
+        scores = tl.dot(state, tl.trans(key))
+        state -= tl.dot(tl.dot(state, tl.trans(weight)), weight)
+        state = tl.dot(scores, key, state)
+        state = tl.dot(tl.dot(state, tl.trans(weight)), weight, state)
+    tl.store(out_ptr + at, state)
+
+
+@pytest.mark.parametrize(("m", "k", "w"), [(32, 64, 32), (16, 64, 8), (64, 32, 16), (32, 8, 64)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_carried_tile_that_products_read_and_add_to(m, k, w, dtype):
+    rng = np.random.default_rng(0)
+    state, keys, weights = (
+        (rng.standard_normal(s) * 0.1).astype(dtype) for s in ((m, k), (3, m, k), (3, w, k))
+    )
+    out = np.zeros_like(state)
+    state_kernel[(1,)](state, keys, weights, out, 3, M=m, K=k, W=w)
+    wanted = state.astype(np.float64)
+    for key, weight in zip(keys.astype(np.float64), weights.astype(np.float64), strict=True):
+        scores = wanted @ key.T
+        wanted = wanted - wanted @ weight.T @ weight + scores @ key
+        wanted = wanted + wanted @ weight.T @ weight
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-5)

@@ -215,14 +215,16 @@ class _Planner:
                 pending.append((value, slot))
         for source, slot in pending:
             if isinstance(source, Slot):
-                stand_in = cpu.ReadOp.create(
-                    operands=[self._buffer(source)], result_types=[source.tile]
-                )
-                self.table.bind(stand_in.result, source)
-                self._write_group(stand_in.result, self._buffer(slot), before)
-                stand_in.drop_all_references()  # it stood for the slot only
+                self._move(source, slot, before)
             else:
                 self._write_group(source, self._buffer(slot), before)
+
+    def _move(self, source: Slot, target: Slot, before: Operation) -> None:
+        """Make `target` hold what `source` holds."""
+        stand_in = cpu.ReadOp.create(operands=[self._buffer(source)], result_types=[source.tile])
+        self.table.bind(stand_in.result, source)
+        self._write_group(stand_in.result, self._buffer(target), before)
+        stand_in.drop_all_references()  # it stood for the slot only
 
     def _slots_read(self, value: SSAValue) -> set[Slot]:
         maker = value.owner
@@ -235,15 +237,22 @@ class _Planner:
         result = self.table.slot(op.result)
         if result.buffer is None and not result.fixed:
             result.layout, result.fixed = c_layout, True
-        self._copy(op.acc, result, op)
+        sums = result
+        if layout_of(self._buffer(result).type) == c_layout:
+            self._copy(op.acc, result, op)
+        else:  # the slot's layout is what another dot adds to
+            sums = Slot(result.tile, c_layout)
+            self._write_group(op.acc, self._buffer(sums), op)
         lhs = self._operand(op.lhs, a_layout, op)
         rhs = self._operand(op.rhs, b_layout, op)
         new = cpu.DotBuffersOp.create(
-            operands=[lhs, rhs, self._buffer(result)],
+            operands=[lhs, rhs, self._buffer(sums)],
             properties={"plan": op.plan},
             location=op.location,
         )
         insert_before(new, op)
+        if sums is not result:
+            self._move(sums, result, op)
         op.detach()
         op.drop_all_references()
 

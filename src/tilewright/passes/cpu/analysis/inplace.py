@@ -13,15 +13,20 @@ from tilewright.passes.cpu.analysis.lanes import leaves_its_lane
 
 
 def coalesce(block: Block, table: SlotTable) -> None:
-    """Join values that share a slot, everywhere in `block`; then take the dots' layout wishes."""
+    """Join values that share a slot, everywhere in `block`; then take the dots' layout wishes.
+
+    Accumulators come first: a tile that one dot reads as an operand and another adds to is copied for the
+    former, once, and would be copied twice for the latter.
+    """
     _joins(block, table)
-    for op in block.walk():
-        if isinstance(op, cpu.DotOp):
-            a, b, c = dot_layouts(op)
-            table.request(op.result, c)
-            for value, layout in ((op.lhs, a), (op.rhs, b)):
-                if isinstance(value.owner, Block) or not is_virtual(value.owner):
-                    table.request(value, layout)
+    dots = [op for op in block.walk() if isinstance(op, cpu.DotOp)]
+    for op in dots:
+        table.request(op.result, dot_layouts(op)[2])
+    for op in dots:
+        a, b, _ = dot_layouts(op)
+        for value, layout in ((op.lhs, a), (op.rhs, b)):
+            if isinstance(value.owner, Block) or not is_virtual(value.owner):
+                table.request(value, layout)
 
 
 def _joins(block: Block, table: SlotTable) -> None:
