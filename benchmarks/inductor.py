@@ -179,7 +179,9 @@ def main() -> None:
             f"{seconds['C++']:.2f} | {seconds['tilewright']:.2f} |"
         )
         print(lines[-1], flush=True)
-    means = {peer: f"{geomean(ratios):.2f} (least {min(ratios):.2f})" for peer, ratios in against.items()}
+    means = {
+        peer: f"{geomean(ratios):.2f} (least {min(ratios):.2f})" for peer, ratios in against.items()
+    }
     summary = (
         f"Geometric means: C++ / tilewright {means['C++']}, eager / tilewright {means['eager']}, "
         f"compilation C++ / tilewright {means['compile']}."

@@ -314,7 +314,9 @@ def judged(args, name, dtype):
     ours, theirs = (loaded(args, i, name).get(dtype, {}) for i in ("tilewright", "triton"))
     if ours.get("status") != "ok":
         verdict = "FAULT" if ours else "not run"
-        refused = ours.get("error", "").startswith(("AssertionError", "NotImplementedError"))
+        refused = ours.get("error", "").startswith(
+            ("AssertionError", "NotImplementedError", "TypeError")
+        )
         if (
             refused
             and not ours.get("kernels")
