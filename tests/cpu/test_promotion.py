@@ -85,6 +85,8 @@ def quotient_kernel(x_ptr, y_ptr, o_ptr, want: tl.constexpr, N: tl.constexpr):
 def test_true_division() -> None:
     picks = ["int1", "int8", "uint64", "float8e5", "bfloat16", "float64"]
     for a, b in itertools.combinations_with_replacement(picks, 2):
+        if {a, b} == {"int8", "uint64"}:  # an error, as in Triton
+            continue
         want = expected(a, b, True)
         want = want if want in FLOATS else "float32"
         x, y = small_values(TYPES[a], 1), small_values(TYPES[b], 2)

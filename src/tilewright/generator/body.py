@@ -16,10 +16,14 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects import arith
+
 from tilewright import dtypes
 from tilewright.generator.contraction import Extra
 from tilewright.generator.epilogue import Epilogue
 from tilewright.generator.tracing import Tracer
+from tilewright.interpreter.offsets import NO_WRAP
+from tilewright.semantics.values import TensorValue
 
 if TYPE_CHECKING:
     from tilewright.generator.program import Program
@@ -51,7 +55,7 @@ class Body:
         self.divisibility, self.s = divisibility, tracer.semantics
         for name, factor in program.contraction.units:
             if name in values:
-                self.values[name] = self._wide(name, values[name]) * factor
+                self.values[name] = _size(self._wide(name, values[name]) * factor)
         if (
             program.contraction.long
         ):  # what is counted up to a multiple of the tile may exceed 32 bits
@@ -404,3 +408,11 @@ class Body:
         pointer = self.values["work"] + self.plane(part, batch, row) * m * n
         down, across, mask = self._inside(rows, columns, "M", "N")
         return pointer + self.offset(down, n) + across, mask
+
+
+def _size(product: Any) -> Any:
+    """An extent or a stride that is given divided by a factor: their product, which the launcher divided, fits its
+    type."""
+    if isinstance(product, TensorValue) and isinstance(product.handle.owner, arith.MuliOp):
+        product.handle.owner.properties["overflowFlags"] = NO_WRAP
+    return product

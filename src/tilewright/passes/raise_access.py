@@ -114,11 +114,12 @@ class _Raiser:
     name = RaiseAccess.name
 
     def __init__(self, function: FuncOp, drop_unseen: bool) -> None:
-        self.affine = AffineAnalysis(address_arithmetic(function))
+        promise = address_arithmetic(function)
+        self.affine = AffineAnalysis(promise)
         self.affine.emitted = {}
         self._masks: dict[Operation, MaskAnalysis] = {}
         self.drop_unseen = drop_unseen
-        self.demanded = DemandedRows(self._conjuncts)
+        self.demanded = DemandedRows(self._conjuncts, promise)
 
     def _masks_of(self, op: tile.LoadOp | tile.StoreOp) -> MaskAnalysis:
         """Takes the mask of an access apart."""

@@ -109,7 +109,10 @@ class Arithmetic(Casts):
 
     def _divide(self, symbol: str, a: Any, b: Any) -> TensorValue:
         kinds = [v.dtype for v in (a, b) if isinstance(v, TensorValue)]
-        integers = all(k.is_int() for k in kinds) and not any(isinstance(v, float) for v in (a, b))
+        # a bool has no sign to disagree with
+        integers = all(k.is_int() and not k.is_bool() for k in kinds) and not any(
+            isinstance(v, float) for v in (a, b)
+        )
         if integers and len({k.is_int_unsigned() for k in kinds}) == 2:
             raise KernelTypeError(
                 f"Cannot use {symbol} with {describe(a)} and {describe(b)} because they have"

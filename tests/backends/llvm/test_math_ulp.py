@@ -374,9 +374,9 @@ def test_choices_and_umulhi(dtype: type, word: type) -> None:
     choose_kernel[(1,)](x, y, o, u, w, N=64)
     with np.errstate(all="ignore"):
         clipped = np.clip(x, -1, 1)
-        quotient = (x / y).astype(np.float32)
-        down = np.nextafter(quotient, np.float32(0))
-        over = abs(quotient.astype(np.float64)) > abs(x.astype(np.float64) / y)
+        quotient = x / y
+        down = np.nextafter(quotient, dtype(0))
+        over = abs(quotient.astype(np.longdouble)) > abs(x.astype(np.longdouble) / y)
         want = [
             np.fmax(x, y), np.fmin(x, y), np.maximum(x, y), np.minimum(x, y),
             np.where(np.isnan(x), -1, clipped), clipped, np.where(np.isnan(x), 0, x),

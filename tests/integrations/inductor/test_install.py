@@ -44,7 +44,11 @@ def run(folder: Path, code: str, **variables: str) -> str:
     environment = {n: v for n, v in os.environ.items() if n != "TILEWRIGHT_INDUCTOR"}
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env={**environment, **given, **variables}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**environment, **given, **variables},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -134,7 +138,10 @@ def test_version_that_is_not_known(monkeypatch):
 
 
 def test_inductor_that_settled_on_having_no_triton(monkeypatch):
-    for name, values in {torch_caches._COMPAT: {"HAS_TRITON": False}, torch_caches._BUILT[0]: {}}.items():
+    for name, values in {
+        torch_caches._COMPAT: {"HAS_TRITON": False},
+        torch_caches._BUILT[0]: {},
+    }.items():
         module = ModuleType(name)
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, name, module)
@@ -164,10 +171,21 @@ class Array:
 
 def test_launch_protocol_and_pickle():
     """What torch does with a kernel: compile from a source description, pickle, load, run."""
-    signature = {"x_ptr": "*fp32", "out_ptr": "*fp32", "factor": "fp32", "n": "i32", "BLOCK": "constexpr"}
+    signature = {
+        "x_ptr": "*fp32",
+        "out_ptr": "*fp32",
+        "factor": "fp32",
+        "n": "i32",
+        "BLOCK": "constexpr",
+    }
     attributes = {(0,): [["tt.divisibility", 16]], (3,): [["tt.divisibility", 16]]}
     source = kernels.ASTSource(scale, signature, {"BLOCK": 64}, attributes)
-    assert source.types() == {"x_ptr": "*fp32:16", "out_ptr": "*fp32", "factor": "fp32", "n": "i32:16"}
+    assert source.types() == {
+        "x_ptr": "*fp32:16",
+        "out_ptr": "*fp32",
+        "factor": "fp32",
+        "n": "i32:16",
+    }
     target = GPUTarget("cpu", "", 1)
     options = {"num_warps": 8, "num_stages": 1, "debug": True, "sanitize_overflow": False}
     kernel = kernels.compile(source, target=target, options=options)

@@ -54,7 +54,9 @@ add("layer_norm", (64, 256), (256,), (256,), options="quick grad")(
 add("long_layer_norm", (8, 5000), options="grad")(lambda x: F.layer_norm(x, (5000,)))
 add("rms_norm", (64, 256), (256,), options="grad")(lambda x, w: F.rms_norm(x, (256,), w))
 add("group_norm", (4, 32, 6, 6), options="grad")(lambda x: F.group_norm(x, 8))
-add("batch_norm", (8, 16, 6, 6), options="grad")(lambda x: F.batch_norm(x, None, None, training=True))
+add("batch_norm", (8, 16, 6, 6), options="grad")(
+    lambda x: F.batch_norm(x, None, None, training=True)
+)
 add("scans", (30, 300), options="quick")(lambda x: (torch.cumsum(x, 1), torch.cummax(x, 1).values))
 add("more_scans", (30, 30))(lambda x: (torch.cumprod(x, 1), torch.logcumsumexp(x, 1)))
 add("column_scan", (300, 30))(lambda x: torch.cumsum(x, 0))
@@ -73,10 +75,17 @@ add("indexing", (20, 30))(
         x.clone().index_put((torch.arange(7),), x[:7] * 2, accumulate=True),
     )
 )
-add("embedding", (100, 32), options="grad")(lambda x: F.embedding(torch.arange(60).reshape(6, 10), x))
+add("embedding", (100, 32), options="grad")(
+    lambda x: F.embedding(torch.arange(60).reshape(6, 10), x)
+)
 add("masks", (20, 30))(lambda x: torch.where(x > 0, x, x.exp()).masked_fill(x < -1, 0.0).tril())
 add("cat_pad_roll", (20, 30), (20, 30))(
-    lambda x, y: (torch.cat([x * 2, y + 1], 1), torch.stack([x, y]), F.pad(x, (1, 2)), x.roll(3, 1).flip(0))
+    lambda x, y: (
+        torch.cat([x * 2, y + 1], 1),
+        torch.stack([x, y]),
+        F.pad(x, (1, 2)),
+        x.roll(3, 1).flip(0),
+    )
 )
 add("linear", (40, 50), (70, 50), (70,), options="grad")(lambda x, w, b: F.linear(x, w, b).tanh())
 add("products", (4, 10, 20), (4, 20, 30))(
@@ -95,29 +104,72 @@ add("attention", (2, 4, 32, 16), (2, 4, 32, 16), (2, 4, 32, 16), options="grad")
     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
 )
 add("special", (30, 30))(
-    lambda x: (torch.erf(x), torch.erfc(x), torch.lgamma(x.abs() + 1), torch.special.i0(x), torch.special.i1e(x))
+    lambda x: (
+        torch.erf(x),
+        torch.erfc(x),
+        torch.lgamma(x.abs() + 1),
+        torch.special.i0(x),
+        torch.special.i1e(x),
+    )
 )
 add("inverse_special", (30, 30))(
     lambda x: (torch.erfinv(x.tanh()), torch.special.erfcx(x), torch.special.ndtri(x.sigmoid()))
 )
 add("bessel", (30, 30))(
-    lambda x: (torch.special.bessel_j0(x), torch.special.bessel_y1(x.abs()), torch.special.modified_bessel_k0(x.abs()))
+    lambda x: (
+        torch.special.bessel_j0(x),
+        torch.special.bessel_y1(x.abs()),
+        torch.special.modified_bessel_k0(x.abs()),
+    )
 )
 add("exponents", (30, 30))(lambda x: (torch.ldexp(x, torch.arange(30) - 15), *torch.frexp(x)))
 add("trigonometric", (30, 30))(
-    lambda x: (x.sin(), x.cos(), x.tan(), x.tanh().asin(), x.atan(), x.sinh(), x.asinh(), torch.atan2(x, x + 1))
+    lambda x: (
+        x.sin(),
+        x.cos(),
+        x.tan(),
+        x.tanh().asin(),
+        x.atan(),
+        x.sinh(),
+        x.asinh(),
+        torch.atan2(x, x + 1),
+    )
 )
 add("exponential", (30, 30))(
-    lambda x: (x.exp(), x.expm1(), x.abs().log2(), x.abs().log1p(), x.abs().pow(1.7), 2**x, x.rsqrt())
+    lambda x: (
+        x.exp(),
+        x.expm1(),
+        x.abs().log2(),
+        x.abs().log1p(),
+        x.abs().pow(1.7),
+        2**x,
+        x.rsqrt(),
+    )
 )
 add("rounding", (30, 30))(
-    lambda x: (x.floor(), x.round(), x.trunc(), torch.fmod(x, 0.3), torch.remainder(x, 0.3), x // 0.7)
+    lambda x: (
+        x.floor(),
+        x.round(),
+        x.trunc(),
+        torch.fmod(x, 0.3),
+        torch.remainder(x, 0.3),
+        x // 0.7,
+    )
 )
 add("integers", (30, 30), options="quick")(
-    lambda x: ((x * 9).int() // 7, (x * 9).long() % 7, (x * 9).int() & 15, (x * 9).to(torch.int8) ^ 3)
+    lambda x: (
+        (x * 9).int() // 7,
+        (x * 9).long() % 7,
+        (x * 9).int() & 15,
+        (x * 9).to(torch.int8) ^ 3,
+    )
 )
 add("half", (64, 100), options="quick")(
-    lambda x: (F.softmax(x.half(), -1).float(), F.layer_norm(x.bfloat16(), (100,)).float(), x.half().float().sum(0))
+    lambda x: (
+        F.softmax(x.half(), -1).float(),
+        F.layer_norm(x.bfloat16(), (100,)).float(),
+        x.half().float().sum(0),
+    )
 )
 add("eight_bits", (64, 100))(
     lambda x: x.to(torch.float8_e4m3fn).float() + x.to(torch.float8_e5m2).float()
@@ -131,10 +183,22 @@ add("mlp", (16, 32), (64, 32), (64,), (32, 64), (32,), options="grad")(
     lambda x, a, b, c, d: F.linear(F.gelu(F.linear(x, a, b)), c, d)
 )
 add("dynamic", (17, 30), options="quick dynamic")(lambda x: (x.softmax(1) * 2).sum(0) + x.mean(0))
-add("dynamic_layer_norm", (17, 30), options="dynamic grad")(lambda x: F.layer_norm(x, (x.shape[1],)))
+add("dynamic_layer_norm", (17, 30), options="dynamic grad")(
+    lambda x: F.layer_norm(x, (x.shape[1],))
+)
 
 
-@add("block", (2, 16, 32), (32, 96), (32, 32), (32, 128), (128, 32), (32,), (32,), options="quick grad")
+@add(
+    "block",
+    (2, 16, 32),
+    (32, 96),
+    (32, 32),
+    (32, 128),
+    (128, 32),
+    (32,),
+    (32,),
+    options="quick grad",
+)
 def block(x: Any, wq: Any, wo: Any, w1: Any, w2: Any, g1: Any, g2: Any) -> Any:
     """A Transformer block."""
     batch, time, channels = x.shape

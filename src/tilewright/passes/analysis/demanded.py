@@ -8,14 +8,17 @@ columns, to a store whose mask drops them. There the load may as well leave thos
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
+from tilewright.interpreter.offsets import Promise
 from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.masks import Conjunct, Limit
-from tilewright.passes.analysis.polynomial import Leaf, Polynomial
+from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import unit_reshape
 from tilewright.passes.analysis.symbolic import Symbolic
 
@@ -26,9 +29,13 @@ _Slices = list[tuple[SSAValue, int]]
 class DemandedRows:
     """Answers for one function, whose stores have not been raised yet."""
 
-    def __init__(self, conjuncts: Callable[[tile.StoreOp], list[Conjunct]]) -> None:
+    def __init__(
+        self, conjuncts: Callable[[tile.StoreOp], list[Conjunct]], promise: Promise
+    ) -> None:
+        """`promise`: of the arithmetic that forms the addresses of the function."""
         self.conjuncts = conjuncts
-        self._symbols = Symbolic(modulo=True, congruent=True)
+        self._exact = Symbolic(Facts(promise), congruent=True)
+        self._modulo = Symbolic(modulo=True, congruent=True)
         self._alike: dict[object, Leaf] = {}
 
     def are_dropped(self, value: SSAValue, dim: int, limit: Polynomial) -> bool:
@@ -92,16 +99,24 @@ class DemandedRows:
         )
 
     def _expanded(self, polynomial: Polynomial) -> Polynomial:
-        """A polynomial with one unknown for all scalars that places compute alike: those that are one sum of products
-        modulo 2^bits of what they were computed from."""
+        """A polynomial in the scalars that its unknowns are sums of products of, with one unknown for all that places
+        compute alike: equal modulo 2^bits of what they were computed from."""
+        total = ZERO
+        for monomial, coefficient in polynomial.terms:
+            term = Polynomial.constant(coefficient)
+            for leaf in monomial:
+                plain = leaf.signed is not False and not leaf.floored
+                exact = plain and not tile.is_tile(leaf.value)
+                term = term * (self._exact.of(leaf.value) if exact else Polynomial.leaf(leaf))
+            total = total + term
+        return total.map_leaves(self._representative)
 
-        def representative(leaf: Leaf) -> Leaf:
-            scalar = not tile.is_tile(leaf.value)
-            made = self._symbols.of(leaf.value) if scalar else leaf.value
-            key = (made, leaf.value.type, leaf.signed is not False, leaf.floored)
-            return self._alike.setdefault(key, leaf)
-
-        return polynomial.map_leaves(representative)
+    def _representative(self, leaf: Leaf) -> Leaf:
+        made = leaf.value if tile.is_tile(leaf.value) else self._modulo.of(leaf.value)
+        key = (made, leaf.value.type, leaf.signed is not False, leaf.floored)
+        if key not in self._alike:
+            self._alike[key] = replace(leaf, order=len(self._alike))
+        return self._alike[key]
 
 
 def _through_dot(op: tile.DotOp, value: SSAValue, dim: int) -> _Slices | None:

@@ -13,7 +13,7 @@ from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.memory import owner, runs
-from tilewright.backends.nvidia.lower.words import pack, register, storage
+from tilewright.backends.nvidia.lower.words import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.passes.gpu.analysis.accesses import vector_of
 
@@ -185,7 +185,9 @@ def _red(
         raw = values if native else [storage(gen, v, element) for v in values]
         suffix = form
     else:
-        raw, suffix = pack(gen, values, element), f"{form}x2"
+        bits = [storage(gen, v, element) for v in values]
+        raw = [joined(bits[i : i + 2], gen.builder) for i in range(0, len(bits), 2)]
+        suffix = f"{form}x2"
     name, kind = suffix.rsplit(".", 1)
     vector = f".v{len(raw)}" if len(raw) > 1 else ""
     names = ", ".join(f"${i + 1}" for i in range(len(raw)))

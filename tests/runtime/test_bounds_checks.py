@@ -120,7 +120,7 @@ def test_reports_are_the_interpreters(kernel, monkeypatch):
     native = report(lambda: kernel[(4,)](*arrays(), 100, BLOCK=32, check="bounds"))
     monkeypatch.setenv("TILEWRIGHT_INTERPRET", "ir")
     assert native == report(lambda: kernel[(4,)](*arrays(), 100, BLOCK=32))
-    assert "in program (" in native and "element" in native and "test_bounds.py:" in native
+    assert "in program (" in native and "element" in native and "test_bounds_checks.py:" in native
 
 
 def test_a_choice_between_arrays():
