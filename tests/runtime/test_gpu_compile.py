@@ -180,7 +180,7 @@ def test_programs_of_several_blocks():
     assert ".reqnctapercluster 4" in ptx and "bar.sync" not in ptx and "st.shared.b" not in ptx
     for form in ("%clusterid.x", "%nclusterid.x", "%cluster_ctarank", "mapa.shared::cluster"):
         assert form in ptx and form not in one.asm["ptx"]
-    assert "atom.acq_rel.cluster" in ptx and "atom.acq_rel.cta" in one.asm["ptx"]
+    assert "red.release.cluster" in ptx and "red.release.cta" in one.asm["ptx"]
     assert ptx.count("ld.global") < one.asm["ptx"].count("ld.global")
     old = made("sm_80", 4)
     assert old.plan.cluster == 1 and "cluster" not in old.asm["ptx"]
