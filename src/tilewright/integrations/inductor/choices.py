@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +25,18 @@ from tilewright.integrations import after_import
 
 _HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 
+#: `xindex // 64`, `(r0_index % 784)`
+_DIVISOR = re.compile(r"index\s*(?://|%)\s*(\d+)")
+
 _POINTWISE = 512
 _TRANSPOSE = {"YBLOCK": 32, "XBLOCK": 128}
 _CUBE = {"ZBLOCK": 2, "YBLOCK": 16, "XBLOCK": 64}
 _ALONG = 64
 """Accumulators of a reduction along memory: four vectors of fp32."""
+_LONG_ALONG = 1024
 _SCAN_ALONG = 256
+_VECTOR = 16
+"""Elements that are worth a program, or a turn of a loop."""
 _COLUMNS = 128
 _LONG = 4096
 """Rows from which on one running sum would lose too many digits."""
@@ -49,7 +57,11 @@ class Work:
     across: bool = False
     """Of reductions: whether neighbours in memory belong to different results."""
     scans: bool = False
+    passes: int = 1
+    """How many reductions follow each other: each is a loop over the row."""
     threads: int = 1
+    divisors: tuple[int, ...] = ()
+    """What the kernel divides its running indices by, where one dimension stands for several of a tensor."""
 
 
 def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
@@ -59,7 +71,7 @@ def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
     if not names or len(names) != len(given) or 0 in sizes.values():
         return None
     if work.kind == "pointwise":
-        chosen = _pointwise(names)
+        chosen = _pointwise(names, work)
     elif work.kind == "reduction" and names == ["XBLOCK", "R0_BLOCK"]:
         chosen = _reduction(work)
     elif work.kind == "persistent_reduction" and names == ["XBLOCK"]:
@@ -74,15 +86,24 @@ def _dimension(name: str) -> str:
     return name.removesuffix("BLOCK").lower()
 
 
-def _pointwise(names: Sequence[str]) -> Mapping[str, int]:
+def _pointwise(names: Sequence[str], work: Work) -> Mapping[str, int]:
     if len(names) == 1:
-        return {names[0]: _POINTWISE}
+        return {names[0]: _in_one_block(_POINTWISE, work)}
     return _TRANSPOSE if len(names) == 2 else _CUBE
+
+
+def _in_one_block(block: int, work: Work) -> int:
+    """`block`, or the largest smaller one that divides all divisors: its lanes then have one quotient, and lie
+    side by side in memory. `block` where that is less than a vector.
+    """
+    common = math.gcd(block, *work.divisors)
+    return common if common >= _VECTOR else block
 
 
 def _reduction(work: Work) -> Mapping[str, int]:
     if not work.across:
-        return {"XBLOCK": 1, "R0_BLOCK": _SCAN_ALONG if work.scans else _ALONG}
+        block = _SCAN_ALONG if work.scans else _LONG_ALONG if work.passes > 1 else _ALONG
+        return {"XBLOCK": 1, "R0_BLOCK": _in_one_block(block, work)}
     long = work.sizes["r0_"] > _LONG and not work.scans
     return {"XBLOCK": _columns(work), "R0_BLOCK": _ALONG if long else 1}
 
@@ -128,9 +149,13 @@ def _exchange(module: Any) -> None:
 
     @functools.wraps(original)
     def choosing(*args: Any, **kwargs: Any) -> Any:
-        bound = inspect.signature(original).bind(*args, **kwargs).arguments
-        bound["configs"] = choose(module.Config, **bound)
-        return original(**bound)
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+
+        def decorate(fn: Any) -> Any:
+            configs = choose(module.Config, source=fn.src, **given)
+            return original(**{**given, "configs": configs})(fn)
+
+        return decorate
 
     vars(choosing)["__tilewright_original__"] = original
     module.cached_autotune = choosing
@@ -143,11 +168,12 @@ def choose(
     triton_meta: Mapping[str, Any],
     heuristic_type: Any,
     inductor_meta: Mapping[str, Any] | None = None,
+    source: str = "",
     **_: Any,
 ) -> Sequence[Any]:
     """The configurations to compile: ours for a kernel on the CPU, all of `configs` for others.
 
-    The arguments are those of torch's `cached_autotune`; `config` makes a configuration.
+    The arguments are those of torch's `cached_autotune`; `config` makes a configuration, `source` is the kernel.
     """
     meta = inductor_meta or {}
     if getattr(triton_meta.get("device"), "type", None) != "cpu" or not configs:
@@ -159,6 +185,8 @@ def choose(
         sizes=size_hints,
         across=_is_across(meta),
         scans=bool(meta.get("num_reduction", 1) == 0),
+        passes=meta.get("num_reduction", 1),
+        divisors=tuple(int(n) for n in _DIVISOR.findall(source)),
         threads=getattr(triton_meta["device"], "multi_processor_count", None) or 1,
     )
     found = blocks(work, configs[0].kwargs)

@@ -14,13 +14,14 @@ operation may is a question to the facts of a `Reading`: all of them know what i
 also counts what the language promises of the arithmetic that forms it (`interpreter.offsets`), and for a mask
 what it promises of the arithmetic that forms the address of the same access. Operations that may wrap, and
 those without a form (divisions, remainders of scaled elements, shifts right, bit operations, truncations) end
-up in `Entries`, which are exact.
+up in `Entries`, which are exact; quotients that all lanes share are scalars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import gcd, prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
@@ -126,6 +127,13 @@ class Reading:
             uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.sums)
             for other, v in ((op.lhs, op.rhs), (op.rhs, op.lhs))
         )
+
+    def divisor(self, polynomial: Polynomial) -> int:
+        """What a sum of products of scalars is a multiple of; 0 of 0."""
+        known = 0
+        for monomial, coefficient in polynomial.terms:
+            known = gcd(known, coefficient * prod(self.facts.divisor(v.value) for v in monomial))
+        return known
 
     def is_nonnegative(self, polynomial: Polynomial) -> bool:
         """Whether a sum of products of scalars is at least 0."""
@@ -319,6 +327,30 @@ class AffineAnalysis:
                 return self.settle(form, False)
         return None
 
+    def _div(self, op: arith.DivSIOp | arith.DivUIOp, reading: Reading) -> Form | None:
+        """A quotient of an address that all lanes share."""
+        if reading is not self.addresses:
+            return None
+        inner = reading if isinstance(op, arith.DivSIOp) else self.proven
+        return self._first_of_block(op, inner)
+
+    def _first_of_block(self, op: Operation, reading: Reading) -> Form | None:
+        """The first lane of `start + lane` divided by a constant that no lane after it reaches a multiple of:
+        the number of lanes divides it and the start, which is not negative."""
+        lhs, rhs = (self.form(v, reading) for v in op.operands)
+        if lhs is None or rhs is None or not self.projector.has_first_lane(op.results[0]):
+            return None
+        size = rhs.offset.number if rhs.is_uniform else None
+        if size is None or size <= 0 or lhs.base is not None or len(lhs.terms) > 1:
+            return None
+        for dim, atoms in lhs.terms.items():
+            start = self.settle(Form(None, lhs.offset, {}), True).offset
+            extent = shape_of(op.results[0])[dim]
+            common = gcd(size, reading.divisor(start))
+            if atoms != {LANE: ONE} or common % extent or not reading.is_nonnegative(start):
+                return None
+        return Form(None, self.scalar(op.results[0]), {})
+
     def _rem(self, op: arith.RemSIOp | arith.RemUIOp, reading: Reading) -> Form | None:
         """`(start + lane) % size` of an address; with a start that might be negative it is no wrapped
         dimension."""
@@ -327,6 +359,9 @@ class AffineAnalysis:
             return None
         inner = reading if signed else self.proven
         lhs, rhs = self.form(op.lhs, inner), self.form(op.rhs, inner)
+        first = self._first_of_block(op, inner)
+        if lhs is not None and first is not None:
+            return replace(first, terms=lhs.terms)
         if lhs is None or rhs is None or not rhs.is_uniform or len(lhs.terms) != 1:
             return None
         ((dim, atoms),) = lhs.terms.items()
@@ -454,6 +489,8 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     arith.ShLIOp: AffineAnalysis._arithmetic,
     arith.ExtSIOp: AffineAnalysis._extsi,
     arith.ExtUIOp: AffineAnalysis._extui,
+    arith.DivSIOp: AffineAnalysis._div,
+    arith.DivUIOp: AffineAnalysis._div,
     arith.RemSIOp: AffineAnalysis._rem,
     arith.RemUIOp: AffineAnalysis._rem,
     tile.AddPtrOp: AffineAnalysis._addptr,

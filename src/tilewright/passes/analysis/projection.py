@@ -22,6 +22,7 @@ class Projector:
         self.replaced: dict[SSAValue, SSAValue] = {}
         self._varies: dict[SSAValue, frozenset[int]] = {}
         self._projects: dict[tuple[SSAValue, int | None], bool] = {}
+        self._first: dict[SSAValue, bool] = {}
 
     def current(self, value: SSAValue) -> SSAValue:
         while value in self.replaced:
@@ -65,6 +66,24 @@ class Projector:
         if key not in self._projects:
             self._projects[key] = self._find_projects(value, dim)
         return self._projects[key]
+
+    def has_first_lane(self, value: SSAValue) -> bool:
+        """Whether `project(value, None)` succeeds and gives the first lane, whatever the others are."""
+        if value not in self._first:
+            op = value.owner
+            if not shape_of(value):
+                found = True
+            elif not isinstance(op, Operation):
+                found = False
+            elif isinstance(op, (tile.SplatOp, tile.ArangeOp)):
+                found = True
+            elif isinstance(op, (tile.BroadcastOp, tile.HintOp, tile.ExpandDimsOp, tile.TransOp)):
+                found = self.has_first_lane(op.operands[0])
+            else:
+                lane_wise = is_lane_wise(op) and bool(op.operands) and len(op.results) == 1
+                found = lane_wise and all(self.has_first_lane(v) for v in op.operands)
+            self._first[value] = found
+        return self._first[value]
 
     def _find_projects(self, value: SSAValue, dim: int | None) -> bool:
         shape = shape_of(value)
@@ -131,7 +150,8 @@ class Projector:
             found, inner = _source_dim(op, dim)
             if found:
                 return self.project(op.source, inner, emitter)
-        if isinstance(op, Operation) and self._projects_by_lanes(op, dim):
+        scalar = dim is None and self.has_first_lane(value)
+        if isinstance(op, Operation) and (scalar or self._projects_by_lanes(op, dim)):
             return self._rebuild(op, dim, extent, emitter)
         if dim is None:
             raise ValueError(f"{value} does not project to a scalar")
