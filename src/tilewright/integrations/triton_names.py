@@ -109,8 +109,8 @@ _TABLES = {
             forward="tilewright",
         ),
         Names(
-            "triton.runtime",
-            {**_TUNING, **_HEURISTICS, **_JIT, **_DRIVER}
+            "triton.runtime",  # `jit` and `autotuner` are modules here, as in Triton
+            {**_TUNING, **_HEURISTICS, **_some(_JIT, *(n for n in _JIT if n != "jit")), **_DRIVER}
             | _some(_ERRORS, "OutOfResources", "InterpreterError"),
             ("autotuner", "jit", "errors"),
         ),

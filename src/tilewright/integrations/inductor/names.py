@@ -33,11 +33,9 @@ def tables() -> Mapping[str, Names]:
             "triton",
             # _inductor/runtime/triton_heuristics.py: `triton.compile(source, target=, options=)`
             {"compile": _COMPILER["compile"]},
-            # _inductor/runtime/triton_compat.py: `from triton import knobs`
+            # _inductor/runtime/triton_compat.py: `from triton import knobs`, hooks around launches
             ("knobs",),
         ),
-        # _inductor/runtime/triton_heuristics.py: launch hooks; _inductor/runtime/compile_tasks.py: paths of tools
-        extended("triton.knobs", {n: f"{_HERE}.knobs:{n}" for n in ("runtime", "nvidia", "cache")}),
         extended("triton.compiler", _COMPILER),
         extended("triton.compiler.compiler", _COMPILER),
         extended(
@@ -56,6 +54,10 @@ def tables() -> Mapping[str, Names]:
         extended(
             "triton.runtime.interpreter",
             {"InterpretedFunction": f"{_KERNELS}:InterpretedFunction"},
+        ),
+        # _inductor/codegen/wrapper.py: what it writes out again of a user's kernel
+        extended(
+            "triton.runtime.jit", {"ConstexprFunction": f"{_HERE}.user_kernels:ConstexprFunction"}
         ),
         # _dynamo/device_interface.py and _inductor/runtime/triton_helpers.py: `backends["cpu"]`, `["nvidia"]`
         extended("triton.backends", {"backends": f"{_DRIVERS}:backends"}),

@@ -10,7 +10,14 @@ import threading
 from tilewright import config
 from tilewright.errors import IntegrationError
 from tilewright.integrations import triton
-from tilewright.integrations.inductor import choices, features, names, settings, torch_caches
+from tilewright.integrations.inductor import (
+    choices,
+    features,
+    names,
+    settings,
+    torch_caches,
+    user_kernels,
+)
 from tilewright.integrations.inductor.drivers import BACKENDS, backends
 
 #: versions of torch that the tests run or whose names were read: from, before
@@ -104,9 +111,11 @@ def _apply(wanted: frozenset[str]) -> None:
     if wanted or _served:
         choices.install()
         features.install()
+        user_kernels.install()
     else:
         choices.uninstall()
         features.uninstall()
+        user_kernels.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))
 

@@ -1,0 +1,110 @@
+"""Kernels of users in compiled functions: which tensors they read and write.
+
+torch finds that out from Triton's IR, to know what a launch changes. Here it is what the host's launch plan says of
+the tile IR (`backends.arguments`): pointers that a store or an atomic can reach are written, all may be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.backends.arguments import launch_arguments
+from tilewright.backends.base import Options
+from tilewright.errors import TilewrightError
+from tilewright.integrations import after_import
+from tilewright.runtime.compiler import build_ir
+from tilewright.runtime.jit import JITFunction
+from tilewright.runtime.specialize import MockTensor, Specializer
+
+_WRAP = "torch._higher_order_ops.triton_kernel_wrap"
+#: torch 2.13's function, and that of versions before
+_NAMES = ("identify_accessed_tensors", "identify_mutated_tensors")
+
+
+class ConstexprFunction:
+    """Triton's class of functions that run while kernels are compiled; ours are plain functions."""
+
+
+def install() -> None:
+    """Answer for our kernels whenever torch's module of user kernels is there."""
+    if not after_import.is_waiting(_WRAP, _exchange):
+        after_import.call_after_import(_WRAP, _exchange)
+
+
+def uninstall() -> None:
+    """Give torch its own functions back."""
+    after_import.forget(_WRAP, _exchange)
+    module = sys.modules.get(_WRAP)
+    for name in _NAMES:
+        original = getattr(getattr(module, name, None), "__tilewright_original__", None)
+        if original is not None:
+            setattr(module, name, original)
+
+
+def _exchange(module: Any) -> None:
+    for name in _NAMES:
+        original = getattr(module, name, None)
+        if original is not None and not hasattr(original, "__tilewright_original__"):
+            setattr(module, name, _answering(module, original))
+
+
+def _answering(module: Any, original: Any) -> Any:
+    @functools.wraps(original)
+    def identify(kernel: Any, kwargs: dict[str, Any], *rest: Any, **more: Any) -> Any:
+        tensors = {name: dtype for name, v in kwargs.items() if (dtype := _dtype(v)) is not None}
+        written = written_tensors(kernel, kwargs, tensors)
+        if written is None:
+            return original(kernel, kwargs, *rest, **more)
+        if original.__name__ == "identify_mutated_tensors":
+            return written
+        dependencies = sys.modules["torch._inductor.dependencies"]
+        every = module.OrderedSet(dependencies.StarDep(name) for name in tensors)
+        changed = module.OrderedSet(dependencies.StarDep(name) for name in written)
+        none = module.OrderedSet()
+        read_writes = dependencies.ReadWrites(reads=every, writes=changed, index_exprs=none)
+        return module.TensorAccesses(read_writes, can_fuse_epilogue=False)
+
+    vars(identify)["__tilewright_original__"] = original
+    return identify
+
+
+def _dtype(value: Any) -> Any:
+    """The dtype of what stands for a tensor: fake tensors, or boxes of Inductor."""
+    get = getattr(value, "get_dtype", None)
+    if get is not None:
+        return get()
+    return getattr(value, "dtype", None) if hasattr(value, "data_ptr") else None
+
+
+def written_tensors(
+    kernel: Any, kwargs: Mapping[str, Any], tensors: Mapping[str, Any]
+) -> list[str] | None:
+    """Names of the tensors among `kwargs` that `kernel` may write; None if that is not to be found out."""
+    given = dict(kwargs)
+    while not isinstance(kernel, JITFunction):
+        configs = getattr(kernel, "configs", None)
+        if configs:
+            given.update(configs[0].kwargs)
+        kernel = getattr(kernel, "fn", None)
+        if kernel is None:
+            return None
+    specializer = Specializer(kernel.params, tuple(kernel.arg_names))
+    signature = {}
+    for p in kernel.params:
+        value = given.get(p.name, p.default if p.has_default else None)
+        if p.name in tensors:
+            value = MockTensor(tensors[p.name])
+        elif not p.is_constexpr and value is not None and not isinstance(value, (bool, int, float)):
+            value = 2  # a size that torch knows by a symbol
+        try:
+            signature[p.name] = specializer.argument(p, value)
+        except TilewrightError:
+            return None
+    try:
+        found = launch_arguments(build_ir(kernel, signature, Options()))
+    except TilewrightError:
+        return None
+    return [a.name for a in found if a.kind == "pointer" and a.written]

@@ -1,0 +1,85 @@
+"""Which tensors a kernel writes, as torch asks before it compiles a function that launches it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tests.integrations.inductor.test_install import run
+from tilewright.integrations.inductor.user_kernels import written_tensors
+
+
+@tw.jit
+def kernel(x_ptr, y_ptr, count_ptr, n, bias, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, i < n)
+    if bias is not None:
+        x += bias
+    tl.store(y_ptr + i, x, i < n)
+    tl.atomic_add(count_ptr, 1)
+
+
+tuned = tw.autotune([tw.Config({"BLOCK": 64})], key=["n"])(kernel)
+
+
+@pytest.mark.parametrize("symbol", [7, SimpleNamespace()])
+def test_written_tensors(symbol):
+    tensors = {"x_ptr": tl.float32, "y_ptr": tl.float32, "count_ptr": tl.int32}
+    given = {**dict.fromkeys(tensors, object()), "n": symbol, "bias": None, "BLOCK": 32}
+    assert written_tensors(kernel, given, tensors) == ["y_ptr", "count_ptr"]
+    del given["BLOCK"]
+    assert written_tensors(tuned, given, tensors) == ["y_ptr", "count_ptr"]
+
+
+def test_what_cannot_be_found_out():
+    assert written_tensors(kernel, {"x_ptr": 1, "BLOCK": 32}, {}) is None
+    assert written_tensors(object(), {}, {}) is None
+
+
+@pytest.mark.long
+def test_launches_in_compiled_functions(tmp_path):
+    """Traced without a graph break, with grids of any kind, alone and as a `triton_op`; no warnings of torch's."""
+    pytest.importorskip("torch")
+    (tmp_path / "user_kernels.py").write_text(
+        "import tilewright as tw\n"
+        "import tilewright.language as tl\n"
+        "@tw.jit\n"
+        "def add(x_ptr, y_ptr, o_ptr, n, BLOCK: tl.constexpr):\n"
+        "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+        "    tl.store(o_ptr + i, tl.load(x_ptr + i, i < n) + tl.load(y_ptr + i, i < n), i < n)\n"
+    )
+    run(
+        tmp_path,
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import logging, torch
+        import tilewright as tw
+        from torch.library import triton_op, wrap_triton
+        from user_kernels import add
+        warned = []
+        logging.getLogger("torch._higher_order_ops.triton_kernel_wrap").addFilter(warned.append)
+
+        def raw(x, y):
+            out = torch.empty_like(x)
+            add[lambda given: (tw.cdiv(x.numel(), given["BLOCK"]),)](x * 2, y, out, x.numel(), BLOCK=64)
+            return out + 1
+
+        @triton_op("tilewright_test::add", mutates_args={{}})
+        def operator(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_like(x)
+            wrap_triton(add)[(tw.cdiv(x.numel(), 64),)](x, y, out, x.numel(), 64)
+            return out
+
+        x, y = torch.randn(1000), torch.randn(1000)
+        torch.testing.assert_close(torch.compile(raw, fullgraph=True)(x, y), 2 * x + y + 1)
+        torch.testing.assert_close(operator(x, y), x + y)
+        both = torch.compile(lambda x, y: operator(x * 2, y) + y, fullgraph=True)
+        torch.testing.assert_close(both(x, y), 2 * x + 2 * y)
+        assert not warned
+        """,
+        TILEWRIGHT_INDUCTOR="cpu",
+    )
