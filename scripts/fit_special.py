@@ -22,7 +22,9 @@ def powers(f: Callable[[Any], Any], low: Any, high: Any, tolerance: Any) -> list
     at = [mp.cos(mp.pi * (2 * k + 1) / (2 * NODES)) for k in range(NODES)]
     values = [f((low + high) / 2 + (high - low) / 2 * x) for x in at]
     c = [
-        2 / mp.mpf(NODES) * sum(v * mp.cos(mp.pi * j * (2 * k + 1) / (2 * NODES)) for k, v in enumerate(values))
+        2
+        / mp.mpf(NODES)
+        * sum(v * mp.cos(mp.pi * j * (2 * k + 1) / (2 * NODES)) for k, v in enumerate(values))
         for j in range(NODES)
     ]
     c[0] /= 2
@@ -101,7 +103,9 @@ def main() -> None:
         "I0_FAR": ("32 64", bessel_far(0), mp.mpf(1) / 720, mp.mpf(1) / 8),
         "I1_FAR": ("32 64", bessel_far(1), mp.mpf(1) / 720, mp.mpf(1) / 8),
     }
-    print('"""Polynomials of special functions: (low, high, coefficients), made by `scripts/fit_special.py`."""')
+    print(
+        '"""Polynomials of special functions: (low, high, coefficients), made by `scripts/fit_special.py`."""'
+    )
     print("\n# fmt: off")
     for name, (widths, f, low, high) in pieces.items():
         start, end = low, high

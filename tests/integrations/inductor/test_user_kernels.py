@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from tests.integrations.inductor.test_install import run
 
 import tilewright as tw
 import tilewright.language as tl
-from tests.integrations.inductor.test_install import run
 from tilewright.integrations.inductor.user_kernels import written_tensors
 
 
