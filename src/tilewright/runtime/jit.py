@@ -243,8 +243,13 @@ class JITFunction(KernelFunction, KernelInterface):
         Neither code nor caches travel, and `fn` only where pickle finds it by name. With `fn` set to None
         nothing of the kernel's module is needed on the other side.
         """
-        own = ("_launcher", "_run", "_dependencies", "_hash_lock", "__wrapped__", "tree", "_source")
-        state = {name: value for name, value in vars(self).items() if name not in own}
+        own = ("_launcher", "_run", "_dependencies", "_hash_lock", "__wrapped__")
+        state = {
+            name: value
+            for name, value in vars(self).items()
+            # what the class has as well are methods and values made when they were first used
+            if name not in own and (name.startswith("__") or not hasattr(type(self), name))
+        }
         source = vars(self).get("_source") or (None if self.fn is None else self._source)
         if source is not None:
             state["_source"] = (*source[:3], None)  # the tree is made again when it is needed

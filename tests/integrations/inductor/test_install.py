@@ -206,6 +206,8 @@ def test_kernels_without_their_function_can_be_pickled():
     """As torch's workers send them: `fn` and globals set to None, the name fixed."""
     kernel = tw.jit(scale.fn)
     assert kernel.src.startswith("def scale")
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "factor": "fp32", "n": "i32"}
+    kernel.compile(types, {"BLOCK": 32})  # which leaves things behind that stay in the process
     kernel.fn = kernel.__globals__ = kernel.used_global_vals = None
     kernel.repr = str
     got = pickle.loads(pickle.dumps(kernel))

@@ -97,8 +97,9 @@ class CompiledKernel:
     def loaded(self) -> native.CompiledKernel:
         """The kernel with tilewright's own attributes."""
         if self.module is None:
+            kernel = self.src.fn if self.src.fn.fn is not None else None  # None: it came by pickle
             self.module = native.CompiledKernel(
-                self.artifact, self.hash, self.options, self.machine, self.src.fn, from_cache=True
+                self.artifact, self.hash, self.options, self.machine, kernel, from_cache=True
             )
         return self.module
 
