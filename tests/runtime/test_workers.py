@@ -188,5 +188,5 @@ def test_a_long_list_is_tuned_with_workers(monkeypatch):
     np.testing.assert_array_equal(out, 2 + 32)
     assert under_test._workers is not None
     under_test._workers.close()
-    again = scale.compile({**SIGNATURE, "n": "i32:16"}, {"BLOCK": 32, "FACTOR": 9})
+    again = scale.compile({**SIGNATURE, "n": "i32:16+"}, {"BLOCK": 32, "FACTOR": 9})
     assert again.from_cache

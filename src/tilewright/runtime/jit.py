@@ -143,7 +143,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
         Args:
             signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` says divisible by
-                16), a dtype or pointer type, or a constexpr; also as keywords.
+                16, and a "+" behind an integer that it is at least 0), a dtype or pointer type, or a constexpr; also as keywords.
             constexprs: values of constexpr parameters (defaults fill what is left out).
             target: "cpu", "sm_90a" …, or a TargetInfo.
             options: an `Options`, or its fields; single ones also as keywords (`num_warps=8`).

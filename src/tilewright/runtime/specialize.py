@@ -408,8 +408,10 @@ def numpy_address_reader() -> Callable[[Any], int]:
 
 
 def parse_type(text: str) -> ArgumentType | None:
-    """A signature's type: "*fp32", "i32", with ":16" for divisible by 16. None if it is none."""
-    name, colon, divisor = text.partition(":")
+    """A signature's type: "*fp32", "i32", with ":16" for divisible by 16 and "+" for an integer that is at least 0
+    ("i32:16+"). None if it is none."""
+    nonnegative = text.endswith("+")
+    name, colon, divisor = text.removesuffix("+").partition(":")
     if colon and divisor.strip() not in ("16", "1"):  # the only ones that launches tell apart
         return None
     try:
@@ -417,4 +419,6 @@ def parse_type(text: str) -> ArgumentType | None:
     except (KeyError, IndexError):
         return None
     divisible = divisor.strip() == "16"
-    return ArgumentType(kind, slot_kind(kind), divisible)
+    if nonnegative and not kind.is_int():
+        return None
+    return ArgumentType(kind, slot_kind(kind), divisible, nonnegative=nonnegative)
