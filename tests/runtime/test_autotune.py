@@ -394,7 +394,7 @@ def test_a_progress_bar_on_terminals(terminal, monkeypatch, capfd):
 
     tuned(FakeKernel(), blocks(4, 8), do_bench=slow_bench)[(1,)](x, out, 8)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capfd.readouterr().err)
-    assert ("autotuning fn" in text) == terminal
+    assert ("autotuning kernel: 2 compiled" in text) == terminal
     assert ("2 timed, best 1.5 ms" in text) == terminal
 
 
