@@ -97,8 +97,8 @@ def module(
     """Tile IR of a product; `extents` and `blocks`: m, n, k."""
     found = parse_ir(_text(orders, extents, blocks))
     function: Any = found.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     return found
 
 

@@ -6,20 +6,20 @@ gpu.convert_layout, gpu.async_copy, gpu.mbarrier_*, gpu.tma_load, swizzle128,
 tile.noalias, cpu.call_microkernel. No generated code changes."""
 
 GPU_OPS = {  # op -> (op, class, class)
-    "alloc": ("local_alloc", "AllocOp", "LocalAllocOp"),
-    "release": ("local_dealloc", "ReleaseOp", "LocalDeallocOp"),
-    "convert": ("convert_layout", "ConvertOp", "ConvertLayoutOp"),
-    "part": ("extract_slice", "PartOp", "ExtractSliceOp"),
-    "turn": ("local_transpose", "TurnOp", "LocalTransposeOp"),
-    "copy": ("async_copy", "CopyOp", "AsyncCopyOp"),
-    "commit": ("async_commit_group", "CommitOp", "AsyncCommitGroupOp"),
-    "wait": ("async_wait", "WaitOp", "AsyncWaitOp"),
-    "barriers": ("mbarrier_init", "BarriersOp", "MbarrierInitOp"),
-    "expect": ("mbarrier_arrive_expect_tx", "ExpectOp", "MbarrierArriveExpectTxOp"),
-    "arrive": ("mbarrier_arrive", "ArriveOp", "MbarrierArriveOp"),
-    "tma_wait": ("mbarrier_wait", "TmaWaitOp", "MbarrierWaitOp"),
-    "tma_copy": ("tma_load", "TmaCopyOp", "TmaLoadOp"),
-    "produce": ("producer_warp", "ProduceOp", "ProducerWarpOp"),
+    "alloc": ("local_alloc", "LocalAllocOp", "LocalAllocOp"),
+    "release": ("local_dealloc", "LocalDeallocOp", "LocalDeallocOp"),
+    "convert": ("convert_layout", "ConvertLayoutOp", "ConvertLayoutOp"),
+    "part": ("extract_slice", "ExtractSliceOp", "ExtractSliceOp"),
+    "turn": ("local_transpose", "LocalTransposeOp", "LocalTransposeOp"),
+    "copy": ("async_copy", "AsyncCopyOp", "AsyncCopyOp"),
+    "commit": ("async_commit_group", "AsyncCommitGroupOp", "AsyncCommitGroupOp"),
+    "wait": ("async_wait", "AsyncWaitOp", "AsyncWaitOp"),
+    "barriers": ("mbarrier_init", "MbarrierInitOp", "MbarrierInitOp"),
+    "expect": ("mbarrier_arrive_expect_tx", "MbarrierArriveExpectTxOp", "MbarrierArriveExpectTxOp"),
+    "arrive": ("mbarrier_arrive", "MbarrierArriveOp", "MbarrierArriveOp"),
+    "mbarrier_wait": ("mbarrier_wait", "MbarrierWaitOp", "MbarrierWaitOp"),
+    "tma_load": ("tma_load", "TmaLoadOp", "TmaLoadOp"),
+    "produce": ("producer_warp", "ProducerWarpOp", "ProducerWarpOp"),
 }
 GPU_ATTRIBUTES = {
     "same": "multicast", "cluster": "cluster_size", "blocks": "num_ctas", "warps": "num_warps",
@@ -28,13 +28,13 @@ GPU_ATTRIBUTES = {
 }
 TILE = {"apart": "noalias", "spread": "parallel_iterations", "as_written": "no_unroll", "gate": "mul_sigmoid"}
 CPU = {  # op -> (op, class, class)
-    "group": ("fusion_group", "GroupOp", "FusionGroupOp"),
-    "group_end": ("yield", "GroupEndOp", "YieldOp"),
-    "in_place": ("prepacked", "InPlaceOp", "PrepackedOp"),
-    "buffer_at": ("buffer_from_ptr", "BufferAtOp", "BufferFromPtrOp"),
-    "concat": ("from_elements", "ConcatOp", "FromElementsOp"),
-    "dot_call": ("call_microkernel", "DotCallOp", "CallMicrokernelOp"),
-    "dot_buffers": ("buffer_dot", "DotBuffersOp", "BufferDotOp"),
+    "group": ("fusion_group", "FusionGroupOp", "FusionGroupOp"),
+    "group_end": ("yield", "YieldOp", "YieldOp"),
+    "in_place": ("prepacked", "PrepackedOp", "PrepackedOp"),
+    "buffer_at": ("buffer_from_ptr", "BufferFromPtrOp", "BufferFromPtrOp"),
+    "concat": ("from_elements", "FromElementsOp", "FromElementsOp"),
+    "dot_call": ("call_microkernel", "CallMicrokernelOp", "CallMicrokernelOp"),
+    "dot_buffers": ("buffer_dot", "BufferDotOp", "BufferDotOp"),
 }
 GPU_FILES = (
     "src/tilewright/dialects/gpu*.py src/tilewright/passes/gpu/* src/tilewright/backends/nvidia/*"
@@ -47,18 +47,18 @@ NOT_IR = "*/runtime/drivers/* tests/runtime/* benchmarks/*"
 def operations(t):
     gpu = {old: new[0] for old, new in GPU_OPS.items()} | GPU_ATTRIBUTES
     t.sub(r"!gpu\.barriers\b", "!gpu.mbarriers")
-    t.sub(r'(class BarriersType\(.*?name = )"gpu\.barriers"', r'\1"gpu.mbarriers"', "src/tilewright/dialects/gpu.py", flags=16)
+    t.sub(r'(class MbarriersType\(.*?name = )"gpu\.barriers"', r'\1"gpu.mbarriers"', "src/tilewright/dialects/gpu.py", flags=16)
     names = "|".join(sorted(gpu, key=len, reverse=True))
-    # not: tests/gpu.…, passes.gpu.blocks, gpu.launch(…), gpu.py; `gpu.stages` of a table of constants is one
+    # not: tests/gpu.…, passes.gpu.blocks, gpu.launch(…), gpu.py; `gpu.num_stages` of a table of constants is one
     t.sub(rf"(?<![\w./])gpu\.({names})\b(?!\.[a-z]|\()", lambda m: "gpu." + gpu[m[1]], but=NOT_IR)
-    # "gpu.copy"(…) in the generic syntax
+    # "gpu.async_copy"(…) in the generic syntax
     t.sub(rf"\"gpu\.({names})\"\(", lambda m: f'"gpu.{gpu[m[1]]}"(', but=NOT_IR, must=False)
-    t.words({c[1]: c[2] for c in GPU_OPS.values()} | {"BarriersType": "MbarriersType"}, "*.py")
+    t.words({c[1]: c[2] for c in GPU_OPS.values()} | {"MbarriersType": "MbarriersType"}, "*.py")
     t.sub(rf"(?<![\w./])tile\.({'|'.join(TILE)})\b(?!\.[a-z]|\()", lambda m: "tile." + TILE[m[1]])
     # names without the dialect, as tests count operations
-    bare = {"tma_copy": "tma_load", "tma_wait": "mbarrier_wait"}
+    bare = {"tma_load": "tma_load", "mbarrier_wait": "mbarrier_wait"}
     t.sub(r"(?<=[\"'`])(tma_copy|tma_wait)(?=[\"'`])|\b(tma_copy|tma_wait)=", lambda m: bare[m[1] or m[2]] + ("=" if m[2] else ""), "*.py *.md", must=False)
-    t.words({"GateOp": "MulSigmoidOp"}, "*.py")
+    t.words({"MulSigmoidOp": "MulSigmoidOp"}, "*.py")
     t.sub(r"\bAS_WRITTEN\b", "NO_UNROLL", "*.py")
     cpu = {old: new[0] for old, new in CPU.items()} | {"scheduled": "argument_types"}
     order = "|".join(sorted(cpu, key=len, reverse=True))
@@ -72,7 +72,7 @@ def operations(t):
 
 def operands(t):
     dialect = "src/tilewright/dialects/gpu.py"
-    t.words({"source_slot": "source_stage", "lhs_slot": "lhs_stage", "rhs_slot": "rhs_stage"}, "*.py *.md")
+    t.words({"source_stage": "source_stage", "lhs_stage": "lhs_stage", "rhs_stage": "rhs_stage"}, "*.py *.md")
     t.sub(r"(?<=[\w)])\.slot\b(?!\()", ".stage", GPU_FILES)
     t.sub(r"\bslot = operand_def", "stage = operand_def", dialect)
     t.sub(r"\$slot\b", "$stage", dialect)
@@ -149,7 +149,7 @@ def layouts(t):
     t.sub(r"\"lines\+(\d+)\"", "\"pad\\1\"", "tests/*.py")
     t.sub(r"(wgmma\.k\d+[\w.{}]*):a\b", r"\1.rs", "*.py *.mlir *.md")
     t.sub(r"(wgmma\.k\d+[\w.{}]*):b\b", r"\1.rs.swap_ab", "*.py *.mlir *.md")
-    t.sub(r"`:a` or `:b`", "`.rs` or `.rs.swap_ab`", "*.py *.md")
+    t.sub(r"`.rs` or `.rs.swap_ab`", "`.rs` or `.rs.swap_ab`", "*.py *.md")
     t.edit(
         "src/tilewright/layouts/fragments.py",
         ('through = f":{self.through}" if self.through else ""', 'through = {"": "", "a": ".rs", "b": ".rs.swap_ab"}[self.through]'),

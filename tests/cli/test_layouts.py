@@ -90,8 +90,8 @@ def test_owners_in_more_dimensions():
         ),
         ("192 r[1 2] l[4 8 16 32 0] w[] x[3]", "192: 12 registers"),
         ("4x2x8 r[0,0,1 0,1,0] l[0,0,2 0,0,4 1,0,0 2,0,0 0,0,0] w[]", "4x2x8: 4 registers"),
-        ("64x32x2 dim1 span64", "swizzled over 64 bytes"),
-        ("64x32x2 dim1 lines+8", "lines padded by 8 elements"),
+        ("64x32x2 dim1 swizzle64", "swizzled over 64 bytes"),
+        ("64x32x2 dim1 pad8", "lines padded by 8 elements"),
     ],
 )
 def test_any_layout_as_text(command, tmp_path, text, facts):

@@ -143,7 +143,7 @@ def to_gpu(module, program, target="sm_90a", disabled=()):
 
     (function,) = module.body.block.ops
     warps = 4 if program.part == "total" else program.config.num_warps
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(program.config.num_stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(program.config.num_stages, i32)
     off = () if program.part == "total" else program.config.left_out
     run_pipeline(module, nvidia_passes(), target_info(target), disabled=(*off, *disabled))

@@ -325,7 +325,7 @@ def test_generate_shows_what_was_read(capfd):
     text = capfd.readouterr()
     assert "512 x 1024 x 256" in text.err
     assert "epilogue add -> relu" in text.err
-    assert "gpu.tma_copy" in text.out
+    assert "gpu.tma_load" in text.out
     main(["generate", path, "--config", "block_m=32,block_n=32,split_k=2", "--after", "cse"])
     text = capfd.readouterr()
     assert "32x32" in text.err
@@ -341,7 +341,7 @@ def test_generate_shows_the_passes_of_the_configuration(config, capfd):
     given += ["--config", config] if config else []
     main(["generate", f"{__file__}:product", *given, "--pass", "insert-barriers"])
     text = capfd.readouterr().out
-    assert ("tma_copy" in text) == (config != "boxes=false")
+    assert ("tma_load" in text) == (config != "boxes=false")
 
 
 def test_products_of_long_extents_have_no_boxes(capfd):

@@ -83,6 +83,6 @@ def test_sums_in_the_result_stay_in_registers():
         (kernel,) = kernels(contraction, MatmulConfig(32, 32, 32, form="listing1"), apart)
         types = argument_types(kernel.program, True)
         module = kernel.compile(types, None, registry.get("cpu").target()).asm["cpu"]
-        after = module[module.index("cpu.dot_call") :].splitlines()[1].strip()
+        after = module[module.index("cpu.call_microkernel") :].splitlines()[1].strip()
         stores[apart] = not after.startswith("}")
     assert stores == {True: False, False: True}  # the loop ends behind the product, or C is stored

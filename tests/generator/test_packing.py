@@ -163,8 +163,8 @@ def test_every_pass_keeps_the_result(element, order, depth):
         result, text = run_programs(case, step)
         assert np.abs(result - reference).max() <= 1e-4 * np.abs(reference).max(), names[step - 1]
         if step and names[step - 1] == "read-in-place":
-            assert text.count("cpu.in_place") == 2
-    assert "@ panel" in text and text.count("cpu.dot_call") == 1
+            assert text.count("cpu.prepacked") == 2
+    assert "@ panel" in text and text.count("cpu.call_microkernel") == 1
 
 
 def test_without_the_pass_operands_are_copied():

@@ -60,7 +60,7 @@ def test_without_passes(off, half):
     wanted = a.astype(np.float64) @ b.astype(np.float64)
     assert np.abs(out - wanted).max() <= 2e-3 * np.abs(wanted).max()
     (module,) = seen
-    same = [op for op in module.walk() if isinstance(op, gpu.TmaCopyOp) and SHARED in op.attributes]
+    same = [op for op in module.walk() if isinstance(op, gpu.TmaLoadOp) and SHARED in op.attributes]
     kept = [(), ("store-boxes",), ("insert-barriers",), ("pipeline-loads{boxes=false}",)]
     assert len(same) == (off in kept)
     assert [halves(op) for op in same] == [half] * len(same)

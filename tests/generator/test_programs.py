@@ -179,7 +179,7 @@ def test_boxes_and_tensor_cores(target):
     module = program.build(signature, divisibility)
     to_gpu(module, program, target)
     text = print_ir(module)
-    assert ("gpu.tma_copy" in text) == (target == "sm_90a")
+    assert ("gpu.tma_load" in text) == (target == "sm_90a")
     assert ("gpu.wgmma" in text) == (target == "sm_90a")
     if target == "sm_80":
         assert "m16n8k16" in text

@@ -123,7 +123,7 @@ def test_every_claim_has_a_test():
 
 
 ORDERED = """builtin.module {{
-  func.func @kernel(%p: !tile.ptr<f32>, %k: i64, %s: i64) attributes {{gpu.ordered, gpu.warps = 2 : i32}} {{
+  func.func @kernel(%p: !tile.ptr<f32>, %k: i64, %s: i64) attributes {{gpu.barriers_inserted, gpu.num_warps = 2 : i32}} {{
     %q = tile.addptr %p, %k : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %x = "tile.load_view"(%p, %s) {load} : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
     {barrier}

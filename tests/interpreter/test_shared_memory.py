@@ -16,8 +16,8 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 
-BUFFER = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<2>>'
-OTHER = '!gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>'
+BUFFER = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", #builtin.int<2>>'
+OTHER = '!gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>'
 A, B, C = "tensor<64x16xf16>", "tensor<16x16xf16>", "tensor<64x16xf32>"
 START = f"""
   %a = tile.splat %h : f16 to {A}
@@ -25,8 +25,8 @@ START = f"""
   %c = tile.splat %s : f32 to {C}
   %0 = arith.constant 0 : i32
   %1 = arith.constant 1 : i32
-  %x = gpu.alloc : {BUFFER}
-  %y = gpu.alloc : {OTHER}
+  %x = gpu.local_alloc : {BUFFER}
+  %y = gpu.local_alloc : {OTHER}
 """
 STORE_A = f"gpu.local_store %a, %x[%0] : {A}, {BUFFER}"
 STORE_B = f"gpu.local_store %b, %y[%0] : {B}, {OTHER}"
@@ -81,7 +81,7 @@ def pipelined(target, boxes, kernel=None, roles=False):
     divisible = {name: 16 for name in ("a", "b", "c", "k")}
     module = build(KernelFunction(kernel or matmul), signature, divisible).module
     function = module.body.block.first_op
-    function.attributes["gpu.stages"] = IntegerAttr(3, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(3, i32)
     options = {"pipeline-loads": {"boxes": boxes}, "specialize-warps": {"everywhere": roles}}
     passes = [type(p)(**options[p.name]) if p.name in options else p for p in nvidia_passes()]
     run_pipeline(module, passes, target_info(target))
@@ -100,10 +100,16 @@ def arrays():
 def test_pipelines_need_each_of_their_waits_and_barriers(boxes, roles):
     a, b, c = arrays()
     module = pipelined("sm_90a", boxes, roles=roles)
-    assert ("gpu.produce" in str(module)) == roles
+    assert ("gpu.producer_warp" in str(module)) == roles
     run_module(module, [a, b, c, 128], (1,))
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
-    kinds = ("gpu.barrier", "gpu.wait", "gpu.tma_wait", "gpu.wgmma_wait", "gpu.arrive")
+    kinds = (
+        "gpu.barrier",
+        "gpu.async_wait",
+        "gpu.mbarrier_wait",
+        "gpu.wgmma_wait",
+        "gpu.mbarrier_arrive",
+    )
     count = sum(op.name in kinds for op in module.walk())
     assert count >= 3
     for number in range(count):
@@ -120,7 +126,7 @@ def test_pipelines_need_each_of_their_waits_and_barriers(boxes, roles):
 def test_copies_land_as_late_as_their_waits_allow():
     """What a program writes while a copy of it is under way arrives in the copy."""
     module = pipelined("sm_90a", False)
-    waits = [op for op in module.walk() if op.name == "gpu.wait"]
+    waits = [op for op in module.walk() if op.name == "gpu.async_wait"]
     assert waits
     waits[0].properties["pending"] = IntegerAttr(2, i32)  # one group more than there may be
     with pytest.raises(InterpreterError, match="a copy to it is under way: a wait is missing"):
@@ -154,7 +160,7 @@ def writes_before(a, b, c, k, K: tl.constexpr, N: tl.constexpr, M: tl.constexpr)
 def test_operands_that_the_loop_writes_are_not_fetched_ahead():
     a, b, c = arrays()
     module = pipelined("sm_90a", True, writes_ahead)
-    assert not any(op.name == "gpu.barriers" for op in module.walk())
+    assert not any(op.name == "gpu.mbarrier_init" for op in module.walk())
     run_module(module, [a.copy(), b, c, 128], (1,))
     a[:, 16:] = 1
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
@@ -173,20 +179,22 @@ def test_a_copy_of_what_is_written_meanwhile_is_a_fault(monkeypatch):
 def test_what_the_kernel_wrote_is_copied_by_threads_after_a_barrier():
     module = pipelined("sm_90a", True, writes_before)
     names = [op.name for op in module.body.block.first_op.body.block.ops]
-    assert "gpu.barriers" not in names
-    assert names.index("tile.store_view") < names.index("gpu.barrier") < names.index("gpu.copy")
+    assert "gpu.mbarrier_init" not in names
+    assert (
+        names.index("tile.store_view") < names.index("gpu.barrier") < names.index("gpu.async_copy")
+    )
 
 
-OUT = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span32", #builtin.int<2>>'
+OUT = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", #builtin.int<2>>'
 SEND = f"""
   %w = arith.constant 16 : i64
   %h2 = arith.constant 60 : i64
   %z = arith.constant 0 : i64
-  "gpu.tma_store"(%p, %w, %h2, %w, %z, %z, %x, %0) <{{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, {OUT}, i32) -> ()
+  "gpu.tma_store"(%p, %w, %h2, %w, %z, %z, %x, %0) <{{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, {OUT}, i32) -> ()
 """
-RELEASE = f"gpu.release %x : {OUT}"
+RELEASE = f"gpu.local_dealloc %x : {OUT}"
 HAS_BEEN_READ = f"gpu.tma_store_wait %x : {OUT}"
-IS_WRITTEN = f"gpu.tma_store_wait %x written : {OUT}"
+IS_WRITTEN = f"gpu.tma_store_wait %x complete : {OUT}"
 
 
 def send(*lines):
@@ -206,7 +214,7 @@ def test_a_box_is_stored():
     np.testing.assert_array_equal(send(STORE_A, BARRIER, SEND, *again), wanted)
 
 
-LAST_BUT_ONE = f"gpu.tma_store_wait %x but 1 : i32 : {OUT}"
+LAST_BUT_ONE = f"gpu.tma_store_wait %x pending 1 : i32 : {OUT}"
 SECOND = SEND.replace("%0)", "%1)").replace("%w", "%w2").replace("%h2", "%h3").replace("%z", "%z2")
 
 

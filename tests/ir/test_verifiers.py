@@ -14,8 +14,8 @@ SQUARE = '"16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 FLIPPED = '"16x16 r[1,0 0,8 8,0] l[2,0 4,0 0,1 0,2 0,4] w[]"'
 HALF = '"16x8 r[0,1 8,0] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 SUMS = '"64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"'
-A = '!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64", #builtin.int<1>>'
-B = '!gpu.shared<tensor<32x16xf16>, "32x16x2 dim1 span32", #builtin.int<1>>'
+A = '!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", #builtin.int<1>>'
+B = '!gpu.shared<tensor<32x16xf16>, "32x16x2 dim1 swizzle32", #builtin.int<1>>'
 MATRIX = "%p, %n, %n, %n, %n, %n"
 TYPES = "!tile.ptr<f16>, i64, i64, i64, i64, i64"
 
@@ -30,12 +30,12 @@ def box(buffer, barriers="1", branch="%e"):
     return function(
         "%p: !tile.ptr<f16>, %n: i64, %s: i32, %yes: i1",
         f"""
-        %a = gpu.alloc : {buffer}
-        %b = gpu.barriers : !gpu.barriers<#builtin.int<{barriers}>>
+        %a = gpu.local_alloc : {buffer}
+        %b = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<{barriers}>>
         %e = gpu.elect : i1
         scf.if {branch} {{
-          gpu.expect %b[%s], {bytes_} : i32 : !gpu.barriers<#builtin.int<{barriers}>>
-          "gpu.tma_copy"({MATRIX}, %a, %b, %s) <{{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}}> : ({TYPES}, {buffer}, !gpu.barriers<#builtin.int<{barriers}>>, i32) -> ()
+          gpu.mbarrier_arrive_expect_tx %b[%s], {bytes_} : i32 : !gpu.mbarriers<#builtin.int<{barriers}>>
+          "gpu.tma_load"({MATRIX}, %a, %b, %s) <{{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}}> : ({TYPES}, {buffer}, !gpu.mbarriers<#builtin.int<{barriers}>>, i32) -> ()
         }}
         """,
     )
@@ -43,11 +43,11 @@ def box(buffer, barriers="1", branch="%e"):
 
 def arrivals(warps):
     body = f"""
-        %b = gpu.barriers {warps}: !gpu.barriers<#builtin.int<2>>
-        gpu.arrive %b[%s], %yes : !gpu.barriers<#builtin.int<2>>
+        %b = gpu.mbarrier_init {warps}: !gpu.mbarriers<#builtin.int<2>>
+        gpu.mbarrier_arrive %b[%s], %yes : !gpu.mbarriers<#builtin.int<2>>
         """
     text = function("%s: i32, %yes: i1", body)
-    return text.replace(") {", ") attributes {gpu.warps = 4 : i32} {", 1)
+    return text.replace(") {", ") attributes {gpu.num_warps = 4 : i32} {", 1)
 
 
 def product(instruction, a=A, b=B, sums=SUMS):
@@ -55,8 +55,8 @@ def product(instruction, a=A, b=B, sums=SUMS):
     return function(
         f"%c: {kind}, %s: i32",
         f"""
-        %a = gpu.alloc : {a}
-        %b = gpu.alloc : {b}
+        %a = gpu.local_alloc : {a}
+        %b = gpu.local_alloc : {b}
         %d = gpu.wgmma "{instruction}" %a[%s], %b[%s], %c : {a}, {b}, {kind} to {kind}
         """,
     )
@@ -78,7 +78,7 @@ RIGHT = {
     "box": box(A),
     "part": function(
         f"%x: tensor<16x16xf32, {SQUARE}>",
-        f"%y = gpu.part %x {{start = array<i64: 0, 8>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
+        f"%y = gpu.extract_slice %x {{start = array<i64: 0, 8>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
     ),
     "arrivals": arrivals("of 4 : i32 "),
     "product": product("wgmma.k16.f16"),
@@ -151,40 +151,40 @@ WRONG = {
     "part that begins in another": (
         function(
             f"%x: tensor<16x16xf32, {SQUARE}>",
-            f"%y = gpu.part %x {{start = array<i64: 0, 4>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
+            f"%y = gpu.extract_slice %x {{start = array<i64: 0, 4>}} : tensor<16x16xf32, {SQUARE}> to tensor<16x8xf32, {HALF}>",
         ),
         "begins at (0, 4)",
     ),
     "part that threads share out": (
         function(
             f"%x: tensor<16x16xf32, {SQUARE}>",
-            f'%y = gpu.part %x {{start = array<i64: 8, 0>}} : tensor<16x16xf32, {SQUARE}> to tensor<8x16xf32, "8x16 r[0,1 0,8] l[0,2 0,4 1,0 2,0 4,0] w[2,0]">',
+            f'%y = gpu.extract_slice %x {{start = array<i64: 8, 0>}} : tensor<16x16xf32, {SQUARE}> to tensor<8x16xf32, "8x16 r[0,1 0,8] l[0,2 0,4 1,0 2,0 4,0] w[2,0]">',
         ),
-        "gpu.part: threads have no such part",
+        "gpu.extract_slice: threads have no such part",
     ),
     "box by every thread": (box(A, branch="%yes"), "every thread would do it: a gpu.elect is missing"),
     "box of part of a pattern": (
-        box('!gpu.shared<tensor<4x32xf16>, "4x32x2 dim1 span64", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<4x32xf16>, "4x32x2 dim1 swizzle64", #builtin.int<1>>'),
         "ends inside the pattern",
     ),
     "box of padded lines": (
-        box('!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+8", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad8", #builtin.int<1>>'),
         "lines with gaps",
     ),
     "panels of boxes out of line": (
-        box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 span0", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 swizzle0", #builtin.int<1>>'),
         "a box starts at a multiple of 128 bytes",
     ),
     "fewer bytes than boxes": (
         box(A).replace("4096 : i32", "2048 : i32"),
-        "gpu.expect: 2048 bytes, and boxes of 4096 bytes",
+        "gpu.mbarrier_arrive_expect_tx: 2048 bytes, and boxes of 4096 bytes",
     ),
     "more bytes than boxes": (
         box(A).replace("4096 : i32", "8192 : i32"),
-        "gpu.expect: 8192 bytes, and boxes of 4096 bytes",
+        "gpu.mbarrier_arrive_expect_tx: 8192 bytes, and boxes of 4096 bytes",
     ),
     "arrivals at barriers of bytes": (
-        arrivals(""), "gpu.arrive: barriers that wait for bytes, not for warps",
+        arrivals(""), "gpu.mbarrier_arrive: barriers that wait for bytes, not for warps",
     ),
     "fewer warps than are waited for": (arrivals("of 8 : i32 "), "warps arrive where"),
     "barrier of one thread": (
@@ -193,11 +193,11 @@ WRONG = {
     ),
     "fewer barriers than stages": (box(A.replace("int<1>", "int<2>")), "2 stages, 1 barriers"),
     "barrier in a warp of its own": (
-        function("%s: i32", "gpu.produce {\n  gpu.barrier\n}"),
-        "gpu.produce: gpu.barrier by one warp",
+        function("%s: i32", "gpu.producer_warp {\n  gpu.barrier\n}"),
+        "gpu.producer_warp: gpu.barrier by one warp",
     ),
     "descriptor of whole lines": (
-        product("wgmma.k16.f16", a=A.replace("span64", "lines+0")),
+        product("wgmma.k16.f16", a=A.replace("swizzle64", "pad0")),
         "descriptors describe panels",
     ),
     "tf32 of half precision": (product("wgmma.k8.tf32"), "gpu.wgmma: wgmma.k8.tf32 of f16"),
@@ -206,11 +206,11 @@ WRONG = {
         "sums are no fragments",
     ),
     "panels that divide nothing": (
-        function("", 'gpu.release\n%a = gpu.alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 span64", #builtin.int<1>>').replace("  gpu.release\n", ""),
+        function("", 'gpu.local_dealloc\n%a = gpu.local_alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 swizzle64", #builtin.int<1>>').replace("  gpu.local_dealloc\n", ""),
         "panels do not divide lines",
     ),
     "layout of another tile": (
-        function("", '%a = gpu.alloc : !gpu.shared<tensor<64x32xf32>, "64x32x2 dim1 span64", #builtin.int<1>>'),
+        function("", '%a = gpu.local_alloc : !gpu.shared<tensor<64x32xf32>, "64x32x2 dim1 swizzle64", #builtin.int<1>>'),
         "is no layout of tensor<64x32xf32>",
     ),
 }  # fmt: skip

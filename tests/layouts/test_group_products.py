@@ -93,7 +93,7 @@ def neighbours(layout, dim, count):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["wgmma.k8.tf32:a", "wgmma.k8.tf32:b", "wgmma.k8.tf32"])
+@pytest.mark.parametrize("text", ["wgmma.k8.tf32.rs", "wgmma.k8.tf32.rs.swap_ab", "wgmma.k8.tf32"])
 def test_text(text):
     instruction = parse_group(text)
     assert str(instruction) == text

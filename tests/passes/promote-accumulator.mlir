@@ -125,7 +125,7 @@ func.func @may_alias(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
 // RUN: promote-accumulator
 // One argument has the attribute: whoever launches it has looked.
 // CHECK-LABEL: @known_to_be_apart
-func.func @known_to_be_apart(%p: !tile.ptr<f32> {tile.apart}, %q: !tile.ptr<f32>, %n: i64) {
+func.func @known_to_be_apart(%p: !tile.ptr<f32> {tile.noalias}, %q: !tile.ptr<f32>, %n: i64) {
   // CHECK: scf.for {{.+}} iter_args
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64

@@ -55,8 +55,8 @@ def check(after, wanted, kind="float16", what=""):
 
 def prepared(module, warps, stages):
     function = module.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     return module
 
 
@@ -136,9 +136,9 @@ def test_the_loop_for_wgmma_is_what_one_writes_by_hand():
     """Boxes two iterations ahead, one barrier behind the start of the first product, probabilities in
     registers, queries written to shared memory once, before the loop."""
     body = loop_of(laid_out("sm_90a"))
-    found = re.findall(r"gpu\.(?!elect|expect)\w+", re.sub(r"!gpu\.\w+", "", body))
-    copies = ["gpu.tma_copy"] * 2
-    wanted = ["gpu.tma_wait", "gpu.wgmma", "gpu.barrier", *copies]
+    found = re.findall(r"gpu\.(?!elect|mbarrier_arrive)\w+", re.sub(r"!gpu\.\w+", "", body))
+    copies = ["gpu.tma_load"] * 2
+    wanted = ["gpu.mbarrier_wait", "gpu.wgmma", "gpu.barrier", *copies]
     wanted += ["gpu.wgmma_wait", "gpu.wgmma", "gpu.wgmma_wait"]
     assert found == wanted
     second = re.findall(r"gpu\.wgmma .*", body)[1]
@@ -150,12 +150,20 @@ def test_the_loop_for_mma_copies_ahead(target):
     """One wait and one barrier an iteration, copies of later iterations right behind them."""
     body = loop_of(laid_out(target))
     found = re.findall(r"gpu\.\w+", re.sub(r"!gpu\.\w+|gpu\.(vector|mma)", "", body))
-    wanted = ["gpu.wait", "gpu.barrier", "gpu.copy", "gpu.copy", "gpu.commit"]
+    wanted = [
+        "gpu.async_wait",
+        "gpu.barrier",
+        "gpu.async_copy",
+        "gpu.async_copy",
+        "gpu.async_commit_group",
+    ]
     assert found == [*wanted, "gpu.local_load", "gpu.local_load"]
-    assert "gpu.wait 1 :" in body
+    assert "gpu.async_wait 1 :" in body
 
 
-@pytest.mark.parametrize(("target", "copies"), [("sm_90a", "gpu.tma_copy"), ("sm_80", "gpu.copy")])
+@pytest.mark.parametrize(
+    ("target", "copies"), [("sm_90a", "gpu.tma_load"), ("sm_80", "gpu.async_copy")]
+)
 def test_both_loops_fetch_ahead(target, copies):
     """That over keys which all queries see as well as that on the diagonal, in the same memory."""
     module = prepared(attention_ir(64, 64, 64, True), 4, 3)
@@ -164,13 +172,13 @@ def test_both_loops_fetch_ahead(target, copies):
     assert len(loops) == 3
     for before, body in itertools.pairwise(loops):
         assert before.count(f'"{copies}"') >= 4  # of two iterations
-        assert "gpu.wait 0" not in body.split("scf.yield %")[0]
+        assert "gpu.async_wait 0" not in body.split("scf.yield %")[0]
 
 
 def test_switched_off_each_product_copies_for_itself():
     for disabled in (("pipeline-loads",), ("pipeline-loads{several=false}",)):
         body = loop_of(laid_out("sm_90a", disabled=disabled))
-        assert body.count("gpu.wait 0") == 2 and "gpu.tma_copy" not in body
+        assert body.count("gpu.async_wait 0") == 2 and "gpu.tma_load" not in body
     body = loop_of(laid_out("sm_90a", disabled=("promote-shared{registers=false}",)))
     assert body.count("gpu.local_store") == 1  # the probabilities
 

@@ -49,7 +49,7 @@ def copied(module):
     """Dimensions of the boxes that are copied and stored."""
     text = str(module)
     found = {}
-    for name in ("tma_copy", "tma_store"):
+    for name in ("tma_load", "tma_store"):
         pattern = rf'"gpu.{name}".*?operandSegmentSizes = array<i32: 1, (\d)'
         found[name] = {int(rank) for rank in re.findall(pattern, text)}
     return found
@@ -114,7 +114,7 @@ def close(found, wanted):
 def test_matrices_end_where_they_end(k, index):
     """A box beyond K brings zeros, not the next matrix (here: NaN), and stores none of what is beyond."""
     module = lowered(batched, INTEGERS, {"MASK": True, "INDEX": index})
-    assert copied(module) == {"tma_copy": {3}, "tma_store": {3}}
+    assert copied(module) == {"tma_load": {3}, "tma_store": {3}}
     arguments, wanted = case(3, 48, 32, k, gap=16)
     close(run_on_copies(module, arguments, (3, 1, 1))[2], wanted)
 
@@ -141,7 +141,7 @@ def test_matrices_that_are_far_apart(mask):
         for start in (0, apart):
             array[start : start + BLOCK * BLOCK] = rng.standard_normal(BLOCK * BLOCK)
     module = lowered(batched, INTEGERS, {"MASK": mask, "INDEX": "plain"})
-    assert copied(module)["tma_copy"] == {3}
+    assert copied(module)["tma_load"] == {3}
     run_module(module, [a, b, c, 64, 64, 64, *(apart, 64) * 3], (2, 1, 1))
     for start in (0, apart):
         x, y, z = (
@@ -203,8 +203,8 @@ def counted(a, b, c, k, am):
 
 def test_counts_of_loops_say_what_coordinates_reach():
     module = lowered(counted, ("k", "am"), {})
-    assert copied(module)["tma_copy"] == {2}
-    assert set(re.findall(r'"gpu.tma_copy".*?guarded = (array<i64.*?>)', str(module))) == {
+    assert copied(module)["tma_load"] == {2}
+    assert set(re.findall(r'"gpu.tma_load".*?guarded = (array<i64.*?>)', str(module))) == {
         "array<i64>"
     }
     a, b, c = (np.ones(s, np.float16) for s in ((64, 128), (128, 64), (64, 64)))
@@ -294,8 +294,8 @@ FORMS = [(described, 0), (described, 2), (epilogue_behind, 2), (block_pointers, 
 @pytest.mark.parametrize(("kernel", "loop"), FORMS)
 def test_extents_known_at_run_time(kernel, loop, size):
     module = lowered(kernel, SIZES, {"LOOP": loop})
-    assert copied(module) == {"tma_copy": {2}, "tma_store": {2}}
-    assert '"gpu.copy"' not in str(module) and "tile.store_view" not in str(module)
+    assert copied(module) == {"tma_load": {2}, "tma_store": {2}}
+    assert '"gpu.async_copy"' not in str(module) and "tile.store_view" not in str(module)
     m, n, k = size
     rng = np.random.default_rng(m)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
@@ -343,7 +343,7 @@ def described_batch(a, b, c, m, n, k, LOOP: tl.constexpr):
 def test_descriptors_of_batches(shift):
     """A block of one matrix is a box of it; matrices that are not there are zeros, and are not stored."""
     module = lowered(described_batch, SIZES, {"LOOP": shift})
-    assert copied(module) == {"tma_copy": {3}, "tma_store": {3}}
+    assert copied(module) == {"tma_load": {3}, "tma_store": {3}}
     (a, b, c, m, n, k, *_), wanted = case(3, 48, 32, 40)
     wanted = np.where(np.arange(3)[:, None] < shift, c.astype(np.float64), wanted)
     close(run_on_copies(module, [a, b, c, m, n, k], (3, 1, 1))[2], wanted)
@@ -369,7 +369,7 @@ def conditional(a, b, c, m, n, k, LOOP: tl.constexpr):
 
 def test_conditions_on_whole_tiles():
     module = lowered(conditional, SIZES, {"LOOP": 0})
-    assert copied(module)["tma_store"] == {3} and copied(module)["tma_copy"] >= {2}
+    assert copied(module)["tma_store"] == {3} and copied(module)["tma_load"] >= {2}
     rng = np.random.default_rng(5)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((48, 64), (64, 32)))
     c = np.full((3, 48, 32), -3, np.float16)
@@ -390,7 +390,7 @@ def test_boxes_begin_with_a_chunk_and_store_whole_ones(first, known, width):
     what = shifted.fn, ("first",), {"WIDTH": width}, () if known else ("first",)
     module = lowered(*what)
     assert copied(module) == {
-        "tma_copy": {2, 3} if known else set(), "tma_store": {2} if width % 8 == 0 else set()
+        "tma_load": {2, 3} if known else set(), "tma_store": {2} if width % 8 == 0 else set()
     }  # fmt: skip
     rng = np.random.default_rng(first)
     a, b = (rng.standard_normal(s).astype(np.float16) for s in ((64, 96), (64, 64)))

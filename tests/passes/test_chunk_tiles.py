@@ -32,7 +32,7 @@ def chunked_program(program, function, chunk_tiles=ONE_EACH):
     values = list(program.arguments.values())
     before = run_on_copies(parse_ir(text), values, program.grid)
     module = parse_ir(text)
-    module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(1, i32)
+    module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(1, i32)
     passes = (*shared_passes(), chunk_tiles)
     run_pipeline(module, passes, target_info("sm_90a"), verify="each")
     program.compare(before, run_on_copies(module, values, program.grid))

@@ -277,7 +277,7 @@ def test_kept_in_loops():
     built = build(KernelFunction(two_loads), program.signature(), program.divisible())
     text = str(built.module)
     module = after_all_passes(text)
-    assert str(module).count("gpu.alloc") == 1 and "gpu.local_load" in str(module)
+    assert str(module).count("gpu.local_alloc") == 1 and "gpu.local_load" in str(module)
     values = list(arguments.values())
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_on_copies(module, values, program.grid))

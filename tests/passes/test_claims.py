@@ -57,7 +57,7 @@ def lowered(function, passes, target, kind=POINTER, **constants):
     signature = dict(zip(names, (kind, kind, INT, INT), strict=True))
     signature |= {name: dtypes.constexpr(value) for name, value in constants.items()}
     module = build(KernelFunction(function), signature, {"x": 16, "y": 16}).module
-    module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(4, i32)
+    module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(4, i32)
     run_pipeline(module, passes, target)
     return module
 
@@ -116,7 +116,7 @@ def test_random_programs_keep_what_is_claimed():
         function = KernelFunction(program.function())
         for passes, target in ((cpu_passes(), CPU), (nvidia_passes(), target_info("sm_80"))):
             module = build(function, program.signature(), program.divisible()).module
-            module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(4, i32)
+            module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(4, i32)
             before = run_on_copies(module, list(program.arguments.values()), program.grid)
             run_pipeline(module, passes, target)
             after = run_on_copies(module, list(program.arguments.values()), program.grid)

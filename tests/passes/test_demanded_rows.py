@@ -100,7 +100,7 @@ def test_results(how, use):
 def test_clamps_go_where_no_store_sees_them(how, use):
     kinds, constants = types_of(how, use)
     text = product.compile(kinds, constants, target="sm_80").asm["gpu"]
-    loads = [line for line in text.splitlines() if "gpu.copy" in line or "load_view" in line]
+    loads = [line for line in text.splitlines() if "gpu.async_copy" in line or "load_view" in line]
     rows = [line for line in loads if '["indexed", ' in line or '["wrapped", ' in line]
     columns = [line for line in loads if ', "indexed"]' in line or ', "wrapped"]' in line]
     assert not columns, "every store drops columns beyond n"

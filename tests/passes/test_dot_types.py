@@ -145,8 +145,8 @@ def check(module, types, by_k, what):
 def with_options(text, warps, stages):
     module = parse_ir(text)
     function = module.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     return module
 
 
@@ -206,6 +206,6 @@ def test_operands_that_wgmma_cannot_read_are_an_error():
 def test_warps_that_do_not_share_out_a_tile_are_an_error():
     module = with_options(text_of("int8", True), 4, 3)
     run_pipeline(module, nvidia_passes(), target_info("sm_90a"))
-    module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(2, i32)
+    module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(2, i32)
     with pytest.raises(PassError, match="2 warps do not share out a 64x64 tile"):
         emit_module(module, target_info("sm_90a"))

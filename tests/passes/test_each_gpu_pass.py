@@ -96,8 +96,8 @@ def text_of(kind, index):
 def module_with(text, warps, stages):
     module = parse_ir(text)
     function = module.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     return module
 
 
@@ -240,9 +240,9 @@ def lowered(index, disabled):
 
 def test_the_next_form_takes_over():
     text, _ = lowered(1, ())
-    assert "gpu.wgmma " in text and "gpu.barriers" in text
+    assert "gpu.wgmma " in text and "gpu.mbarrier_init" in text
     text, result = lowered(1, ("pipeline-loads",))
-    assert "gpu.wgmma " in text and "gpu.barriers" not in text and "gpu.copy" in text
+    assert "gpu.wgmma " in text and "gpu.mbarrier_init" not in text and "gpu.async_copy" in text
     text, result = lowered(1, ("promote-shared",))
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
     assert result.dropped == (

@@ -99,7 +99,7 @@ def after_all_passes(text, warps=4, passes=None, target="sm_90a"):
         ChunkTiles(whole=False) if p.name == "chunk-tiles" else p for p in nvidia_passes()
     )
     module = parse_ir(text)
-    module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(warps, i32)
+    module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
     run_pipeline(module, passes, target_info(target), verify="each")
     return module
 
@@ -109,8 +109,8 @@ def test_kept_chunks_are_loaded_once(name):
     program, text = program_of(name)
     module = after_all_passes(text)
     shown = str(module)
-    assert shown.count("gpu.alloc") == CASES[name][3]
-    assert "gpu.local_load" in shown and "gpu.kept" not in shown
+    assert shown.count("gpu.local_alloc") == CASES[name][3]
+    assert "gpu.local_load" in shown and "gpu.cache_in_shared" not in shown
     values = list(program.arguments.values())
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_on_copies(module, values, program.grid))

@@ -68,7 +68,7 @@ def lowered(kernel, stages, disabled):
                  "BK": constexpr(32), "N": constexpr(N), "TILES": constexpr(M // 64 * (N // 64))}  # fmt: skip
     module = build(KernelFunction(kernel), signature, dict.fromkeys("abck", 16)).module
     function = module.body.block.first_op
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     run_pipeline(module, nvidia_passes(), TARGET, disabled=disabled)
     return module
 
@@ -81,8 +81,8 @@ def lowered(kernel, stages, disabled):
 def test_iterations_of_any_number(kernel, stages, disabled):
     module = lowered(kernel, stages, disabled)
     boxed = kernel is not some_tiles and "pipeline-loads" not in disabled
-    assert ('"gpu.tma_copy"' in str(module)) == boxed
-    assert ("gpu.produce" in str(module)) == (
+    assert ('"gpu.tma_load"' in str(module)) == boxed
+    assert ("gpu.producer_warp" in str(module)) == (
         kernel is tiles and boxed and "specialize-warps" not in disabled
     )
     rng = np.random.default_rng(stages)

@@ -52,8 +52,8 @@ def check(after, name, wanted, what=""):
 def prepared(name, warps=4, stages=3):
     module = mixed_ir(name, BLOCKS)
     function = module.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     return module
 
 
@@ -91,7 +91,7 @@ def test_large_operands_are_copied_ahead(name, target):
     run_pipeline(module, nvidia_passes(), target_info(target))
     text = str(module)
     body = text[text.index("scf.for") :].split("scf.yield %")[0]
-    copies = "gpu.tma_copy" if target == "sm_90a" else '"gpu.copy"'
+    copies = "gpu.tma_load" if target == "sm_90a" else '"gpu.async_copy"'
     assert body.count(copies) == 2
-    assert "gpu.wait 1" in body or "gpu.tma_wait" in body
+    assert "gpu.async_wait 1" in body or "gpu.mbarrier_wait" in body
     assert "!tile.ptr<i8>, i64, i64) -> tensor<64x64xi8" not in body

@@ -55,8 +55,8 @@ def test_results_after_each_pass(blocks, warps, stages, sizes, instruction):
     arguments, wanted = case(*sizes)
     module = product_ir(*blocks, even=sizes[2] % blocks[2] == 0)
     function = module.body.block.first_op
-    function.attributes["gpu.warps"] = IntegerAttr(warps, i32)
-    function.attributes["gpu.stages"] = IntegerAttr(stages, i32)
+    function.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
+    function.attributes["gpu.num_stages"] = IntegerAttr(stages, i32)
     for step in nvidia_passes():
         before = str(module)
         step.apply(module, TARGET)
@@ -64,7 +64,7 @@ def test_results_after_each_pass(blocks, warps, stages, sizes, instruction):
         if str(module) != before and step.name not in ("cse", "licm", "simplify"):
             after = run_on_copies(module, arguments, grid(*sizes[:2], blocks[:2]))
             close(after[2], wanted)
-    assert "gpu.wgmma " in str(module) and '"gpu.tma_copy"' in str(module)
+    assert "gpu.wgmma " in str(module) and '"gpu.tma_load"' in str(module)
 
 
 @pytest.mark.parametrize(("blocks", "warps", "stages", "sizes", "instruction"), BLOCKS)

@@ -45,11 +45,11 @@ def test_as_few_tiles_as_possible_are_turned_in_memory(orders, through, turns):
     found = module(orders, extents, blocks)
     run_pipeline(found, nvidia_passes(), HOPPER)
     assert f'gpu.wgmma "wgmma.k8.tf32{through}"' in str(found)
-    assert str(found).count("gpu.turn ") == turns
-    assert "gpu.tma_copy" in str(found)
+    assert str(found).count("gpu.local_transpose ") == turns
+    assert "gpu.tma_load" in str(found)
     without = module(orders, extents, blocks)
     run_pipeline(without, nvidia_passes(), HOPPER, disabled=("turn-in-registers",))
-    assert str(without).count("gpu.turn ") == len([o for o in zip(orders.split(), ("column", "row"), strict=True) if o[0] == o[1]])  # fmt: skip
+    assert str(without).count("gpu.local_transpose ") == len([o for o in zip(orders.split(), ("column", "row"), strict=True) if o[0] == o[1]])  # fmt: skip
 
 
 OFF = (

@@ -43,7 +43,7 @@ def test_a_release_follows_the_stores_of_all_threads():
     pointer = dtypes.pointer_type(dtypes.int32)
     kernel = KernelFunction(tells_others_that_it_has_stored)
     module = build(kernel, {"x": pointer, "lock": pointer}, {"x": 16}).module
-    module.body.block.first_op.attributes["gpu.warps"] = IntegerAttr(4, i32)
+    module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(4, i32)
     run_pipeline(module, nvidia_passes(), target_info("sm_80"))
     text = str(module)
-    assert text.index("store_view") < text.index("gpu.barrier") < text.index("atomic_rmw")
+    assert text.index("store_view") < text.index("gpu.barrier\n") < text.index("atomic_rmw")

@@ -232,7 +232,7 @@ class NumpyBuilder:
                 raw = np.frombuffer(np.asarray(value[at]).tobytes(), np.uint8)
                 self.memory[address : address + raw.size] = raw
 
-    def _dot(self, operands, kind, /, precision, imprecise=None):
+    def _dot(self, operands, kind, /, input_precision, max_num_imprecise_acc=None):
         a, b, c = operands
         wide = np.float64 if kind.is_floating() else np.int64
         return (a.astype(wide) @ b.astype(wide) + c).astype(c.dtype)

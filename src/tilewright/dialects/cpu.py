@@ -2,7 +2,7 @@
 
 Three levels share it, each made by one pass:
 
-1. `form-tile-groups`: `cpu.group` holds tile operations that will share one loop nest;
+1. `form-tile-groups`: `cpu.fusion_group` holds tile operations that will share one loop nest;
 2. `plan-scratch`: tiles that cross groups live in per-thread `cpu.scratch` buffers;
 3. `vectorize`: groups are `scf.for` nests over `vector<Wx…>` values, memory is reached by the
    vector operations below. Codegen walks this level once.
@@ -63,28 +63,28 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_op_definition
-class GroupOp(IRDLOperation):
+class FusionGroupOp(IRDLOperation):
     """Tile operations over one iteration space, executed as one loop nest.
 
     The region sees values defined above the group. Results are scalars (full reductions) or, until
     `plan-scratch`, tiles. `width` is 0 until a pass fixes the lanes a chunk has.
     """
 
-    name = "cpu.group"
-    space = prop_def(DenseArrayBase)
+    name = "cpu.fusion_group"
+    iteration_space = prop_def(DenseArrayBase)
     results_ = var_result_def()
     body = region_def("single_block")
 
     @property
     def extents(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in cast(Any, self.space).get_values())
+        return tuple(int(v) for v in cast(Any, self.iteration_space).get_values())
 
 
 @irdl_op_definition
-class GroupEndOp(IRDLOperation):
+class YieldOp(IRDLOperation):
     """Ends a group; its operands are the group's results."""
 
-    name = "cpu.group_end"
+    name = "cpu.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
 
@@ -106,14 +106,14 @@ class DotOp(IRDLOperation):
 
 
 @irdl_op_definition
-class InPlaceOp(IRDLOperation):
+class PrepackedOp(IRDLOperation):
     """A tile that a dot reads where it stands in memory: from `pointer` on, in `layout`.
 
     `layout` is the text of a `passes.cpu.dot_plan.BufferLayout` with `in_place`. Nothing writes that memory
     between this operation and the dot.
     """
 
-    name = "cpu.in_place"
+    name = "cpu.prepacked"
     pointer = operand_def(PtrType)
     layout = prop_def(StringAttr)
     result = result_def(TensorType)
@@ -133,10 +133,10 @@ class ScratchOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BufferAtOp(IRDLOperation):
+class BufferFromPtrOp(IRDLOperation):
     """Memory from `pointer` on as a buffer that is only read."""
 
-    name = "cpu.buffer_at"
+    name = "cpu.buffer_from_ptr"
     pointer = operand_def(PtrType)
     result = result_def(BufferType)
 
@@ -160,10 +160,10 @@ class WriteOp(IRDLOperation):
 
 
 @irdl_op_definition
-class DotBuffersOp(IRDLOperation):
+class BufferDotOp(IRDLOperation):
     """`acc += lhs @ rhs` on buffers, in place."""
 
-    name = "cpu.dot_buffers"
+    name = "cpu.buffer_dot"
     lhs = operand_def(BufferType)
     rhs = operand_def(BufferType)
     acc = operand_def(BufferType)
@@ -229,7 +229,7 @@ class LaneMaskOp(IRDLOperation):
 @irdl_op_definition
 class VectorLoadOp(IRDLOperation):
     """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
-    `other` (a vector or scalar; 0 when absent). `alignment` is in bytes. `ahead` fetches the lines
+    `other` (a vector or scalar; 0 when absent). `alignment` is in bytes. `prefetch_distance` fetches the lines
     so many bytes further into the cache."""
 
     name = "cpu.vector_load"
@@ -238,7 +238,7 @@ class VectorLoadOp(IRDLOperation):
     mask = opt_operand_def()
     other = opt_operand_def()
     alignment = prop_def(IntegerAttr)
-    ahead = opt_prop_def(IntegerAttr)
+    prefetch_distance = opt_prop_def(IntegerAttr)
     result = result_def(VectorType)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
 
@@ -291,10 +291,10 @@ class SliceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConcatOp(IRDLOperation):
+class FromElementsOp(IRDLOperation):
     """Scalars as the lanes of a vector."""
 
-    name = "cpu.concat"
+    name = "cpu.from_elements"
     values = var_operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
@@ -318,7 +318,7 @@ class TransposeOp(IRDLOperation):
 
 @quick_operand_groups
 @irdl_op_definition
-class DotCallOp(IRDLOperation):
+class CallMicrokernelOp(IRDLOperation):
     """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses, or
     those of operands that the plan has in place.
 
@@ -326,7 +326,7 @@ class DotCallOp(IRDLOperation):
     which the micro-kernel prefetches.
     """
 
-    name = "cpu.dot_call"
+    name = "cpu.call_microkernel"
     lhs = operand_def(PtrType)
     rhs = operand_def(PtrType)
     acc = operand_def(PtrType)
@@ -400,16 +400,45 @@ def vector_of(element: Attribute, lanes: int) -> Attribute:
 Cpu = Dialect(
     "cpu",
     [
-        GroupOp, GroupEndOp, DotOp, InPlaceOp, ScratchOp, BufferAtOp, ReadOp, WriteOp, DotBuffersOp, ScratchAddressOp,
+        FusionGroupOp, YieldOp, DotOp, PrepackedOp, ScratchOp, BufferFromPtrOp, ReadOp, WriteOp, BufferDotOp, ScratchAddressOp,
         SplatOp, IotaOp, LaneMaskOp, VectorLoadOp, VectorStoreOp, GatherOp, ScatterOp, SliceOp,
-        ConcatOp, TransposeOp, DotCallOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
+        FromElementsOp, TransposeOp, CallMicrokernelOp, FaultIfOp, CheckBoundsOp, ArgumentOp, HistogramBuffersOp,
     ],
     [BufferType],
 )  # fmt: skip
 
 __all__ = [
-    "ArgumentOp", "BoolAttr", "BufferAtOp", "BufferType", "CheckBoundsOp", "ConcatOp", "Cpu", "DotBuffersOp", "DotCallOp", "DotOp",
-    "FaultIfOp", "GatherOp", "GroupEndOp", "GroupOp", "HistogramBuffersOp", "InPlaceOp", "IotaOp", "LaneMaskOp", "ReadOp", "ScatterOp",
-    "ScratchAddressOp", "ScratchOp", "SliceOp", "SplatOp", "TransposeOp", "VectorLoadOp", "VectorStoreOp",
-    "VerifyException", "WriteOp", "i32", "lanes_of", "scalar_of", "vector_of",
+    "ArgumentOp",
+    "BoolAttr",
+    "BufferDotOp",
+    "BufferFromPtrOp",
+    "BufferType",
+    "CallMicrokernelOp",
+    "CheckBoundsOp",
+    "Cpu",
+    "DotOp",
+    "FaultIfOp",
+    "FromElementsOp",
+    "FusionGroupOp",
+    "GatherOp",
+    "HistogramBuffersOp",
+    "IotaOp",
+    "LaneMaskOp",
+    "PrepackedOp",
+    "ReadOp",
+    "ScatterOp",
+    "ScratchAddressOp",
+    "ScratchOp",
+    "SliceOp",
+    "SplatOp",
+    "TransposeOp",
+    "VectorLoadOp",
+    "VectorStoreOp",
+    "VerifyException",
+    "WriteOp",
+    "YieldOp",
+    "i32",
+    "lanes_of",
+    "scalar_of",
+    "vector_of",
 ]  # fmt: skip

@@ -61,10 +61,10 @@ def laid_out(element: Attribute, layout: Layout) -> Attribute:
 
 
 @irdl_op_definition
-class ConvertOp(IRDLOperation):
+class ConvertLayoutOp(IRDLOperation):
     """The same tile in another layout: moves between registers, lanes or through shared memory."""
 
-    name = "gpu.convert"
+    name = "gpu.convert_layout"
     source = operand_def(TensorType)
     result = result_def(TensorType)
     traits = traits_def(Pure())
@@ -73,17 +73,18 @@ class ConvertOp(IRDLOperation):
     def verify_(self) -> None:
         same_shape(self, self.source, self.result)
         require(
-            tile.element_of(self.source) == tile.element_of(self.result), "gpu.convert: elements"
+            tile.element_of(self.source) == tile.element_of(self.result),
+            "gpu.convert_layout: elements",
         )
         for value in (self.source, self.result):
             same_layout(self, value)
 
 
 @irdl_op_definition
-class PartOp(IRDLOperation):
+class ExtractSliceOp(IRDLOperation):
     """The part of a tile that begins at `start`: some registers of every thread (`Layout.cut`)."""
 
-    name = "gpu.part"
+    name = "gpu.extract_slice"
     source = operand_def(TensorType)
     start = prop_def(DenseArrayBase)
     result = result_def(TensorType)
@@ -108,7 +109,7 @@ class BarrierOp(IRDLOperation):
 
 @irdl_attr_definition
 class SharedType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 span128", 3>`: room for 3 such tiles."""
+    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", 3>`: room for 3 such tiles."""
 
     name = "gpu.shared"
     tile: TensorType
@@ -127,33 +128,33 @@ def shared_layout_of(value: SSAValue) -> SharedLayout:
 
 
 @irdl_op_definition
-class AllocOp(IRDLOperation):
+class LocalAllocOp(IRDLOperation):
     """Shared memory for some tiles; it holds nothing until written."""
 
-    name = "gpu.alloc"
+    name = "gpu.local_alloc"
     result = result_def(SharedType)
     assembly_format = "attr-dict `:` type($result)"
 
 
 @irdl_op_definition
-class ReleaseOp(IRDLOperation):
+class LocalDeallocOp(IRDLOperation):
     """The buffers are not used any more: after the next `gpu.barrier` others may have their place."""
 
-    name = "gpu.release"
+    name = "gpu.local_dealloc"
     buffers = var_operand_def(SharedType)
     assembly_format = "$buffers attr-dict `:` type($buffers)"
 
 
 @irdl_op_definition
 class LocalStoreOp(IRDLOperation):
-    """Write a tile to stage `slot` of a buffer; others see it after a `gpu.barrier`."""
+    """Write a tile to stage `stage` of a buffer; others see it after a `gpu.barrier`."""
 
     name = "gpu.local_store"
     source = operand_def(TensorType)
     buffer = operand_def(SharedType)
-    slot = operand_def(i32)
+    stage = operand_def(i32)
     assembly_format = (
-        "$source `,` $buffer `[` $slot `]` attr-dict `:` type($source) `,` type($buffer)"
+        "$source `,` $buffer `[` $stage `]` attr-dict `:` type($source) `,` type($buffer)"
     )
 
     def verify_(self) -> None:
@@ -161,17 +162,17 @@ class LocalStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TurnOp(IRDLOperation):
-    """Copy stage `source_slot` of a buffer to stage `slot` of one that is contiguous along the other
+class LocalTransposeOp(IRDLOperation):
+    """Copy stage `source_stage` of a buffer to stage `stage` of one that is contiguous along the other
     dimension; others see it after a `gpu.barrier`."""
 
-    name = "gpu.turn"
+    name = "gpu.local_transpose"
     source = operand_def(SharedType)
-    source_slot = operand_def(i32)
+    source_stage = operand_def(i32)
     target = operand_def(SharedType)
-    slot = operand_def(i32)
+    stage = operand_def(i32)
     assembly_format = (
-        "$source `[` $source_slot `]` `,` $target `[` $slot `]` attr-dict"
+        "$source `[` $source_stage `]` `,` $target `[` $stage `]` attr-dict"
         " `:` type($source) `,` type($target)"
     )
 
@@ -181,13 +182,13 @@ class TurnOp(IRDLOperation):
 
 @irdl_op_definition
 class LocalLoadOp(IRDLOperation):
-    """Read stage `slot` of a buffer into registers."""
+    """Read stage `stage` of a buffer into registers."""
 
     name = "gpu.local_load"
     buffer = operand_def(SharedType)
-    slot = operand_def(i32)
+    stage = operand_def(i32)
     result = result_def(TensorType)
-    assembly_format = "$buffer `[` $slot `]` attr-dict `:` type($buffer) `to` type($result)"
+    assembly_format = "$buffer `[` $stage `]` attr-dict `:` type($buffer) `to` type($result)"
 
     def verify_(self) -> None:
         rules.verify_moved(self, self.result, self.buffer)
@@ -195,23 +196,23 @@ class LocalLoadOp(IRDLOperation):
 
 @quick_operand_groups
 @irdl_op_definition
-class CopyOp(IRDLOperation):
-    """Start copying a structured access to stage `slot` of a buffer, if `active`.
+class AsyncCopyOp(IRDLOperation):
+    """Start copying a structured access to stage `stage` of a buffer, if `pred`.
 
     The first operands are those of `tile.load_view`; elements beyond a limit become 0. The copy is
-    part of the group that the next `gpu.commit` closes, and has landed once a `gpu.wait` says so.
+    part of the group that the next `gpu.async_commit_group` closes, and has landed once a `gpu.async_wait` says so.
     `layout` is the thread layout in which the elements are taken.
     """
 
-    name = "gpu.copy"
+    name = "gpu.async_copy"
     base = operand_def(tile.PtrType)
     strides = var_operand_def(i64)
     starts = var_operand_def(i64)
     sizes = var_operand_def(i64)
     limits = var_operand_def(i64)
     buffer = operand_def(SharedType)
-    slot = operand_def(i32)
-    active = operand_def(i1)
+    stage = operand_def(i32)
+    pred = operand_def(i1)
     kinds = prop_def(ArrayAttr[StringAttr])
     limited = prop_def(DenseArrayBase)
     layout = prop_def(StringAttr)
@@ -222,66 +223,66 @@ class CopyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CommitOp(IRDLOperation):
+class AsyncCommitGroupOp(IRDLOperation):
     """Close a group of copies (it may be empty)."""
 
-    name = "gpu.commit"
+    name = "gpu.async_commit_group"
     assembly_format = "attr-dict"
 
 
 @irdl_op_definition
-class WaitOp(IRDLOperation):
+class AsyncWaitOp(IRDLOperation):
     """Wait until at most `pending` groups of this thread's copies are under way."""
 
-    name = "gpu.wait"
+    name = "gpu.async_wait"
     pending = prop_def(IntegerAttr)
     assembly_format = "$pending attr-dict"
 
 
 @irdl_attr_definition
-class BarriersType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.barriers<4>`: memory barriers that count bytes, one a stage."""
+class MbarriersType(ParametrizedAttribute, TypeAttribute):
+    """`!gpu.mbarriers<4>`: memory barriers that count bytes, one a stage."""
 
-    name = "gpu.barriers"
+    name = "gpu.mbarriers"
     stages: IntAttr
 
 
 @irdl_op_definition
-class BarriersOp(IRDLOperation):
+class MbarrierInitOp(IRDLOperation):
     """Memory barriers, ready for their first phase (0).
 
-    A phase ends with one arrival (that of `gpu.expect`) and the bytes, or with those of as many warps as
-    `warps` says (`gpu.arrive`).
+    A phase ends with one arrival (that of `gpu.mbarrier_arrive_expect_tx`) and the bytes, or with those of as many warps as
+    `arrival_count` says (`gpu.mbarrier_arrive`).
     """
 
-    name = "gpu.barriers"
-    warps = opt_prop_def(IntegerAttr)
-    result = result_def(BarriersType)
-    assembly_format = "(`of` $warps^)? attr-dict `:` type($result)"
+    name = "gpu.mbarrier_init"
+    arrival_count = opt_prop_def(IntegerAttr)
+    result = result_def(MbarriersType)
+    assembly_format = "(`of` $arrival_count^)? attr-dict `:` type($result)"
 
 
 @irdl_op_definition
-class ArriveOp(IRDLOperation):
-    """Each warp of the program says, if `active`, that it is done with a stage."""
+class MbarrierArriveOp(IRDLOperation):
+    """Each warp of the program says, if `pred`, that it is done with a stage."""
 
-    name = "gpu.arrive"
-    barriers = operand_def(BarriersType)
-    slot = operand_def(i32)
-    active = operand_def(i1)
-    assembly_format = "$barriers `[` $slot `]` `,` $active attr-dict `:` type($barriers)"
+    name = "gpu.mbarrier_arrive"
+    barriers = operand_def(MbarriersType)
+    stage = operand_def(i32)
+    pred = operand_def(i1)
+    assembly_format = "$barriers `[` $stage `]` `,` $pred attr-dict `:` type($barriers)"
 
     def verify_(self) -> None:
         rules.verify_arrivals(self)
 
 
 @irdl_op_definition
-class ProduceOp(IRDLOperation):
+class ProducerWarpOp(IRDLOperation):
     """A warp beside those of the program does the region, from here on, and nothing else.
 
     It computes, waits for memory barriers, and starts copies of boxes.
     """
 
-    name = "gpu.produce"
+    name = "gpu.producer_warp"
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     assembly_format = "$body attr-dict"
@@ -303,14 +304,14 @@ class ElectOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ExpectOp(IRDLOperation):
+class MbarrierArriveExpectTxOp(IRDLOperation):
     """This phase of a stage's barrier ends when `bytes` have been copied."""
 
-    name = "gpu.expect"
-    barriers = operand_def(BarriersType)
-    slot = operand_def(i32)
+    name = "gpu.mbarrier_arrive_expect_tx"
+    barriers = operand_def(MbarriersType)
+    stage = operand_def(i32)
     bytes = prop_def(IntegerAttr)
-    assembly_format = "$barriers `[` $slot `]` `,` $bytes attr-dict `:` type($barriers)"
+    assembly_format = "$barriers `[` $stage `]` `,` $bytes attr-dict `:` type($barriers)"
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
@@ -319,26 +320,26 @@ class ExpectOp(IRDLOperation):
 
 @quick_operand_groups
 @irdl_op_definition
-class TmaCopyOp(IRDLOperation):
-    """Start copying the box at `corner` of an array to stage `slot` of a buffer.
+class TmaLoadOp(IRDLOperation):
+    """Start copying the box at `coords` of an array to stage `stage` of a buffer.
 
     The array starts at `base` (a kernel argument) and has 2 to 5 dimensions, the first contiguous, of
-    `extents` elements; `pitches` are the elements from one to the next along each of the others. The box
+    `global_dims` elements; `global_strides` are the elements from one to the next along each of the others. The box
     is what the buffer holds, in the first two dimensions, and one element along the others. What it has
     outside of the array becomes 0. Dimensions of extent 2^31 have no end. The program is stopped if the
-    box begins, along a dimension in `guarded`, where coordinates do not reach (below 0, or from 2^31 - 256
+    box begins, along a dimension in `range_checked`, where coordinates do not reach (below 0, or from 2^31 - 256
     on), and along none beyond the array's end. The stage's barrier counts the bytes.
     """
 
-    name = "gpu.tma_copy"
+    name = "gpu.tma_load"
     base = operand_def(tile.PtrType)
-    extents = var_operand_def(i64)
-    pitches = var_operand_def(i64)
-    corner = var_operand_def(i64)
+    global_dims = var_operand_def(i64)
+    global_strides = var_operand_def(i64)
+    coords = var_operand_def(i64)
     buffer = operand_def(SharedType)
-    barriers = operand_def(BarriersType)
-    slot = operand_def(i32)
-    guarded = prop_def(DenseArrayBase)
+    barriers = operand_def(MbarriersType)
+    stage = operand_def(i32)
+    range_checked = prop_def(DenseArrayBase)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
@@ -347,34 +348,34 @@ class TmaCopyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TmaWaitOp(IRDLOperation):
+class MbarrierWaitOp(IRDLOperation):
     """Wait for the end of phase `phase` (0 or 1) of a stage's barrier."""
 
-    name = "gpu.tma_wait"
-    barriers = operand_def(BarriersType)
-    slot = operand_def(i32)
+    name = "gpu.mbarrier_wait"
+    barriers = operand_def(MbarriersType)
+    stage = operand_def(i32)
     phase = operand_def(i32)
-    assembly_format = "$barriers `[` $slot `]` `,` $phase attr-dict `:` type($barriers)"
+    assembly_format = "$barriers `[` $stage `]` `,` $phase attr-dict `:` type($barriers)"
 
 
 @quick_operand_groups
 @irdl_op_definition
 class TmaStoreOp(IRDLOperation):
-    """Start copying stage `slot` of a buffer to the box at `corner` of an array.
+    """Start copying stage `stage` of a buffer to the box at `coords` of an array.
 
-    The array is as for `gpu.tma_copy`; what the box has beyond it is left out. The stage must stay as
+    The array is as for `gpu.tma_load`; what the box has beyond it is left out. The stage must stay as
     it is until a `gpu.tma_store_wait`; the array has the box at the end of the program, or after a wait
     for what is written.
     """
 
     name = "gpu.tma_store"
     base = operand_def(tile.PtrType)
-    extents = var_operand_def(i64)
-    pitches = var_operand_def(i64)
-    corner = var_operand_def(i64)
+    global_dims = var_operand_def(i64)
+    global_strides = var_operand_def(i64)
+    coords = var_operand_def(i64)
     buffer = operand_def(SharedType)
-    slot = operand_def(i32)
-    guarded = prop_def(DenseArrayBase)
+    stage = operand_def(i32)
+    range_checked = prop_def(DenseArrayBase)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
@@ -387,15 +388,15 @@ class TmaStoreWaitOp(IRDLOperation):
     """Wait until all boxes that this thread stores, but for the last `pending` of them, have been read from a
     buffer.
 
-    With `written`, until they are in memory as well.
+    With `complete`, until they are in memory as well.
     """
 
     name = "gpu.tma_store_wait"
     buffer = operand_def(SharedType)
     pending = opt_prop_def(IntegerAttr)
-    written = opt_prop_def(UnitAttr)
+    complete = opt_prop_def(UnitAttr)
     assembly_format = (
-        "$buffer (`but` $pending^)? (`written` $written^)? attr-dict `:` type($buffer)"
+        "$buffer (`pending` $pending^)? (`complete` $complete^)? attr-dict `:` type($buffer)"
     )
 
 
@@ -404,23 +405,23 @@ class WgmmaOp(IRDLOperation):
     """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
 
     `a` may be a tile in registers instead, in the layout that sums of the same rows have (its stage then
-    means nothing). An instruction that ends in `:a` or `:b` has threads read that buffer, contiguous across k,
+    means nothing). An instruction that ends in `.rs` or `.rs.swap_ab` has threads read that buffer, contiguous across k,
     into registers as part of the product; sums are laid out accordingly (`layouts/group_products.py`).
-    `imprecise` is that of `tile.dot`.
+    `max_num_imprecise_acc` is that of `tile.dot`.
     """
 
     name = "gpu.wgmma"
     lhs = operand_def(SharedType | TensorType)
-    lhs_slot = operand_def(i32)
+    lhs_stage = operand_def(i32)
     rhs = operand_def(SharedType)
-    rhs_slot = operand_def(i32)
+    rhs_stage = operand_def(i32)
     acc = operand_def(TensorType)
     instruction = prop_def(StringAttr)
-    imprecise = opt_prop_def(IntegerAttr)
+    max_num_imprecise_acc = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
-        "$instruction $lhs `[` $lhs_slot `]` `,` $rhs `[` $rhs_slot `]` `,` $acc attr-dict"
+        "$instruction $lhs `[` $lhs_stage `]` `,` $rhs `[` $rhs_stage `]` `,` $acc attr-dict"
         " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
     )
 
@@ -445,10 +446,10 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertOp, PartOp, BarrierOp, AllocOp, ReleaseOp, LocalStoreOp, LocalLoadOp, TurnOp, CopyOp, CommitOp,
-        WaitOp, WgmmaOp, WgmmaWaitOp,
-        BarriersOp, ElectOp, ExpectOp, ArriveOp, ProduceOp, TmaCopyOp, TmaWaitOp,
+        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, AsyncCommitGroupOp,
+        AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
+        MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,
         TmaStoreOp, TmaStoreWaitOp,
     ],
-    [SharedType, BarriersType],
+    [SharedType, MbarriersType],
 )  # fmt: skip

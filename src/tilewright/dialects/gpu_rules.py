@@ -84,31 +84,39 @@ def verify_part(op: Any) -> None:
     cut = [d for d, (w, p) in enumerate(zip(whole, part, strict=True)) if w != p]
     require(
         len(start) == len(whole) and tile.element_of(op.source) == tile.element_of(op.result),
-        f"gpu.part: {op.result.type} of {op.source.type}",
+        f"gpu.extract_slice: {op.result.type} of {op.source.type}",
     )
     inside = all(s % p == 0 and 0 <= s <= w - p for s, w, p in zip(start, whole, part, strict=True))
-    require(len(cut) <= 1 and inside, f"gpu.part: no part of {op.source.type} begins at {start}")
+    require(
+        len(cut) <= 1 and inside,
+        f"gpu.extract_slice: no part of {op.source.type} begins at {start}",
+    )
     source, result = layout_of(op.source), layout_of(op.result)
     if source is not None and cut:
         fits = source.cut(cut[0], part[cut[0]]) == result
-        require(fits, f"gpu.part: threads have no such part of {op.source.type}: {op.result.type}")
+        require(
+            fits,
+            f"gpu.extract_slice: threads have no such part of {op.source.type}: {op.result.type}",
+        )
 
 
 def verify_turn(op: Any) -> None:
     source, target = _shared(op.source), _shared(op.target)
-    require(_held(op.source) == _held(op.target), "gpu.turn: tiles differ")
-    require(source.dim != target.dim, "gpu.turn: nothing to turn")
-    require(WHOLE not in (source.span, target.span), "gpu.turn: of panels only")
+    require(_held(op.source) == _held(op.target), "gpu.local_transpose: tiles differ")
+    require(source.dim != target.dim, "gpu.local_transpose: nothing to turn")
+    require(WHOLE not in (source.span, target.span), "gpu.local_transpose: of panels only")
     whole = turns(source.lines, source.length, source.size)
-    require(whole, f"gpu.turn: {source} is not made of blocks that a warp turns")
+    require(whole, f"gpu.local_transpose: {source} is not made of blocks that a warp turns")
 
 
 def verify_copy(op: Any) -> None:
     held = _held(op.buffer)
     shape = tile.shape_of(held)
     verify_view(op, shape)
-    require("indexed" not in tile.view_kinds(op), "gpu.copy: no indexed dims")
-    require(op.base.type.pointee == held.element_type, f"gpu.copy: {held} from {op.base.type}")
+    require("indexed" not in tile.view_kinds(op), "gpu.async_copy: no indexed dims")
+    require(
+        op.base.type.pointee == held.element_type, f"gpu.async_copy: {held} from {op.base.type}"
+    )
     well_formed(op, op.layout.data, shape)
 
 
@@ -116,13 +124,15 @@ def verify_box(op: Any) -> None:
     """Panels as the tensor memory accelerator writes and reads them."""
     shared = _shared(op.buffer)
     require(op.base.type.pointee == _held(op.buffer).element_type, f"{op.name}: element type")
-    rank = len(op.extents)
+    rank = len(op.global_dims)
     require(2 <= rank <= _MOST_DIMS, f"{op.name}: tensor maps have 2 to {_MOST_DIMS} dimensions")
     require(
-        len(op.pitches) == rank - 1 and len(op.corner) == rank,
+        len(op.global_strides) == rank - 1 and len(op.coords) == rank,
         f"{op.name}: a coordinate a dimension, and a pitch for each but the first",
     )
-    require(all(0 <= d < rank for d in tile.ints(op.guarded)), f"{op.name}: guarded dims")
+    require(
+        all(0 <= d < rank for d in tile.ints(op.range_checked)), f"{op.name}: range_checked dims"
+    )
     require(not shared.pad and shared.pitch % CHUNK == 0, f"{op.name}: lines with gaps: {shared}")
     small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
     require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
@@ -160,29 +170,35 @@ def verify_expected(op: Any) -> None:
     bytes_ = sum(
         _shared(other.buffer).bytes
         for other in op.parent.ops
-        if other.name == "gpu.tma_copy" and (other.barriers, other.slot) == (op.barriers, op.slot)
+        if other.name == "gpu.tma_load" and (other.barriers, other.stage) == (op.barriers, op.stage)
     )
     expected = op.bytes.value.data
-    require(expected == bytes_, f"gpu.expect: {expected} bytes, and boxes of {bytes_} bytes")
-    require(bytes_ <= _MOST_BYTES, f"gpu.expect: a phase counts up to {_MOST_BYTES} bytes")
+    require(
+        expected == bytes_,
+        f"gpu.mbarrier_arrive_expect_tx: {expected} bytes, and boxes of {bytes_} bytes",
+    )
+    require(
+        bytes_ <= _MOST_BYTES,
+        f"gpu.mbarrier_arrive_expect_tx: a phase counts up to {_MOST_BYTES} bytes",
+    )
 
 
 def verify_arrivals(op: Any) -> None:
     """As many warps arrive as a phase waits for: all of the program."""
     made: Any = op.barriers.owner
-    warps = None if isinstance(made, Block) else made.warps
-    require(warps is not None, "gpu.arrive: barriers that wait for bytes, not for warps")
+    warps = None if isinstance(made, Block) else made.arrival_count
+    require(warps is not None, "gpu.mbarrier_arrive: barriers that wait for bytes, not for warps")
     function = op.parent_op()
     while function is not None and function.name != "func.func":
         function = function.parent_op()
-    given = function.attributes.get("gpu.warps") if function is not None else None
+    given = function.attributes.get("gpu.num_warps") if function is not None else None
     require(
         warps is None or given is None or warps.value == given.value,
-        f"gpu.arrive: {given} warps arrive where {warps} are waited for",
+        f"gpu.mbarrier_arrive: {given} warps arrive where {warps} are waited for",
     )
 
 
-_BY_ONE_THREAD = ("gpu.expect", "gpu.tma_copy", "gpu.tma_store")
+_BY_ONE_THREAD = ("gpu.mbarrier_arrive_expect_tx", "gpu.tma_load", "gpu.tma_store")
 
 
 def verify_elected(op: Any) -> None:
@@ -228,9 +244,9 @@ def _elected(condition: SSAValue) -> bool:
 
 
 _BY_ALL = (
-    "gpu.barrier", "tile.barrier", "gpu.convert", "gpu.local_store", "gpu.local_load", "gpu.turn",
-    "gpu.wgmma", "gpu.wgmma_wait", "gpu.copy", "gpu.commit", "gpu.wait", "gpu.arrive", "gpu.alloc",
-    "gpu.barriers", "gpu.release",
+    "gpu.barrier", "tile.barrier", "gpu.convert_layout", "gpu.local_store", "gpu.local_load", "gpu.local_transpose",
+    "gpu.wgmma", "gpu.wgmma_wait", "gpu.async_copy", "gpu.async_commit_group", "gpu.async_wait", "gpu.mbarrier_arrive", "gpu.local_alloc",
+    "gpu.mbarrier_init", "gpu.local_dealloc",
 )  # fmt: skip
 
 
@@ -238,7 +254,9 @@ def verify_producer(op: Any) -> None:
     """A warp on its own does nothing that the warps of the program do together, and has no tiles."""
     for inner in op.body.walk():
         tiles = any(tile.is_tile(v) for v in (*inner.operands, *inner.results))
-        require(inner.name not in _BY_ALL and not tiles, f"gpu.produce: {inner.name} by one warp")
+        require(
+            inner.name not in _BY_ALL and not tiles, f"gpu.producer_warp: {inner.name} by one warp"
+        )
 
 
 def verify_group_product(op: Any) -> None:

@@ -121,7 +121,7 @@ class Epilogue:
         """x / (1 + function(power))."""
         if x.dtype.is_fp64():
             return x / (self.s.float_function(function, (power,), function) + 1.0)
-        return self.s.emit("tile.gate", [x, power], x.type, function=function)
+        return self.s.emit("tile.mul_sigmoid", [x, power], x.type, function=function)
 
     def _tanh(self, x: Tile) -> Tile:
         return self.s.tanh(x)

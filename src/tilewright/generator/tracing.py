@@ -162,12 +162,12 @@ class Tracer(KernelBuilder):
             location=self.frames[0].attribute,  # type: ignore[attr-defined]
         )
         if spread > 1:
-            function.attributes["tile.spread"] = IntegerAttr(spread, i32)
+            function.attributes["tile.parallel_iterations"] = IntegerAttr(spread, i32)
         return ModuleOp([function])
 
     @staticmethod
     def _attributes(name: str, divisor: int | None, apart: bool) -> DictionaryAttr:
-        found: dict[str, Attribute] = {"tile.apart": UnitAttr()} if apart else {}
+        found: dict[str, Attribute] = {"tile.noalias": UnitAttr()} if apart else {}
         if divisor is not None and divisor > 1:
             found["tile.divisibility"] = IntegerAttr(divisor, i32)
         found["tile.name"] = StringAttr(name)

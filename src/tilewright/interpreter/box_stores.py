@@ -54,7 +54,7 @@ class BoxStore:
 
 
 def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
-    stage = read_stage(run, op.buffer, op.slot)
+    stage = read_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
     pointers, mask, _ = box_places(run, op, kind_of(base).element_ty.itemsize)
     stage.stored += 1
@@ -69,7 +69,7 @@ def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
     over = stores[: max(0, len(stores) - pending)]
     for store in over:
         store.has_been_read()
-    if op.written is not None:
+    if op.complete is not None:
         for store in over:
             store.land(run)
         del stores[: len(over)]

@@ -72,12 +72,12 @@ def run_module(
 
 
 def _parameter_types(function: func.FuncOp) -> list[Any]:
-    if "cpu.scheduled" in function.attributes:
+    if "cpu.argument_types" in function.attributes:
         found: dict[int, Attribute] = {}
         for op in function.walk():
             if isinstance(op, cpu.ArgumentOp):
                 found[op.index.value.data] = op.result.type
-        count = len(function.attributes["cpu.scheduled"])  # type: ignore[arg-type]
+        count = len(function.attributes["cpu.argument_types"])  # type: ignore[arg-type]
         return [language_type(found[i]) if i in found else None for i in range(count)]
     return [language_type(a.type) for a in function.body.block.args]
 
@@ -85,7 +85,7 @@ def _parameter_types(function: func.FuncOp) -> list[Any]:
 def _parameter_names(function: func.FuncOp, count: int) -> list[str]:
     """What the kernel's author calls the parameters; scheduled functions have lost their names."""
     names = [f"argument {i}" for i in range(count)]
-    if "cpu.scheduled" not in function.attributes and function.arg_attrs is not None:
+    if "cpu.argument_types" not in function.attributes and function.arg_attrs is not None:
         for i, entry in enumerate(function.arg_attrs.data):
             label = entry.data.get("tile.name")
             if isinstance(label, StringAttr):
@@ -151,7 +151,7 @@ class Executor:
         """Run every program, or one."""
         block = self.function.body.block
         self.arguments = arguments
-        if "cpu.scheduled" in self.function.attributes:
+        if "cpu.argument_types" in self.function.attributes:
             size = plain(self.function.attributes["cpu.scratch_bytes"])
             self.scratch = self.memory.register("scratch", np.zeros(size + 64, np.uint8))
             count = self.grid[0] * self.grid[1] * self.grid[2]
@@ -267,7 +267,7 @@ class Executor:
 # ---- control flow -----------------------------------------------------------------------------------
 
 _TERMINATORS = (
-    scf.YieldOp, tile.YieldOp, func.ReturnOp, cpu.GroupEndOp, scf.ConditionOp,
+    scf.YieldOp, tile.YieldOp, func.ReturnOp, cpu.YieldOp, scf.ConditionOp,
 )  # fmt: skip
 
 
@@ -303,7 +303,7 @@ def _while(run: Executor, op: scf.WhileOp) -> list[Any]:
         carried = run.block(after)
 
 
-def _group(run: Executor, op: cpu.GroupOp) -> list[Any]:
+def _group(run: Executor, op: cpu.FusionGroupOp) -> list[Any]:
     return run.block(op.body.block)
 
 
@@ -427,7 +427,7 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     scf.ForOp: _for,
     scf.IfOp: _if,
     scf.WhileOp: _while,
-    cpu.GroupOp: _group,
+    cpu.FusionGroupOp: _group,
     tile.ReduceOp: _reduce,
     tile.ScanOp: _scan,
     tile.LoadViewOp: _load_view,

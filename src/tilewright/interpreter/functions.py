@@ -108,7 +108,7 @@ def _absolute(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> An
         return [np.abs(np.asarray(value))[()]]
 
 
-@implements("tile.gate")
+@implements("tile.mul_sigmoid")
 def _gate(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any, power: Any) -> Any:
     with np.errstate(all="ignore"):
         rest = _FUNCTIONS[attributes["function"]](wide(power).astype(np.float64))

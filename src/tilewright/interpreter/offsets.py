@@ -83,10 +83,10 @@ def _offsets_of(op: Operation) -> list[SSAValue]:
         return [op.offset]
     if isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
         return [*op.strides, *op.starts, *op.indices]
-    if isinstance(op, gpu.CopyOp):
+    if isinstance(op, gpu.AsyncCopyOp):
         return [*op.strides, *op.starts]
-    if isinstance(op, gpu.TmaCopyOp | gpu.TmaStoreOp):
-        return [*op.corner, *op.extents, *op.pitches]
+    if isinstance(op, gpu.TmaLoadOp | gpu.TmaStoreOp):
+        return [*op.coords, *op.global_dims, *op.global_strides]
     return []
 
 

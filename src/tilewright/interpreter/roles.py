@@ -1,8 +1,8 @@
-"""A warp beside those of the program (`gpu.produce`), as late as may be.
+"""A warp beside those of the program (`gpu.producer_warp`), as late as may be.
 
 It runs in a thread of its own, but never at the same time as the program: only when that waits for
 something the other has not started yet, and then until it waits itself, or has done a step. What a warp has
-read and given back (`gpu.arrive`) is free once the other has seen the phase end.
+read and given back (`gpu.mbarrier_arrive`) is free once the other has seen the phase end.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _GivenUp(BaseException):
     """Raised in the thread of a role whose program is over."""
 
 
-def _produce(run: Executor, op: gpu.ProduceOp) -> list[Any]:
+def _produce(run: Executor, op: gpu.ProducerWarpOp) -> list[Any]:
     run.shared.role = Role(run, op.body.block)
     return []
 
@@ -116,5 +116,5 @@ def give_up(run: Executor) -> None:
 
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
-    gpu.ProduceOp: _produce,
+    gpu.ProducerWarpOp: _produce,
 }

@@ -24,11 +24,11 @@ def _scratch(run: Executor, op: cpu.ScratchOp) -> list[Any]:
     return [op.result]
 
 
-def _in_place(run: Executor, op: cpu.InPlaceOp) -> list[Any]:
+def _in_place(run: Executor, op: cpu.PrepackedOp) -> list[Any]:
     return [_matrix(run, op.pointer, op.layout.data, op.result.type)]
 
 
-def _buffer_at(run: Executor, op: cpu.BufferAtOp) -> list[Any]:
+def _buffer_at(run: Executor, op: cpu.BufferFromPtrOp) -> list[Any]:
     kind: Any = op.result.type
     run.buffers[op.result] = _matrix(run, op.pointer, kind.layout.data, kind.tile)
     return [op.result]
@@ -53,7 +53,7 @@ def _write(run: Executor, op: cpu.WriteOp) -> list[Any]:
     return []
 
 
-def _dot_buffers(run: Executor, op: cpu.DotBuffersOp) -> list[Any]:
+def _dot_buffers(run: Executor, op: cpu.BufferDotOp) -> list[Any]:
     a, b, acc = (run.buffers[run.value(v)] for v in (op.lhs, op.rhs, op.acc))
     kind = np.asarray(acc).dtype
     run.buffers[run.value(op.acc)] = dot(np.asarray(a), np.asarray(b), np.asarray(acc)).astype(kind)
@@ -80,7 +80,7 @@ _PLAN_TYPES = {"i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f16": "fp1
                "f32": "fp32", "f64": "fp64"}  # fmt: skip
 
 
-def _dot_call(run: Executor, op: cpu.DotCallOp) -> list[Any]:
+def _dot_call(run: Executor, op: cpu.CallMicrokernelOp) -> list[Any]:
     # "fma 32x32x16 f32,f32,f32 8x2x16u4 row:16[32x16] panel:32[16x32] panel:32[32x32] …"
     parts = op.plan.data.split(" ")
     kinds = [numpy_dtype(dtypes.from_short_name(_PLAN_TYPES[t])) for t in parts[2].split(",")]
@@ -107,13 +107,13 @@ def _layout_offsets(text: str) -> np.ndarray:
 
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
-    cpu.InPlaceOp: _in_place,
+    cpu.PrepackedOp: _in_place,
     cpu.ScratchOp: _scratch,
-    cpu.BufferAtOp: _buffer_at,
+    cpu.BufferFromPtrOp: _buffer_at,
     cpu.ReadOp: _read,
     cpu.WriteOp: _write,
-    cpu.DotBuffersOp: _dot_buffers,
+    cpu.BufferDotOp: _dot_buffers,
     cpu.HistogramBuffersOp: _histogram_buffers,
     cpu.ScratchAddressOp: _scratch_address,
-    cpu.DotCallOp: _dot_call,
+    cpu.CallMicrokernelOp: _dot_call,
 }

@@ -91,7 +91,7 @@ class _Phases:
     expected: int | None = None
     copies: list[_Copy] = field(default_factory=list)
     of_warps: bool = False
-    """Whether warps end its phases, saying that they are done (`gpu.arrive`)."""
+    """Whether warps end its phases, saying that they are done (`gpu.mbarrier_arrive`)."""
     done: list[Stage] = field(default_factory=list)
     """Stages that they had read when they said so."""
 
@@ -154,7 +154,7 @@ def fault(run: Executor, message: str) -> InterpreterError:
 # ---- buffers ----------------------------------------------------------------------------------------
 
 
-def _alloc(run: Executor, op: gpu.AllocOp) -> list[Any]:
+def _alloc(run: Executor, op: gpu.LocalAllocOp) -> list[Any]:
     kind: Any = op.result.type
     name = op.result.name_hint or "a buffer"
     stages = [Stage(f"stage {i} of {name}") for i in range(kind.stages.data)]
@@ -204,7 +204,7 @@ def read_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
     return stage
 
 
-def _release(run: Executor, op: gpu.ReleaseOp) -> list[Any]:
+def _release(run: Executor, op: gpu.LocalDeallocOp) -> list[Any]:
     for buffer in op.buffers:
         for stage in run.value(buffer):
             if stage.readers or stage.stored or stage.state == _FLYING:
@@ -215,21 +215,21 @@ def _release(run: Executor, op: gpu.ReleaseOp) -> list[Any]:
 
 
 def _local_store(run: Executor, op: gpu.LocalStoreOp) -> list[Any]:
-    stage = _written_stage(run, op.buffer, op.slot)
+    stage = _written_stage(run, op.buffer, op.stage)
     stage.value, stage.state = np.asarray(run.value(op.source)), _UNSEEN
     return []
 
 
-def _turn(run: Executor, op: gpu.TurnOp) -> list[Any]:
-    source = read_stage(run, op.source, op.source_slot)
-    stage = _written_stage(run, op.target, op.slot)
+def _turn(run: Executor, op: gpu.LocalTransposeOp) -> list[Any]:
+    source = read_stage(run, op.source, op.source_stage)
+    stage = _written_stage(run, op.target, op.stage)
     stage.value, stage.state = np.array(source.value), _UNSEEN
     source.read = True
     return []
 
 
 def _local_load(run: Executor, op: gpu.LocalLoadOp) -> list[Any]:
-    stage = read_stage(run, op.buffer, op.slot)
+    stage = read_stage(run, op.buffer, op.stage)
     stage.read = True  # other threads may do so until the next barrier
     return [np.array(stage.value)]
 
@@ -240,14 +240,14 @@ def _barrier(run: Executor, op: Operation) -> list[Any]:
     return []
 
 
-def _convert(run: Executor, op: gpu.ConvertOp) -> list[Any]:
+def _convert(run: Executor, op: gpu.ConvertLayoutOp) -> list[Any]:
     value = run.value(op.source)
     if isinstance(value, UnderWay):
         np.asarray(value)
     return [value]
 
 
-def _part(run: Executor, op: gpu.PartOp) -> list[Any]:
+def _part(run: Executor, op: gpu.ExtractSliceOp) -> list[Any]:
     value = np.asarray(run.value(op.source))
     extents = tile.shape_of(op.result)
     inside = zip(tile.ints(op.start), extents, strict=True)
@@ -257,10 +257,10 @@ def _part(run: Executor, op: gpu.PartOp) -> list[Any]:
 # ---- copies by threads --------------------------------------------------------------------------------
 
 
-def _copy(run: Executor, op: gpu.CopyOp) -> list[Any]:
-    if not run.decides(run.value(op.active)):
+def _copy(run: Executor, op: gpu.AsyncCopyOp) -> list[Any]:
+    if not run.decides(run.value(op.pred)):
         return []
-    stage = _written_stage(run, op.buffer, op.slot)
+    stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
     held = kind_of(base).element_ty
     shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
@@ -291,13 +291,13 @@ def _started(
     return copy
 
 
-def _commit(run: Executor, op: gpu.CommitOp) -> list[Any]:
+def _commit(run: Executor, op: gpu.AsyncCommitGroupOp) -> list[Any]:
     run.shared.groups.append(run.shared.open)
     run.shared.open = []
     return []
 
 
-def _wait(run: Executor, op: gpu.WaitOp) -> list[Any]:
+def _wait(run: Executor, op: gpu.AsyncWaitOp) -> list[Any]:
     groups = run.shared.groups
     while len(groups) > plain(op.pending):
         for copy in groups.pop(0):
@@ -308,9 +308,9 @@ def _wait(run: Executor, op: gpu.WaitOp) -> list[Any]:
 # ---- copies of boxes ------------------------------------------------------------------------------------
 
 
-def _barriers(run: Executor, op: gpu.BarriersOp) -> list[Any]:
+def _barriers(run: Executor, op: gpu.MbarrierInitOp) -> list[Any]:
     kind: Any = op.result.type
-    of_warps = op.warps is not None
+    of_warps = op.arrival_count is not None
     phases = [_Phases(of_warps=of_warps) for _ in range(kind.stages.data)]
     run.shared.phases.extend(phases)
     return [phases]
@@ -320,24 +320,27 @@ def _elect(run: Executor, op: gpu.ElectOp) -> list[Any]:
     return [np.bool_(True)]
 
 
-def _expect(run: Executor, op: gpu.ExpectOp) -> list[Any]:
-    phase: _Phases = _at(run, op.barriers, op.slot)
+def _expect(run: Executor, op: gpu.MbarrierArriveExpectTxOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.stage)
     if phase.expected is not None:
-        raise fault(run, "expects bytes in a phase that has not ended: a gpu.tma_wait is missing")
+        raise fault(
+            run, "expects bytes in a phase that has not ended: a gpu.mbarrier_wait is missing"
+        )
     phase.expected = plain(op.bytes)
     return []
 
 
 def box_places(
-    run: Executor, op: gpu.TmaCopyOp | gpu.TmaStoreOp, itemsize: int
+    run: Executor, op: gpu.TmaLoadOp | gpu.TmaStoreOp, itemsize: int
 ) -> tuple[PointerValue, np.ndarray, tuple[int, ...]]:
     """Where the elements of a box lie in memory, which of them are in the array, and the tile's shape."""
     shared = gpu.shared_layout_of(op.buffer)
     corner, extents, pitches = (
-        [int(run.value(v)) for v in group] for group in (op.corner, op.extents, op.pitches)
+        [int(run.value(v)) for v in group]
+        for group in (op.coords, op.global_dims, op.global_strides)
     )
     beyond = any(extent <= at for at, extent in _ends(corner, extents))
-    for d in tile.ints(op.guarded):
+    for d in tile.ints(op.range_checked):
         if not 0 <= corner[d] < gpu.REACH and not beyond:
             raise fault(
                 run, f"is at {corner[d]} along dimension {d}, which coordinates do not reach"
@@ -371,11 +374,14 @@ def _ends(corner: list[int], extents: list[int]) -> list[tuple[int, int]]:
     return [(at, e) for at, e in zip(corner, extents, strict=True) if e != gpu.UNBOUNDED]
 
 
-def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
-    phase: _Phases = _at(run, op.barriers, op.slot)
+def _tma_copy(run: Executor, op: gpu.TmaLoadOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.stage)
     if phase.expected is None:
-        raise fault(run, "copies a box before gpu.expect has said how many bytes to count")
-    stage = _written_stage(run, op.buffer, op.slot)
+        raise fault(
+            run,
+            "copies a box before gpu.mbarrier_arrive_expect_tx has said how many bytes to count",
+        )
+    stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
     held = kind_of(base).element_ty
     pointers, mask, shape = box_places(run, op, held.itemsize)
@@ -385,9 +391,9 @@ def _tma_copy(run: Executor, op: gpu.TmaCopyOp) -> list[Any]:
     return []
 
 
-def _arrive(run: Executor, op: gpu.ArriveOp) -> list[Any]:
-    if run.decides(run.value(op.active)):
-        phase: _Phases = _at(run, op.barriers, op.slot)
+def _arrive(run: Executor, op: gpu.MbarrierArriveOp) -> list[Any]:
+    if run.decides(run.value(op.pred)):
+        phase: _Phases = _at(run, op.barriers, op.stage)
         phase.done = [s for s in run.shared.stages if s.read and not s.readers]
         phase.ended += 1
     return []
@@ -402,8 +408,8 @@ def _over(phase: _Phases) -> list[Any]:
     return []
 
 
-def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
-    phase: _Phases = _at(run, op.barriers, op.slot)
+def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
+    phase: _Phases = _at(run, op.barriers, op.stage)
     if phase.ended % 2 != int(run.value(op.phase)):
         return _over(phase)
     role = run.shared.role
@@ -432,7 +438,7 @@ def _tma_wait(run: Executor, op: gpu.TmaWaitOp) -> list[Any]:
 def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     stages = tuple(
         read_stage(run, buffer, slot)
-        for buffer, slot in ((op.lhs, op.lhs_slot), (op.rhs, op.rhs_slot))
+        for buffer, slot in ((op.lhs, op.lhs_stage), (op.rhs, op.rhs_stage))
         if not tile.is_tile(buffer)
     )
     acc = run.value(op.acc)
@@ -460,24 +466,24 @@ def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
 
 
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
-    gpu.AllocOp: _alloc,
-    gpu.ReleaseOp: _release,
+    gpu.LocalAllocOp: _alloc,
+    gpu.LocalDeallocOp: _release,
     gpu.LocalStoreOp: _local_store,
-    gpu.TurnOp: _turn,
+    gpu.LocalTransposeOp: _turn,
     gpu.LocalLoadOp: _local_load,
     gpu.BarrierOp: _barrier,
     tile.BarrierOp: _barrier,
-    gpu.ConvertOp: _convert,
-    gpu.PartOp: _part,
-    gpu.CopyOp: _copy,
-    gpu.CommitOp: _commit,
-    gpu.WaitOp: _wait,
-    gpu.BarriersOp: _barriers,
+    gpu.ConvertLayoutOp: _convert,
+    gpu.ExtractSliceOp: _part,
+    gpu.AsyncCopyOp: _copy,
+    gpu.AsyncCommitGroupOp: _commit,
+    gpu.AsyncWaitOp: _wait,
+    gpu.MbarrierInitOp: _barriers,
     gpu.ElectOp: _elect,
-    gpu.ExpectOp: _expect,
-    gpu.TmaCopyOp: _tma_copy,
-    gpu.ArriveOp: _arrive,
-    gpu.TmaWaitOp: _tma_wait,
+    gpu.MbarrierArriveExpectTxOp: _expect,
+    gpu.TmaLoadOp: _tma_copy,
+    gpu.MbarrierArriveOp: _arrive,
+    gpu.MbarrierWaitOp: _tma_wait,
     gpu.WgmmaOp: _wgmma,
     gpu.WgmmaWaitOp: _wgmma_wait,
 }

@@ -42,7 +42,7 @@ def _slice(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], value:
     return [on_values(value, lambda a: a[start : start + _lanes(kinds)])]
 
 
-@implements("cpu.concat")
+@implements("cpu.from_elements")
 def _concat(ctx: Any, attributes: Any, kinds: Sequence[Any], *values: Any) -> Any:
     return [np.asarray(values, numpy_dtype(kinds[0]))]
 

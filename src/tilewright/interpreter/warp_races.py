@@ -1,4 +1,4 @@
-"""Accesses of one program by different warps that no barrier orders (`gpu.ordered`).
+"""Accesses of one program by different warps that no barrier orders (`gpu.barriers_inserted`).
 
 `insert-barriers` claims of a whole function that its barriers are where they are needed. Here every
 access to global memory is attributed to the warps whose registers hold its elements: a store to the
@@ -52,8 +52,12 @@ class WarpRaces:
     def of(run: Executor) -> WarpRaces | None:
         """A checker for a function whose barriers are claimed to be enough, else None."""
         function = run.function
-        warps: Any = function.attributes.get("gpu.warps")
-        if "gpu.ordered" not in function.attributes or warps is None or warps.value.data > 64:
+        warps: Any = function.attributes.get("gpu.num_warps")
+        if (
+            "gpu.barriers_inserted" not in function.attributes
+            or warps is None
+            or warps.value.data > 64
+        ):
             return None
         return WarpRaces(warps.value.data)
 

@@ -202,11 +202,14 @@ class GroupInstruction:
 
     def __str__(self) -> str:
         right = "" if self.left == self.right else f".{self.right}"
-        through = f":{self.through}" if self.through else ""
+        through = {"": "", "a": ".rs", "b": ".rs.swap_ab"}[self.through]
         return f"wgmma.k{self.k}.{self.left}{right}{through}"
 
 
-_GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+)(?:\.(\w+))?(?::([ab]))?")
+_GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+?)(?:\.(?!rs\b)(\w+))?(\.rs(?:\.swap_ab)?)?")
+
+
+_THROUGH = {None: "", ".rs": "a", ".rs.swap_ab": "b"}
 
 
 def parse_group(text: str) -> GroupInstruction:
@@ -215,7 +218,7 @@ def parse_group(text: str) -> GroupInstruction:
     if match is None:
         raise ValueError(f"not an instruction of warp groups: {text!r}")
     k, left, right, through = match.groups()
-    return GroupInstruction(int(k), left, right or left, through or "")
+    return GroupInstruction(int(k), left, right or left, _THROUGH[through])
 
 
 @dataclass(frozen=True)

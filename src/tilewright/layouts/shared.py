@@ -85,11 +85,11 @@ class SharedLayout:
         return panel * self.panel_bytes + swizzle(flat, self.span)
 
     def __str__(self) -> str:
-        kind = f"span{self.span}" if self.span != WHOLE else f"lines+{self.pad}"
+        kind = f"swizzle{self.span}" if self.span != WHOLE else f"pad{self.pad}"
         return f"{self.rows}x{self.columns}x{self.size} dim{self.dim} {kind}"
 
 
-_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) (?:span(\d+)|lines\+(\d+))")
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) (?:swizzle(\d+)|pad(\d+))")
 
 
 def parse_shared(text: str) -> SharedLayout:

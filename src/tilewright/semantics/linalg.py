@@ -59,7 +59,11 @@ class Linalg(Reductions):
             batch = (math.prod(shape[:-2]),)
             a, b, start = (self.reshaped(x, batch + x.shape[-2:], "tl.dot") for x in (a, b, start))
         result = self.emit(
-            "tile.dot", [a, b, start], start.type, precision=precision, imprecise=imprecise
+            "tile.dot",
+            [a, b, start],
+            start.type,
+            input_precision=precision,
+            max_num_imprecise_acc=imprecise,
         )
         return self.reshaped(result, shape, "tl.dot")
 

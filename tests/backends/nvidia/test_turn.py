@@ -1,4 +1,4 @@
-"""`gpu.turn`, lane by lane: its code is evaluated on numbers, with `ldmatrix`, `stmatrix` and byte permutations
+"""`gpu.local_transpose`, lane by lane: its code is evaluated on numbers, with `ldmatrix`, `stmatrix` and byte permutations
 as the PTX ISA has them. Every element arrives, and no access asks shared memory oftener than it must."""
 
 import re
@@ -162,7 +162,7 @@ def turned(lines, length, size, spans, warps):
     held = TensorType(kind, [lines, length])
     kinds = [gpu.SharedType(held, StringAttr(str(x)), IntAttr(1)) for x in layouts]
     source, target, slot = made.TestOp(result_types=[*kinds, i32]).results
-    op = gpu.TurnOp.create(operands=[source, slot, target, slot])
+    op = gpu.LocalTransposeOp.create(operands=[source, slot, target, slot])
     places = {source: 0, target: layouts[0].bytes}
     memory = np.zeros(layouts[0].bytes + layouts[1].bytes, np.uint8)
     random = np.random.default_rng(lines)
@@ -207,5 +207,5 @@ def test_without_swizzles_every_element_arrives(size, lines, length):
 
 def test_what_cannot_be_turned_is_refused():
     # by the operation, or before it by the type of such a buffer
-    with pytest.raises((PassError, VerifyException), match=r"gpu\.(turn|shared)"):
+    with pytest.raises((PassError, VerifyException), match=r"gpu\.(local_transpose|shared)"):
         turned(30, 64, 4, (128, 0), 4)

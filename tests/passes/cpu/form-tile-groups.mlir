@@ -3,17 +3,17 @@
 // CHECK-LABEL: @reload_after_reduction
 func.func @reload_after_reduction(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   %one = arith.constant 1 : i64
-  // CHECK: [[M:%.+]] = "cpu.group"() <{space = array<i64: 256>}>
+  // CHECK: [[M:%.+]] = "cpu.fusion_group"() <{iteration_space = array<i64: 256>}>
   // CHECK: tile.load_view
   // CHECK: tile.reduce
-  // CHECK: "cpu.group_end"({{%.+}}) : (f32)
+  // CHECK: "cpu.yield"({{%.+}}) : (f32)
   %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<256xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i64}> ({
   ^bb0(%u: f32, %v: f32):
     %w = arith.maxnumf %u, %v : f32
     tile.yield %w : f32
   }) : (tensor<256xf32>) -> f32
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.fusion_group"
   // CHECK: tile.load_view
   // CHECK: tile.splat [[M]]
   // CHECK: arith.subf
@@ -29,10 +29,10 @@ func.func @reload_after_reduction(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i6
 // CHECK-LABEL: @keep_expensive
 func.func @keep_expensive(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
-  // CHECK: %e, %m = "cpu.group"
+  // CHECK: %e, %m = "cpu.fusion_group"
   // CHECK: math.exp
-  // CHECK: "cpu.group_end"({{%.+}}, {{%.+}}) : (tensor<256xf32>, f32)
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.yield"({{%.+}}, {{%.+}}) : (tensor<256xf32>, f32)
+  // CHECK: "cpu.fusion_group"
   // CHECK-NOT: math.exp
   // CHECK: arith.divf
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<256xf32>
@@ -56,7 +56,7 @@ func.func @lanewise_loop(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
   %one = arith.constant 1 : i64
   %z = arith.constant 0.0 : f32
   %zs = tile.splat %z : f32 to tensor<64xf32>
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.fusion_group"
   // CHECK: scf.for
   // CHECK: tile.load_view
   // CHECK: arith.addf
@@ -67,7 +67,7 @@ func.func @lanewise_loop(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
     scf.yield %s : tensor<64xf32>
   }
   // The store's range cannot be compared with the loads' inside the loop: a group of its own.
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.fusion_group"
   // CHECK: tile.store_view
   "tile.store_view"(%q, %one, %r) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
   func.return
@@ -78,11 +78,11 @@ func.func @lanewise_loop(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
 // CHECK-LABEL: @load_after_store
 func.func @load_after_store(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.fusion_group"
   // CHECK: tile.load_view
   // CHECK: tile.store_view
-  // CHECK: "cpu.group_end"
-  // CHECK: "cpu.group"
+  // CHECK: "cpu.yield"
+  // CHECK: "cpu.fusion_group"
   // CHECK: tile.load_view
   // CHECK: tile.store_view
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>

@@ -35,7 +35,7 @@ func.func @accumulator(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
   %zs = tile.splat %z : f32 to tensor<32x32xf32>
   // CHECK: "cpu.write"({{%.+}}, [[C]])
   // CHECK: scf.for
-  // CHECK: "cpu.dot_buffers"({{%.+}}, {{%.+}}, [[C]])
+  // CHECK: "cpu.buffer_dot"({{%.+}}, {{%.+}}, [[C]])
   // CHECK: "cpu.read"([[C]])
   %r = scf.for %i = %zero to %t step %one iter_args(%acc = %zs) -> (tensor<32x32xf32>) : i64 {
     %a = "tile.load_view"(%p, %ld, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x16xf32>

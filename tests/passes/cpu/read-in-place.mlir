@@ -2,8 +2,8 @@
 // Rows of A one after the other and panels of B: both are read where they stand.
 // CHECK-LABEL: @packed
 func.func @packed(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %acc: tensor<32x64xf32>, %o: tensor<32x64x!tile.ptr<f32>>) {
-  // CHECK-DAG: "cpu.in_place"(%p) <{layout = "row:16[32x16]@"}>
-  // CHECK-DAG: "cpu.in_place"(%q) <{layout = "panel:32[16x64]@"}>
+  // CHECK-DAG: "cpu.prepacked"(%p) <{layout = "row:16[32x16]@"}>
+  // CHECK-DAG: "cpu.prepacked"(%q) <{layout = "panel:32[16x64]@"}>
   // CHECK: "cpu.dot"
   // CHECK-SAME: row:16[32x16]@ panel:32[16x64]@
   %one = arith.constant 1 : i64
@@ -22,7 +22,7 @@ func.func @packed(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %acc: tensor<32x64xf32
 // RUN: lower-dot,read-in-place
 // Rows of a larger matrix have gaps between them, and a store may write what is read.
 // CHECK-LABEL: @not_so
-// CHECK-NOT: cpu.in_place
+// CHECK-NOT: cpu.prepacked
 func.func @not_so(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %ld: i64, %acc: tensor<32x32xf32>, %o: tensor<32x32x!tile.ptr<f32>>, %v: f32) {
   %one = arith.constant 1 : i64
   %width = arith.constant 32 : i64

@@ -19,8 +19,8 @@ func.func @main_and_tail(%p: !tile.ptr<f32>, %n: i64) {
 
 // -----
 // Different pointers may overlap: their ranges are compared, and there is an ordered variant.
-// CHECK-LABEL: @guarded
-func.func @guarded(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
+// CHECK-LABEL: @range_checked
+func.func @range_checked(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
   // CHECK: tile.ptr_to_int %p
   // CHECK: tile.ptr_to_int %q

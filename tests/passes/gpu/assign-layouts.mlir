@@ -1,11 +1,11 @@
 // RUN: select-mma,assign-layouts
 // Sums stand as warp groups make them; lines of 64 bytes go to 4 lanes; a row is stored by 16 lanes.
 // CHECK-LABEL: @groups
-func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
   // CHECK: scf.for {{.+}} -> (tensor<64x64xf32, "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">)
   // CHECK: %x = "tile.load_view"{{.+}} "64x32 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 1,0 2,0 4,0]
   // CHECK: %y = "tile.load_view"{{.+}} "32x64 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 0,32 1,0 2,0]
-  // CHECK: [[S:%.+]] = gpu.convert %sum
+  // CHECK: [[S:%.+]] = gpu.convert_layout %sum
   // CHECK: "tile.store_view"{{.+}}[[S]]{{.+}} "64x64 r[0,1 0,2 8,0 16,0 32,0] l[0,4 0,8 0,16 0,32 1,0] w[2,0 4,0]"
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -28,9 +28,9 @@ func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
 // RUN: select-mma{wgmma=false},assign-layouts
 // Operands are moved into the fragments of mma.sync.
 // CHECK-LABEL: @warps
-func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK: [[X:%.+]] = gpu.convert %x
-  // CHECK: [[Y:%.+]] = gpu.convert %y
+func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK: [[X:%.+]] = gpu.convert_layout %x
+  // CHECK: [[Y:%.+]] = gpu.convert_layout %y
   // CHECK: tile.dot [[X]], [[Y]], %s
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -53,8 +53,8 @@ func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
 // RUN: assign-layouts
 // Masks and aranges are made again where they are wanted, not moved.
 // CHECK-LABEL: @again
-func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) attributes {gpu.warps = 1 : i32} {
-  // CHECK-NOT: gpu.convert
+func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK-NOT: gpu.convert_layout
   // CHECK: return
   %r = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %l = tile.splat %n : i32 to tensor<64xi32>
@@ -67,9 +67,9 @@ func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) att
 // RUN: assign-layouts
 // A histogram counts lane by lane: its mask stands as the values do, however its bytes were loaded.
 // CHECK-LABEL: @masked
-func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i1> {tile.divisibility = 16 : i32}, %c: !tile.ptr<i32>) attributes {gpu.warps = 1 : i32} {
+func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i1> {tile.divisibility = 16 : i32}, %c: !tile.ptr<i32>) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: %x = "tile.load_view"{{.+}} -> tensor<128xi64, "128 r[1 64] l[2 4 8 16 32] w[]">
-  // CHECK: [[K:%.+]] = gpu.convert %keep
+  // CHECK: [[K:%.+]] = gpu.convert_layout %keep
   // CHECK: tile.histogram %x mask [[K]] : tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%a, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i64>, i64) -> tensor<128xi64>

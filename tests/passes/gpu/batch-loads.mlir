@@ -11,7 +11,7 @@ func.func @in_place(%p: !tile.ptr<f32>, %n: i64) {
   // CHECK-NEXT: "tile.store_view"({{.+}}, %y)
   // CHECK: %y_1 = arith.addf %x_1, %x_1
   // CHECK-NEXT: "tile.store_view"({{.+}}, %y_1)
-  // CHECK: } {tile.as_written, tile.assumes = #tile.assumes<"batch-loads" [order_each = [{{[0-9]+}}]]>}
+  // CHECK: } {tile.no_unroll, tile.assumes = #tile.assumes<"batch-loads" [order_each = [{{[0-9]+}}]]>}
   // CHECK: [[REST:%.+]] = arith.andi [[TRIPS]], %one
   // CHECK: scf.for {{.+}} = %zero to [[REST]] step %one
   // CHECK: tile.load_view

@@ -1,7 +1,7 @@
 // RUN: chunk-tiles{registers=1 share=1 whole=false},cse
 // A tile of 64 elements for 32 threads: two chunks, of which a reduction starts from the first.
 // CHECK-LABEL: @total
-func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.warps = 1 : i32} {
+func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
   // CHECK: [[SUMS:%.+]] = scf.for {{.+}} iter_args([[SO_FAR:%.+]] = %x)
   // CHECK: [[NEXT:%.+]] = "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
@@ -21,7 +21,7 @@ func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) att
 // -----
 // What was loaded before the store to the same argument cannot be loaded again after it.
 // CHECK-LABEL: @kept
-func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64xf32>) attributes {gpu.warps = 1 : i32} {
+func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64xf32>) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: scf.for
   // CHECK: return
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
@@ -35,7 +35,7 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64
 // -----
 // A loop that carries a tile runs once a chunk.
 // CHECK-LABEL: @exchanged
-func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.warps = 1 : i32} {
+func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: scf.for {{.+}} = %{{.+}} to %{{.+}} step
   // CHECK: scf.for {{.+}} to %n step %one iter_args({{.+}}) -> (tensor<32xf32>)
   // CHECK: "tile.load_view"({{.+}}) {{.+}} -> tensor<32xf32>
@@ -56,7 +56,7 @@ func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64)
 // -----
 // RUN: chunk-tiles
 // CHECK-LABEL: @small
-func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: scf.for
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
   "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()

@@ -1,54 +1,54 @@
 // RUN: fit-warps
 // 64 elements are for one warp, not for eight.
-// CHECK: func.func @small{{.+}}gpu.warps = 1 : i32
-func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 8 : i32} {
+// CHECK: func.func @small{{.+}}gpu.num_warps = 1 : i32
+func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
   func.return
 }
 // -----
 // The largest tile counts: four elements for each thread of four warps.
-// CHECK: func.func @two{{.+}}gpu.warps = 4 : i32
-func.func @two(%a: f32, %b: f32) attributes {gpu.warps = 16 : i32} {
+// CHECK: func.func @two{{.+}}gpu.num_warps = 4 : i32
+func.func @two(%a: f32, %b: f32) attributes {gpu.num_warps = 16 : i32} {
   %x = tile.splat %a : f32 to tensor<8x64xf32>
   %y = tile.splat %b : f32 to tensor<16xf32>
   func.return
 }
 // -----
 // More than four warps need eight elements a thread.
-// CHECK: func.func @wide{{.+}}gpu.warps = 16 : i32
-func.func @wide(%a: f32) attributes {gpu.warps = 32 : i32} {
+// CHECK: func.func @wide{{.+}}gpu.num_warps = 16 : i32
+func.func @wide(%a: f32) attributes {gpu.num_warps = 32 : i32} {
   %x = tile.splat %a : f32 to tensor<4096xf32>
   func.return
 }
 // -----
-// CHECK: func.func @enough{{.+}}gpu.warps = 4 : i32
-func.func @enough(%a: f32) attributes {gpu.warps = 4 : i32} {
+// CHECK: func.func @enough{{.+}}gpu.num_warps = 4 : i32
+func.func @enough(%a: f32) attributes {gpu.num_warps = 4 : i32} {
   %x = tile.splat %a : f32 to tensor<4096xf32>
   func.return
 }
 // -----
 // A program of several blocks keeps a warp in each.
-// CHECK: func.func @blocks{{.+}}gpu.warps = 4 : i32
-func.func @blocks(%a: f32) attributes {gpu.warps = 16 : i32, gpu.blocks = 4 : i32} {
+// CHECK: func.func @blocks{{.+}}gpu.num_warps = 4 : i32
+func.func @blocks(%a: f32) attributes {gpu.num_warps = 16 : i32, gpu.num_ctas = 4 : i32} {
   %x = tile.splat %a : f32 to tensor<64xf32>
   func.return
 }
 // -----
 // Without tiles there is nothing to go by, and tensor cores want the warps that they were given.
-// CHECK: func.func @scalars{{.+}}gpu.warps = 4 : i32
-func.func @scalars(%a: f32) attributes {gpu.warps = 4 : i32} {
+// CHECK: func.func @scalars{{.+}}gpu.num_warps = 4 : i32
+func.func @scalars(%a: f32) attributes {gpu.num_warps = 4 : i32} {
   func.return
 }
 // -----
-// CHECK: func.func @product{{.+}}gpu.warps = 16 : i32
-func.func @product(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) attributes {gpu.warps = 16 : i32} {
+// CHECK: func.func @product{{.+}}gpu.num_warps = 16 : i32
+func.func @product(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x16xf32>) attributes {gpu.num_warps = 16 : i32} {
   %d = tile.dot %a, %b, %c, "tf32" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
   func.return
 }
 // -----
 // RUN: fit-warps{share=1}
-// CHECK: func.func @share{{.+}}gpu.warps = 4 : i32
-func.func @share(%a: f32) attributes {gpu.warps = 8 : i32} {
+// CHECK: func.func @share{{.+}}gpu.num_warps = 4 : i32
+func.func @share(%a: f32) attributes {gpu.num_warps = 8 : i32} {
   %x = tile.splat %a : f32 to tensor<128xf32>
   func.return
 }

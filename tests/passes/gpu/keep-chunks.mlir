@@ -1,8 +1,8 @@
 // RUN: chunk-tiles{registers=4 share=1 whole=false},assign-layouts,cse,keep-chunks
 // Chunks for 16 warps of 32 threads, gone through twice: the second time they are in shared memory.
 // CHECK-LABEL: @centred
-func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.warps = 16 : i32} {
-  // CHECK: [[KEPT:%.+]] = gpu.alloc : !gpu.shared<tensor<1x512xf32>
+func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 16 : i32} {
+  // CHECK: [[KEPT:%.+]] = gpu.local_alloc : !gpu.shared<tensor<1x512xf32>
   // CHECK: tile.load_view
   // CHECK: gpu.local_store {{.+}}, [[KEPT]]
   // CHECK: scf.for
@@ -13,7 +13,7 @@ func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.
   // CHECK-NOT: tile.load_view
   // CHECK: gpu.local_load [[KEPT]]
   // CHECK: tile.store_view
-  // CHECK-NOT: gpu.kept
+  // CHECK-NOT: gpu.cache_in_shared
   %one = arith.constant 1 : i64
   %id = tile.program_id 0 : i32 : i32
   %row = tile.addptr %p, %id : !tile.ptr<f32>, i32 to !tile.ptr<f32>

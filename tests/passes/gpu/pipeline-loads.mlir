@@ -1,20 +1,20 @@
 // RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0 boxes=false}
 // Two iterations ahead of three stages; the loop waits for all copies but the newest.
 // CHECK-LABEL: @threads
-func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK: gpu.alloc {{.+}}#builtin.int<3>
-  // CHECK: "gpu.copy"
-  // CHECK: "gpu.copy"
-  // CHECK: gpu.commit
-  // CHECK: "gpu.copy"
-  // CHECK: "gpu.copy"
-  // CHECK: gpu.commit
+func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK: gpu.local_alloc {{.+}}#builtin.int<3>
+  // CHECK: "gpu.async_copy"
+  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_commit_group
+  // CHECK: "gpu.async_copy"
+  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_commit_group
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.wait 1
+  // CHECK-NEXT: gpu.async_wait 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.copy"
-  // CHECK: "gpu.copy"
-  // CHECK-NEXT: gpu.commit
+  // CHECK: "gpu.async_copy"
+  // CHECK: "gpu.async_copy"
+  // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
@@ -38,19 +38,19 @@ func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.
 // RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0}
 // Boxes: one thread starts the copies of a stage, and its barrier counts their bytes.
 // CHECK-LABEL: @boxes
-func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK: [[M:%.+]] = gpu.barriers : !gpu.barriers<#builtin.int<3>>
+func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK: [[M:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<3>>
   // CHECK: scf.if
-  // CHECK: gpu.expect [[M]][{{.+}}], 8192
-  // CHECK: "gpu.tma_copy"(%a, 
-  // CHECK: "gpu.tma_copy"(%b, 
+  // CHECK: gpu.mbarrier_arrive_expect_tx [[M]][{{.+}}], 8192
+  // CHECK: "gpu.tma_load"(%a, 
+  // CHECK: "gpu.tma_load"(%b, 
   // CHECK: scf.if
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.tma_wait [[M]][
+  // CHECK-NEXT: gpu.mbarrier_wait [[M]][
   // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.elect
   // CHECK: scf.if
-  // CHECK: "gpu.tma_copy"(%a, 
+  // CHECK: "gpu.tma_load"(%a, 
   // CHECK: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
@@ -74,16 +74,16 @@ func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
 // RUN: select-mma,assign-layouts,promote-shared,pipeline-loads
 // With a product under way the boxes are copied behind it: one barrier, where tensor cores are busy.
 // CHECK-LABEL: @late
-func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
   // CHECK: scf.if
   // CHECK: scf.if
   // CHECK: scf.if
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.tma_wait
+  // CHECK-NEXT: gpu.mbarrier_wait
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.tma_copy"(%a, 
+  // CHECK: "gpu.tma_load"(%a, 
   // CHECK: gpu.wgmma_wait {{.+}}, 0
   // CHECK: else
   %zero = arith.constant 0 : i64
@@ -107,8 +107,8 @@ func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr
 // RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{boxes=false}
 // One stage more, where it costs no program its place: a product is not waited for in its iteration.
 // CHECK-LABEL: @lag
-func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK: gpu.alloc {{.+}}#builtin.int<[[N:[0-9]]]>
+func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK: gpu.local_alloc {{.+}}#builtin.int<[[N:[0-9]]]>
   // CHECK: scf.for
   // CHECK: gpu.wgmma_wait
   %zero = arith.constant 0 : i64
@@ -131,11 +131,11 @@ func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
 // -----
 // One stage is no pipeline.
 // CHECK-LABEL: @one
-func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 1 : i32} {
-  // CHECK: gpu.alloc {{.+}}#builtin.int<1>
+func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 1 : i32} {
+  // CHECK: gpu.local_alloc {{.+}}#builtin.int<1>
   // CHECK: scf.for
   // CHECK-NOT: gpu.wgmma_wait {{.+}}, 1
-  // CHECK: gpu.wait 0
+  // CHECK: gpu.async_wait 0
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64
@@ -156,13 +156,13 @@ func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
 // -----
 // Sums that something else looks at are waited for; copies are ahead all the same.
 // CHECK-LABEL: @looked_at
-func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
+func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.wait 1
+  // CHECK-NEXT: gpu.async_wait 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.copy"
-  // CHECK: "gpu.copy"
-  // CHECK-NEXT: gpu.commit
+  // CHECK: "gpu.async_copy"
+  // CHECK: "gpu.async_copy"
+  // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64

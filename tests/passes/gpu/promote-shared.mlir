@@ -1,14 +1,14 @@
 // RUN: select-mma,assign-layouts,promote-shared
 // Loads that only the dot uses become copies to shared memory.
 // CHECK-LABEL: @copies
-func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 span0"
-  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span0"
+func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK-DAG: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 swizzle0"
+  // CHECK-DAG: [[A:%.+]] = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle0"
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.copy"({{.+}}, [[A]], 
-  // CHECK: "gpu.copy"({{.+}}, [[B]], 
-  // CHECK-NEXT: gpu.commit
-  // CHECK-NEXT: gpu.wait 0
+  // CHECK: "gpu.async_copy"({{.+}}, [[A]], 
+  // CHECK: "gpu.async_copy"({{.+}}, [[B]], 
+  // CHECK-NEXT: gpu.async_commit_group
+  // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: gpu.wgmma "wgmma.k16.f16" [[A]][
   // CHECK-NEXT: gpu.wgmma_wait
@@ -33,7 +33,7 @@ func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
 // -----
 // Addresses that may be odd: elements of two bytes are too narrow for a copy, so registers are stored.
 // CHECK-LABEL: @stores
-func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n: i64, %k: i64) attributes {gpu.stages = 3 : i32} {
+func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n: i64, %k: i64) attributes {gpu.num_stages = 3 : i32} {
   // CHECK: tile.load_view
   // CHECK: tile.load_view
   // CHECK: gpu.local_store %x
@@ -60,14 +60,14 @@ func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n
 // -----
 // Two warps are no warp group: operands of mma.sync are copied to whole lines and read into registers.
 // CHECK-LABEL: @fragments
-func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.warps = 2 : i32} {
-  // CHECK-DAG: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 lines+0"
-  // CHECK-DAG: [[A:%.+]] = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+0"
+func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 2 : i32} {
+  // CHECK-DAG: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 pad0"
+  // CHECK-DAG: [[A:%.+]] = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0"
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.copy"({{.+}}, [[A]], 
-  // CHECK: "gpu.copy"({{.+}}, [[B]], 
-  // CHECK-NEXT: gpu.commit
-  // CHECK-NEXT: gpu.wait 0
+  // CHECK: "gpu.async_copy"({{.+}}, [[A]], 
+  // CHECK: "gpu.async_copy"({{.+}}, [[B]], 
+  // CHECK-NEXT: gpu.async_commit_group
+  // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: [[X:%.+]] = gpu.local_load [[A]][
   // CHECK-NEXT: [[Y:%.+]] = gpu.local_load [[B]][
@@ -85,8 +85,8 @@ func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
 // -----
 // Bytes are copied as they are and become fp16 in the registers of the instruction.
 // CHECK-LABEL: @extended
-func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.warps = 2 : i32} {
-  // CHECK-COUNT-2: "gpu.copy"(
+func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 2 : i32} {
+  // CHECK-COUNT-2: "gpu.async_copy"(
   // CHECK: [[A:%.+]] = gpu.local_load
   // CHECK-NEXT: [[X:%.+]] = arith.extf [[A]]
   // CHECK-NEXT: [[B:%.+]] = gpu.local_load
@@ -108,10 +108,10 @@ func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: 
 func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i8> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) {
   // CHECK: scf.for
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.copy"
-  // CHECK: "gpu.copy"
-  // CHECK-NEXT: gpu.commit
-  // CHECK-NEXT: gpu.wait 0
+  // CHECK: "gpu.async_copy"
+  // CHECK: "gpu.async_copy"
+  // CHECK-NEXT: gpu.async_commit_group
+  // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: %x = gpu.local_load
   // CHECK-NEXT: %y = gpu.local_load
@@ -147,7 +147,7 @@ func.func @chain(%u: tensor<64x32xf16>, %v: tensor<32x64xf16>, %s: tensor<64x64x
   // CHECK-NEXT: [[X:%.+]] = gpu.wgmma
   // CHECK-NEXT: [[Y:%.+]] = gpu.wgmma {{.+}}, [[X]] :
   // CHECK-NEXT: [[Z:%.+]] = gpu.wgmma_wait [[Y]], 0
-  // CHECK-NOT: gpu.barrier
+  // CHECK-NOT: {{gpu\.barrier\b}}
   // CHECK: gpu.wgmma
   // CHECK-NEXT: gpu.wgmma_wait
   // CHECK-NEXT: gpu.barrier

@@ -18,7 +18,7 @@ func.func @warps(%a: tensor<64x32xbf16>, %b: tensor<32x64xbf16>, %c: tensor<64x6
 // RUN: select-mma
 // One warp is no warp group.
 // CHECK-LABEL: @one_warp
-func.func @one_warp(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x64xf32>) attributes {gpu.warps = 1 : i32} {
+func.func @one_warp(%a: tensor<64x32xf16>, %b: tensor<32x64xf16>, %c: tensor<64x64xf32>) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: {gpu.mma = "m16n8k16.f16"}
   %d = tile.dot %a, %b, %c, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
   func.return

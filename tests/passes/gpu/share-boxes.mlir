@@ -1,26 +1,26 @@
 // RUN: share-boxes
 // Boxes that are at the same place in both iterations are fetched together, others are not.
 // CHECK-LABEL: @same
-// CHECK-SAME: gpu.cluster = 2 : i32
-func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+// CHECK-SAME: gpu.cluster_size = 2 : i32
+func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
-    // CHECK: gpu.produce
-    gpu.produce {
+    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    // CHECK: gpu.producer_warp
+    gpu.producer_warp {
       %first = arith.addi %i, %n : i64
       %last = scf.for %k = %zero to %n step %one iter_args(%at = %first) -> (i64) : i64 {
         %elected = gpu.elect : i1
         scf.if %elected {
-          // CHECK: "gpu.tma_copy"(%x
-          // CHECK-NOT: gpu.same
-          // CHECK: "gpu.tma_copy"(%x
-          // CHECK-SAME: gpu.same
-          "gpu.tma_copy"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
-          "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+          // CHECK: "gpu.tma_load"(%x
+          // CHECK-NOT: gpu.multicast
+          // CHECK: "gpu.tma_load"(%x
+          // CHECK-SAME: gpu.multicast
+          "gpu.tma_load"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
         }
         %next = arith.addi %at, %one : i64
         scf.yield %next : i64
@@ -32,21 +32,21 @@ func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread
 // -----
 // How many copies there are depends on the iteration: each block fetches its own.
 // CHECK-LABEL: @numbers_differ
-// CHECK-SAME: gpu.cluster = 2 : i32
-func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
-  // CHECK-NOT: gpu.same
+// CHECK-SAME: gpu.cluster_size = 2 : i32
+func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
+  // CHECK-NOT: gpu.multicast
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
-    gpu.produce {
+    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    gpu.producer_warp {
       %end = arith.addi %i, %n : i64
       scf.for %k = %zero to %end step %one : i64 {
         %elected = gpu.elect : i1
         scf.if %elected {
-          "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
         }
       }
     }
@@ -56,7 +56,7 @@ func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {t
 // -----
 // Nobody says that the iterations are independent.
 // CHECK-LABEL: @a_loop
-// CHECK-NOT: gpu.cluster
+// CHECK-NOT: gpu.cluster_size
 func.func @a_loop(%x: !tile.ptr<f16>, %n: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -70,21 +70,21 @@ func.func @a_loop(%x: !tile.ptr<f16>, %n: i64) {
 // -----
 // A box whose place depends on the iteration only by what the loop carries.
 // CHECK-LABEL: @carried
-// CHECK-NOT: gpu.same
-func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+// CHECK-NOT: gpu.multicast
+func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
-    gpu.produce {
+    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    gpu.producer_warp {
       %last = scf.for %k = %zero to %n step %one iter_args(%at = %zero) -> (i64) : i64 {
         %twice = arith.addi %at, %at : i64
         %elected = gpu.elect : i1
         scf.if %elected {
-          "gpu.tma_copy"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
-          "gpu.tma_copy"(%x, %n, %n, %n, %twice, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_load"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+          "gpu.tma_load"(%x, %n, %n, %n, %twice, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
         }
         %next = arith.addi %twice, %i : i64
         scf.yield %next : i64

@@ -1,22 +1,22 @@
 // RUN: select-mma,assign-layouts,promote-shared,swizzle-shared,specialize-warps{everywhere=true}
 // A warp of its own waits for free stages and fills them; the others wait for full ones and give them back.
 // CHECK-LABEL: @roles
-func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK: [[FREE:%.+]] = gpu.barriers of 4 : i32 : !gpu.barriers<#builtin.int<[[S:[0-9]]]>>
-  // CHECK-NEXT: [[FULL:%.+]] = gpu.barriers : !gpu.barriers<#builtin.int<[[S]]>>
-  // CHECK: gpu.produce {
+func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK: [[FREE:%.+]] = gpu.mbarrier_init of 4 : i32 : !gpu.mbarriers<#builtin.int<[[S:[0-9]]]>>
+  // CHECK-NEXT: [[FULL:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<[[S]]>>
+  // CHECK: gpu.producer_warp {
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.tma_wait [[FREE]][
-  // CHECK: gpu.expect [[FULL]][{{.+}}], 8192
-  // CHECK: "gpu.tma_copy"(%a, 
-  // CHECK: "gpu.tma_copy"(%b, 
+  // CHECK-NEXT: gpu.mbarrier_wait [[FREE]][
+  // CHECK: gpu.mbarrier_arrive_expect_tx [[FULL]][{{.+}}], 8192
+  // CHECK: "gpu.tma_load"(%a, 
+  // CHECK: "gpu.tma_load"(%b, 
   // CHECK: scf.if
   // CHECK: scf.for
-  // CHECK-NEXT: gpu.tma_wait [[FULL]][
+  // CHECK-NEXT: gpu.mbarrier_wait [[FULL]][
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 1
-  // CHECK: gpu.arrive [[FREE]][
-  // CHECK-NOT: gpu.tma_copy
+  // CHECK: gpu.mbarrier_arrive [[FREE]][
+  // CHECK-NOT: gpu.tma_load
   // CHECK: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -38,9 +38,9 @@ func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
 // -----
 // A program that does more than computing before its loop keeps one role.
 // CHECK-LABEL: @loads_before
-func.func @loads_before(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.stages = 3 : i32} {
-  // CHECK-NOT: gpu.produce
-  // CHECK: gpu.copy
+func.func @loads_before(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
+  // CHECK-NOT: gpu.producer_warp
+  // CHECK: gpu.async_copy
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64

@@ -13,7 +13,7 @@ func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
   // CHECK-NEXT: arith.addi [[FULL]], %i_1
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
   // CHECK: tile.store_view{{.+}}limited = array<i64: 0>
-  // CHECK: } {tile.as_written}
+  // CHECK: } {tile.no_unroll}
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %width = arith.constant 64 : i64
@@ -33,7 +33,7 @@ func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
 func.func @up(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %start: i64, %n: i64) {
   // CHECK: scf.for
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
-  // CHECK: } {tile.as_written}
+  // CHECK: } {tile.no_unroll}
   // CHECK: scf.for
   // CHECK: tile.load_view{{.+}}limited = array<i64>,
   %zero = arith.constant 0 : i64

@@ -1,8 +1,8 @@
 // RUN: store-boxes
 // A tile of fragments goes to shared memory, and from there as a box; the limits are the matrix's end.
 // CHECK-LABEL: @limits
-func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64 {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
-  // CHECK: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32"
+func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64 {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
+  // CHECK: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32"
   // CHECK: gpu.barrier
   // CHECK: gpu.local_store %x, [[B]][
   // CHECK: gpu.barrier
@@ -20,26 +20,26 @@ func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n
   %o = arith.muli %row, %pitch : i64
   %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
   %l = arith.subi %m, %row overflow<nsw> : i64
-  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
   "tile.store_view"(%q, %pitch, %c, %l, %n, %y) <{kinds = ["strided", "strided"], limited = array<i64: 0, 1>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 2, 0, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
   func.return
 }
 // -----
 // In a loop the boxes of one iteration are in memory before shared memory is written again.
 // CHECK-LABEL: @loop
-func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
   %c = arith.constant 1 : i64
   %z = arith.constant 0 : i64
   %s = arith.constant 16 : i64
   // CHECK: scf.for
-  // CHECK: gpu.tma_store_wait {{.+}} written
+  // CHECK: gpu.tma_store_wait {{.+}} complete
   // CHECK-NEXT: gpu.barrier
   // CHECK: "gpu.tma_store"
   scf.for %i = %z to %count step %c : i64 {
     %row = arith.muli %i, %s : i64
     %o = arith.muli %row, %pitch : i64
     %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+    %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
     "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
   }
   func.return
@@ -47,33 +47,33 @@ func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, 
 // -----
 // What the kernel reads as well keeps the order of its accesses.
 // CHECK-LABEL: @read
-func.func @read(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+func.func @read(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: gpu.tma_store
   // CHECK: tile.store_view
   %c = arith.constant 1 : i64
   %first = tile.load %p : !tile.ptr<f16> to f16
-  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
   "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
   func.return
 }
 // -----
 // Lines that may start anywhere are no box.
 // CHECK-LABEL: @anywhere
-func.func @anywhere(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.warps = 1 : i32} {
+func.func @anywhere(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: gpu.tma_store
   // CHECK: tile.store_view
   %c = arith.constant 1 : i64
-  %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+  %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
   "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
   func.return
 }
 // -----
 // A panel of columns at a time, each computed for itself, and each in a place of its own.
 // CHECK-LABEL: @parts
-func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf32, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<1x128xf32, "1x128 r[0,1 0,8 0,16 0,32 0,64] l[0,2 0,4 0,0 0,0 0,0] w[0,0 0,0]">) attributes {gpu.warps = 4 : i32} {
-  // CHECK: [[B:%.+]] = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
-  // CHECK: [[X:%.+]] = gpu.part %x {start = array<i64: 0, 0>}
-  // CHECK: [[C:%.+]] = gpu.part %b {start = array<i64: 0, 0>}
+func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf32, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<1x128xf32, "1x128 r[0,1 0,8 0,16 0,32 0,64] l[0,2 0,4 0,0 0,0 0,0] w[0,0 0,0]">) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+  // CHECK: [[X:%.+]] = gpu.extract_slice %x {start = array<i64: 0, 0>}
+  // CHECK: [[C:%.+]] = gpu.extract_slice %b {start = array<i64: 0, 0>}
   // CHECK: [[D:%.+]] = tile.broadcast [[C]]
   // CHECK: [[S:%.+]] = arith.addf [[X]], [[D]]
   // CHECK: [[T:%.+]] = arith.truncf [[S]]
@@ -81,7 +81,7 @@ func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 
   // CHECK: gpu.local_store [[T]], [[B]][
   // CHECK-NEXT: gpu.barrier
   // CHECK: "gpu.tma_store"
-  // CHECK: gpu.part %x {start = array<i64: 0, 64>}
+  // CHECK: gpu.extract_slice %x {start = array<i64: 0, 64>}
   // CHECK: arith.addf
   // CHECK-NOT: gpu.tma_store_wait
   // CHECK: gpu.local_store
@@ -92,7 +92,7 @@ func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 
   %d = tile.broadcast %b : tensor<1x128xf32, "1x128 r[0,1 0,8 0,16 0,32 0,64] l[0,2 0,4 0,0 0,0 0,0] w[0,0 0,0]"> to tensor<64x128xf32, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
   %s = arith.addf %x, %d : tensor<64x128xf32, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
   %t = arith.truncf %s : tensor<64x128xf32, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
-  %y = gpu.convert %t : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">
+  %y = gpu.convert_layout %t : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">
   "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">) -> ()
   func.return
 }
@@ -100,26 +100,26 @@ func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 
 // RUN: store-boxes{slots=1}
 // In a loop with fewer places than parts the place of a part is waited for.
 // CHECK-LABEL: @turns
-func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.warps = 8 : i32} {
+func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.num_warps = 8 : i32} {
   %c = arith.constant 1 : i64
   %z = arith.constant 0 : i64
   %s = arith.constant 128 : i64
   // CHECK: scf.for
-  // CHECK: gpu.tma_store_wait {{.+}} written
+  // CHECK: gpu.tma_store_wait {{.+}} complete
   // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.local_store
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: [[E:%.+]] = gpu.elect
   // CHECK: scf.if [[E]]
   // CHECK: "gpu.tma_store"
-  // CHECK: gpu.tma_store_wait {{.+}} but 0 : i32
+  // CHECK: gpu.tma_store_wait {{.+}} pending 0 : i32
   // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.local_store
   scf.for %i = %z to %count step %c : i64 {
     %row = arith.muli %i, %s : i64
     %o = arith.muli %row, %pitch : i64
     %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = gpu.convert %x : tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x128xf16, "128x128 r[0,1 0,2 0,4 16,0 32,0 64,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0 8,0]">
+    %y = gpu.convert_layout %x : tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"> to tensor<128x128xf16, "128x128 r[0,1 0,2 0,4 16,0 32,0 64,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0 8,0]">
     "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<128x128xf16, "128x128 r[0,1 0,2 0,4 16,0 32,0 64,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0 8,0]">) -> ()
   }
   func.return
@@ -128,14 +128,14 @@ func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64,
 // RUN: store-boxes
 // A tile made of two would keep both in registers while parts are made: it goes as a whole.
 // CHECK-LABEL: @two
-func.func @two(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %r: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) attributes {gpu.warps = 4 : i32} {
-  // CHECK: gpu.alloc : !gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 span128", #builtin.int<1>>
-  // CHECK-NOT: gpu.part
+func.func @two(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %r: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: gpu.local_alloc : !gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", #builtin.int<1>>
+  // CHECK-NOT: gpu.extract_slice
   // CHECK: arith.addf
   // CHECK: "gpu.tma_store"
   %c = arith.constant 1 : i64
   %s = arith.addf %x, %r : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
-  %y = gpu.convert %s : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">
+  %y = gpu.convert_layout %s : tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">
   "tile.store_view"(%p, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x128xf16, "64x128 r[0,1 0,2 0,4 8,0 16,0 32,0] l[0,8 0,16 0,32 0,64 1,0] w[2,0 4,0]">) -> ()
   func.return
 }

@@ -2,16 +2,16 @@
 // The widest panels that divide a line; lines of 16 bytes stay.
 // CHECK-LABEL: @swizzled
 func.func @swizzled() {
-  // CHECK-NEXT: "64x64x2 dim1 span128"
-  // CHECK-NEXT: "32x96x2 dim1 span64"
-  // CHECK-NEXT: "64x64x4 dim0 span128"
-  // CHECK-NEXT: "16x8x2 dim1 lines+0"
-  // CHECK-NEXT: "64x16x2 dim1 span32"
-  %a = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 lines+0", #builtin.int<2>>
-  %b = gpu.alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 lines+0", #builtin.int<2>>
-  %c = gpu.alloc : !gpu.shared<tensor<64x64xf32>, "64x64x4 dim0 lines+0", #builtin.int<1>>
-  %d = gpu.alloc : !gpu.shared<tensor<16x8xf16>, "16x8x2 dim1 lines+0", #builtin.int<1>>
-  %e = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
+  // CHECK-NEXT: "64x64x2 dim1 swizzle128"
+  // CHECK-NEXT: "32x96x2 dim1 swizzle64"
+  // CHECK-NEXT: "64x64x4 dim0 swizzle128"
+  // CHECK-NEXT: "16x8x2 dim1 pad0"
+  // CHECK-NEXT: "64x16x2 dim1 swizzle32"
+  %a = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 pad0", #builtin.int<2>>
+  %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", #builtin.int<2>>
+  %c = gpu.local_alloc : !gpu.shared<tensor<64x64xf32>, "64x64x4 dim0 pad0", #builtin.int<1>>
+  %d = gpu.local_alloc : !gpu.shared<tensor<16x8xf16>, "16x8x2 dim1 pad0", #builtin.int<1>>
+  %e = gpu.local_alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", #builtin.int<1>>
   func.return
 }
 // -----
@@ -19,19 +19,19 @@ func.func @swizzled() {
 // The paper's 128 + 8; what wgmma reads stays.
 // CHECK-LABEL: @padded
 func.func @padded() {
-  // CHECK-NEXT: "64x128x2 dim1 lines+8"
-  // CHECK-NEXT: "64x32x4 dim1 lines+4"
-  // CHECK-NEXT: "64x16x2 dim1 span0"
-  %a = gpu.alloc : !gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 lines+0", #builtin.int<2>>
-  %b = gpu.alloc : !gpu.shared<tensor<64x32xf32>, "64x32x4 dim1 lines+0", #builtin.int<2>>
-  %e = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
+  // CHECK-NEXT: "64x128x2 dim1 pad8"
+  // CHECK-NEXT: "64x32x4 dim1 pad4"
+  // CHECK-NEXT: "64x16x2 dim1 swizzle0"
+  %a = gpu.local_alloc : !gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 pad0", #builtin.int<2>>
+  %b = gpu.local_alloc : !gpu.shared<tensor<64x32xf32>, "64x32x4 dim1 pad0", #builtin.int<2>>
+  %e = gpu.local_alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", #builtin.int<1>>
   func.return
 }
 // -----
 // RUN: swizzle-shared{mode=none}
 // CHECK-LABEL: @none
 func.func @none() {
-  // CHECK-NEXT: "64x64x2 dim1 lines+0"
-  %a = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 lines+0", #builtin.int<2>>
+  // CHECK-NEXT: "64x64x2 dim1 pad0"
+  %a = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 pad0", #builtin.int<2>>
   func.return
 }

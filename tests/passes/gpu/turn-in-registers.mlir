@@ -5,7 +5,7 @@ func.func @row_row(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<6
   %one = arith.constant 1 : i64
   %a = "tile.load_view"(%p, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
   %b = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
-  // CHECK: tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32:b"}
+  // CHECK: tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32.rs.swap_ab"}
   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
   func.return
 }
@@ -16,7 +16,7 @@ func.func @column_column(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: te
   %one = arith.constant 1 : i64
   %a = "tile.load_view"(%p, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
   %b = "tile.load_view"(%q, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
-  // CHECK: {gpu.mma = "wgmma.k8.tf32:a"}
+  // CHECK: {gpu.mma = "wgmma.k8.tf32.rs"}
   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
   func.return
 }
@@ -27,11 +27,11 @@ func.func @column_row(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tenso
   %one = arith.constant 1 : i64
   %a = "tile.load_view"(%p, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
   %b = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x128xf32>
-  // CHECK: {gpu.mma = "wgmma.k8.tf32:b"}
+  // CHECK: {gpu.mma = "wgmma.k8.tf32.rs.swap_ab"}
   %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<64x32xf32>, tensor<32x128xf32>, tensor<64x128xf32> to tensor<64x128xf32>
   %f = "tile.load_view"(%p, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<128x32xf32>
   %g = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
-  // CHECK: {gpu.mma = "wgmma.k8.tf32:a"}
+  // CHECK: {gpu.mma = "wgmma.k8.tf32.rs"}
   %h = tile.dot %f, %g, %e, "tf32" {gpu.mma = "wgmma.k8.tf32"} : tensor<128x32xf32>, tensor<32x64xf32>, tensor<128x64xf32> to tensor<128x64xf32>
   func.return
 }

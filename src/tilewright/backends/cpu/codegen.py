@@ -33,7 +33,7 @@ from tilewright.backends.llvm.types import (
 )
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
-from tilewright.passes.analysis.regions import AS_WRITTEN
+from tilewright.passes.analysis.regions import NO_UNROLL
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR = ir.PointerType()
@@ -116,7 +116,7 @@ class KernelCodegen:
         self.bind(value, parts)
 
     def as_written(self, op: scf.ForOp) -> bool:
-        return AS_WRITTEN in op.attributes
+        return NO_UNROLL in op.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         return parts
@@ -193,7 +193,7 @@ def _slice(gen: KernelCodegen, op: cpu.SliceOp) -> None:
     gen.set(op.result, b.shuffle_vector(source, undefined(source.type), picks))
 
 
-def _concat(gen: KernelCodegen, op: cpu.ConcatOp) -> None:
+def _concat(gen: KernelCodegen, op: cpu.FromElementsOp) -> None:
     value: Value = undefined(gen.type(op.result))
     for i, part in enumerate(op.values):
         value = gen.builder.insert_element(value, gen.get(part), ir.Constant(I32, i))
@@ -236,7 +236,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cpu.IotaOp: _iota,
     cpu.LaneMaskOp: _lane_mask,
     cpu.SliceOp: _slice,
-    cpu.ConcatOp: _concat,
+    cpu.FromElementsOp: _concat,
     cpu.TransposeOp: _transpose,
     scf.ForOp: control.lower_for,
     scf.IfOp: control.lower_if,
@@ -249,7 +249,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.StoreOp: memory.lower_scalar_store,
     tile.AtomicRMWOp: memory.lower_atomic_rmw,
     tile.AtomicCASOp: memory.lower_atomic_cas,
-    cpu.DotCallOp: memory.lower_dot_call,
+    cpu.CallMicrokernelOp: memory.lower_dot_call,
     cpu.FaultIfOp: output.lower_fault_if,
     cpu.CheckBoundsOp: bounds.lower_check_bounds,
     tile.PrintOp: output.lower_print,

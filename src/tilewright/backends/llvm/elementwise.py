@@ -350,7 +350,7 @@ _RULES: dict[str, Rule] = {
     "tile.umulhi": _umulhi, "tile.fp_cast": _cast_rounding, "tile.bitcast": _bitcast,
     "tile.int_to_ptr": _convert("inttoptr"), "tile.ptr_to_int": _convert("ptrtoint"),
     "tile.addptr": _addptr, "tile.libm": _libm, "tile.remf": _function("fmod"),
-    "tile.gate": _gate,
+    "tile.mul_sigmoid": _gate,
     "tile.hint": lambda op: op.values[0],
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ from tilewright.errors import OutOfResources, PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.regions import AS_WRITTEN
+from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.gpu.analysis.blocks import blocks_of
 from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
 from tilewright.passes.gpu.analysis.spread import cluster_of, shares_boxes, spread_loop
@@ -95,7 +95,7 @@ class KernelCodegen:
             entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
         )
         self.builder: Builder = SharingBuilder(self.function.append_basic_block("body"))
-        self.reads_asynchronously = bool(kinds & {gpu.TmaCopyOp, gpu.TmaStoreOp}) or any(
+        self.reads_asynchronously = bool(kinds & {gpu.TmaLoadOp, gpu.TmaStoreOp}) or any(
             type(op) is gpu.WgmmaOp and op.instruction.data != SHARED_FMA
             for op in (function.walk() if gpu.WgmmaOp in kinds else ())
         )
@@ -105,7 +105,7 @@ class KernelCodegen:
         self.shared = SharedPlan(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
-        self.roles = gpu.ProduceOp in kinds
+        self.roles = gpu.ProducerWarpOp in kinds
         """Whether there is one more warp than the program has, which copies."""
         self.role = ""
         """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
@@ -169,7 +169,7 @@ class KernelCodegen:
 
     def as_written(self, op: scf.ForOp) -> bool:
         """Whether LLVM is not to unroll a loop."""
-        return AS_WRITTEN in op.attributes or UNROLL not in self.source.attributes
+        return NO_UNROLL in op.attributes or UNROLL not in self.source.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         """Products under way end here: where the loop did not run there are none to wait for."""
@@ -239,7 +239,7 @@ class KernelCodegen:
         operand_types = [tile.element_of(v) for v in op.operands]
         if op.name == "arith.truncf" and [*operand_types, *result_types] == [f32, bf16]:
             results[0] += ptx.to_bf16_pairs(self.builder, operands[0][: count & ~1])
-        elif isinstance(op, tile.GateOp):
+        elif isinstance(op, tile.MulSigmoidOp):
             xs, powers = (p[: count & ~1] for p in operands)
             results[0] += ptx.gate_pairs(self.builder, self.math, op.function.data, xs, powers)
         for i in range(len(results[0]) if results else 0, count):
@@ -351,7 +351,7 @@ class KernelCodegen:
             self._shared = space
         return self._shared
 
-    def map_address(self, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value:
+    def map_address(self, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:
         """Address (i64) of the tensor map that a copy uses, among the kernel's parameters."""
         return self.map_at(self.maps.number(op))
 
@@ -444,27 +444,27 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.ReshapeOp: shapes.lower_reshape,
     tile.JoinOp: shapes.lower_join,
     tile.SplitOp: shapes.lower_split,
-    gpu.AllocOp: _nothing,
-    gpu.ReleaseOp: asynchronous.lower_release,
+    gpu.LocalAllocOp: _nothing,
+    gpu.LocalDeallocOp: asynchronous.lower_release,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
-    gpu.TurnOp: turn.lower_turn,
+    gpu.LocalTransposeOp: turn.lower_turn,
     gpu.LocalLoadOp: fragments.lower_local_load,
-    gpu.CopyOp: asynchronous.lower_copy,
-    gpu.CommitOp: asynchronous.lower_commit,
-    gpu.WaitOp: asynchronous.lower_wait,
+    gpu.AsyncCopyOp: asynchronous.lower_copy,
+    gpu.AsyncCommitGroupOp: asynchronous.lower_commit,
+    gpu.AsyncWaitOp: asynchronous.lower_wait,
     gpu.WgmmaOp: wgmma.lower_wgmma,
     gpu.WgmmaWaitOp: wgmma.lower_wgmma_wait,
-    gpu.BarriersOp: boxes.lower_barriers,
+    gpu.MbarrierInitOp: boxes.lower_barriers,
     gpu.ElectOp: boxes.lower_elect,
-    gpu.ExpectOp: boxes.lower_expect,
-    gpu.ArriveOp: boxes.lower_arrive,
-    gpu.ProduceOp: boxes.lower_produce,
-    gpu.TmaCopyOp: boxes.lower_tma_copy,
-    gpu.TmaWaitOp: boxes.lower_tma_wait,
+    gpu.MbarrierArriveExpectTxOp: boxes.lower_expect,
+    gpu.MbarrierArriveOp: boxes.lower_arrive,
+    gpu.ProducerWarpOp: boxes.lower_produce,
+    gpu.TmaLoadOp: boxes.lower_tma_copy,
+    gpu.MbarrierWaitOp: boxes.lower_tma_wait,
     gpu.TmaStoreOp: boxes.lower_tma_store,
     gpu.TmaStoreWaitOp: boxes.lower_tma_store_wait,
-    gpu.ConvertOp: exchange.lower_convert,
-    gpu.PartOp: exchange.lower_part,
+    gpu.ConvertLayoutOp: exchange.lower_convert,
+    gpu.ExtractSliceOp: exchange.lower_part,
     tile.CatOp: exchange.lower_cat,
     tile.GatherOp: exchange.lower_gather,
     tile.HistogramOp: exchange.lower_histogram,

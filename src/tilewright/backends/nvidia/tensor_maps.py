@@ -16,7 +16,7 @@ from tilewright.passes.gpu.share_boxes import halves
 
 BYTES = 128
 """Size of a tensor map (CUtensorMap)."""
-Box = gpu.TmaCopyOp | gpu.TmaStoreOp
+Box = gpu.TmaLoadOp | gpu.TmaStoreOp
 
 
 class TensorMaps:
@@ -26,7 +26,7 @@ class TensorMaps:
         self._numbers: dict[Box, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
-            if type(op) is gpu.TmaCopyOp or type(op) is gpu.TmaStoreOp:
+            if type(op) is gpu.TmaLoadOp or type(op) is gpu.TmaStoreOp:
                 recipe = self._recipe(op)
                 if recipe not in self.recipes:
                     self.recipes.append(recipe)
@@ -42,8 +42,8 @@ class TensorMaps:
         return TensorMap(
             argument=_argument(op.base),
             element_bytes=shared.size,
-            extents=tuple(_extent(v, symbols) for v in op.extents),
-            pitches=tuple(_extent(v, symbols) for v in op.pitches),
+            extents=tuple(_extent(v, symbols) for v in op.global_dims),
+            pitches=tuple(_extent(v, symbols) for v in op.global_strides),
             box=(shared.width, shared.lines // _parts(op)),
             span=max(0, shared.span),
         )
@@ -61,7 +61,7 @@ def _extent(value: SSAValue, symbols: Symbolic) -> Extent:
 
 def _parts(op: Box) -> int:
     """Into how many boxes the lines of a panel are divided."""
-    if not isinstance(op, gpu.TmaCopyOp) or SHARED not in op.attributes:
+    if not isinstance(op, gpu.TmaLoadOp) or SHARED not in op.attributes:
         return 1
     return 2 if halves(op) == "lines" else 1
 

@@ -45,8 +45,8 @@ from tilewright.dialects.tile.base import (
 class DotOp(IRDLOperation):
     """`acc + lhs @ rhs` on the last two dimensions (one leading batch dimension allowed).
 
-    Products and sums are at least as wide as `acc`'s element type; `precision` is the user's
-    `input_precision` ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"). `imprecise`: how many elements of
+    Products and sums are at least as wide as `acc`'s element type; `input_precision` is the user's (
+    "ieee", "tf32", "tf32x3", "bf16x3", "bf16x6"). `max_num_imprecise_acc`: how many elements of
     k may be summed at the reduced precision of a GPU's 8-bit tensor cores (any number without it).
     """
 
@@ -54,12 +54,12 @@ class DotOp(IRDLOperation):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     acc = operand_def(TensorType)
-    precision = prop_def(StringAttr)
-    imprecise = opt_prop_def(IntegerAttr)
+    input_precision = prop_def(StringAttr)
+    max_num_imprecise_acc = opt_prop_def(IntegerAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$lhs `,` $rhs `,` $acc `,` $precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
+    assembly_format = "$lhs `,` $rhs `,` $acc `,` $input_precision attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
 
     def verify_(self) -> None:
         a, b, c = shape_of(self.lhs), shape_of(self.rhs), shape_of(self.acc)

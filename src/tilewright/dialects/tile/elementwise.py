@@ -116,14 +116,14 @@ class MulHiUOp(_SameTypeBinary):
 
 
 @irdl_op_definition
-class GateOp(_SameTypeBinary):
+class MulSigmoidOp(_SameTypeBinary):
     """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2": gated by a sigmoid.
 
     To 4 ulp with an exact f, or 2^-62 of `lhs`, whichever is more. Where `rhs` alone is NaN the result may be any
     number from 0 to `lhs`. What it need not be exact about lets elements share a reciprocal.
     """
 
-    name = "tile.gate"
+    name = "tile.mul_sigmoid"
     function = prop_def(StringAttr)
     assembly_format = (
         "$function `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
@@ -131,8 +131,8 @@ class GateOp(_SameTypeBinary):
 
     def verify_(self) -> None:
         super().verify_()
-        require(scalar_of(self.lhs) == f32, "tile.gate: fp32 only")
-        require(self.function.data in ("exp", "exp2"), "tile.gate: exp or exp2")
+        require(scalar_of(self.lhs) == f32, "tile.mul_sigmoid: fp32 only")
+        require(self.function.data in ("exp", "exp2"), "tile.mul_sigmoid: exp or exp2")
 
 
 @irdl_op_definition

@@ -32,7 +32,7 @@ def root_of(pointer: SSAValue) -> BlockArgument | None:
 
 
 def is_apart(root: BlockArgument) -> bool:
-    """Whether an argument has the attribute `tile.apart`.
+    """Whether an argument has the attribute `tile.noalias`.
 
     Whoever launches such a kernel has made sure that the memory behind the argument is reached through no
     other, and that no two lanes of one access through it are one address.
@@ -41,7 +41,7 @@ def is_apart(root: BlockArgument) -> bool:
     attributes = function.arg_attrs if isinstance(function, FuncOp) else None
     if attributes is None or root.owner is not function.body.block:  # type: ignore[union-attr]
         return False
-    return "tile.apart" in attributes.data[root.index].data  # type: ignore[union-attr]
+    return "tile.noalias" in attributes.data[root.index].data  # type: ignore[union-attr]
 
 
 def are_apart(first: SSAValue, second: SSAValue) -> bool:

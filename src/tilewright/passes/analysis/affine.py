@@ -496,5 +496,5 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     tile.AddPtrOp: AffineAnalysis._addptr,
     tile.SelectOp: AffineAnalysis._select,
     arith.MinSIOp: AffineAnalysis._minsi,
-    gpu.ConvertOp: AffineAnalysis._same,
+    gpu.ConvertLayoutOp: AffineAnalysis._same,
 }

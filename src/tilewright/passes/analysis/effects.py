@@ -12,7 +12,7 @@ from tilewright.dialects import tile
 _PURE_DIALECTS = ("arith.", "math.")
 #: tile ops that act lane by lane: the result at a lane needs the operands at that lane only
 _LANE_WISE = (
-    tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.RemFOp, tile.MulHiUOp, tile.GateOp, tile.FpCastOp,
+    tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp, tile.FpCastOp,
     tile.BitcastOp, tile.IntToPtrOp, tile.PtrToIntOp, tile.LibmOp, tile.AddPtrOp, tile.HintOp,
 )  # fmt: skip
 _REGION_OPS = ("scf.for", "scf.if", "scf.while")

@@ -10,7 +10,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.passes.analysis.effects import has_effect
 
-AS_WRITTEN = "tile.as_written"
+NO_UNROLL = "tile.no_unroll"
 """Attribute of an `scf.for`: a pass has chosen how many copies of its body there are."""
 
 

@@ -91,7 +91,7 @@ class _Checker:
         self.sites: list[Attribute] = []
         self.ranges: dict[int, list[SSAValue]] = {}
         pointers: Any = function.attributes[EXTENTS]
-        types: Any = function.attributes["cpu.scheduled"]
+        types: Any = function.attributes["cpu.argument_types"]
         self.places = {p.data: at for at, p in enumerate(pointers.data)}
         self.extents_at = len(types.data) - 2 * len(self.places)
         loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp)]

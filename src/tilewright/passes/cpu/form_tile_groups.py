@@ -1,4 +1,4 @@
-"""Gather tile operations that can share one loop nest into `cpu.group` regions.
+"""Gather tile operations that can share one loop nest into `cpu.fusion_group` regions.
 
 Tiles never become vectors wider than a few registers: a tile operation is a loop over chunks, and
 operations over the same index space share that loop, so that a chunk stays in registers from its
@@ -16,8 +16,8 @@ Before:
     "tile.store_view"(..., %d)
 
 After:
-    %m = "cpu.group"() <{space = [1024]}> ({ load, reduce, group_end %m })
-    "cpu.group"() <{space = [1024]}> ({ load again, splat, subf, store })
+    %m = "cpu.fusion_group"() <{iteration_space = [1024]}> ({ load, reduce, cpu.yield %m })
+    "cpu.fusion_group"() <{iteration_space = [1024]}> ({ load again, splat, subf, store })
 
 Relies on `raise-access` (structured accesses have ranges that can be compared) and on
 `normalize-loops`. Guarantees: afterwards every tile operation is in a group, or is virtual, or is a
@@ -55,7 +55,7 @@ _RECOMPUTE_LIMIT = 5
 
 @dataclass(frozen=True)
 class FormTileGroups(Pass):
-    """Gather tile operations that can share one loop nest into `cpu.group` regions."""
+    """Gather tile operations that can share one loop nest into `cpu.fusion_group` regions."""
 
     name: ClassVar[str] = "form-tile-groups"
 
@@ -252,7 +252,7 @@ def _may_race(load: Operation, group: _Group) -> bool:
 
 
 class _Outliner:
-    """Moves the members of each group into a `cpu.group` operation."""
+    """Moves the members of each group into a `cpu.fusion_group` operation."""
 
     def __init__(self, block: Block, groups: list[_Group]) -> None:
         self.block = block
@@ -295,9 +295,9 @@ class _Outliner:
     def _outline(self, group: _Group) -> None:
         mapping: dict[SSAValue, SSAValue] = {}
         exports = self._exports(group)
-        op = cpu.GroupOp.create(
+        op = cpu.FusionGroupOp.create(
             result_types=[v.type for v in exports],
-            properties={"space": DenseArrayBase.from_list(i64, list(group.space))},
+            properties={"iteration_space": DenseArrayBase.from_list(i64, list(group.space))},
             regions=[Region(Block())],
         )
         op.location = group.members[0].location
@@ -318,7 +318,7 @@ class _Outliner:
             _remap_operands(member, mapping)
             if self.first_write is None and _writes(member):
                 self.first_write = member
-        body.add_op(cpu.GroupEndOp.create(operands=list(exports)))
+        body.add_op(cpu.YieldOp.create(operands=list(exports)))
         for value, result in zip(exports, op.results, strict=True):
             result.name_hint = value.name_hint
             value.replace_uses_with_if(result, lambda use, op=op: not _inside(use.operation, op))
@@ -339,7 +339,7 @@ class _Outliner:
         op = value.owner
         if value in mapping or not tile.is_tile(value) or isinstance(op, Block):
             return
-        if self.home.get(op) is group or isinstance(op, cpu.GroupOp):
+        if self.home.get(op) is group or isinstance(op, cpu.FusionGroupOp):
             return
         if not is_virtual(op) and not self._recompute_here(value, group):
             return
@@ -383,7 +383,7 @@ class _Outliner:
         seen.add(user)
         top: Operation = user
         while top.parent is not self.block and (above := top.parent_op()) is not None:
-            if isinstance(above, cpu.GroupOp):
+            if isinstance(above, cpu.FusionGroupOp):
                 return True
             top = above
         home = self.home.get(top)
@@ -429,6 +429,6 @@ def _drop_dead(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if any(r.uses for r in op.results):
             continue
-        if (op.results and is_virtual(op)) or (isinstance(op, cpu.GroupOp) and not _acts(op)):
+        if (op.results and is_virtual(op)) or (isinstance(op, cpu.FusionGroupOp) and not _acts(op)):
             op.detach()
             op.erase()

@@ -5,12 +5,12 @@ so it must live in memory; the place where the result will go is memory that the
 touch anyway. Parking it there saves a pass over as much scratch (10 to 30 % of a long row's time).
 
 Before:
-    %e, %sum = "cpu.group"() ({ ... math.exp ; tile.reduce ; group_end %e, %sum })
-    "cpu.group"() ({ %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+    %e, %sum = "cpu.fusion_group"() ({ ... math.exp ; tile.reduce ; cpu.yield %e, %sum })
+    "cpu.fusion_group"() ({ %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
 
 After:
-    %sum = "cpu.group"() ({ ... math.exp ; "tile.store_view"(%y, ..., %e) ; tile.reduce ; group_end %sum })
-    "cpu.group"() ({ %e = "tile.load_view"(%y, ...) ; %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+    %sum = "cpu.fusion_group"() ({ ... math.exp ; "tile.store_view"(%y, ..., %e) ; tile.reduce ; cpu.yield %sum })
+    "cpu.fusion_group"() ({ %e = "tile.load_view"(%y, ...) ; %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
 
 Legal because the second group overwrites every lane that is parked and needs each at its own lane
 only, nothing touches memory between the two groups, and no other operation of the second group reads
@@ -56,13 +56,13 @@ class ParkInOutput(Pass):
 
 
 def _park_in_block(block: Block) -> None:
-    groups = [op for op in block.ops if isinstance(op, cpu.GroupOp)]
+    groups = [op for op in block.ops if isinstance(op, cpu.FusionGroupOp)]
     for first, second in itertools.pairwise(groups):
         if first.parent is block and second.parent is block:
             _park(first, second)
 
 
-def _park(first: cpu.GroupOp, second: cpu.GroupOp) -> None:
+def _park(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> None:
     store = _only_store(second)
     if store is None or not _quiet_between(first, second) or _touches_memory(second, store):
         return
@@ -80,7 +80,7 @@ def _park(first: cpu.GroupOp, second: cpu.GroupOp) -> None:
             return
 
 
-def _only_store(group: cpu.GroupOp) -> tile.StoreViewOp | None:
+def _only_store(group: cpu.FusionGroupOp) -> tile.StoreViewOp | None:
     """The one write of a group, when it is a structured store of the group's whole space."""
     writes = [op for op in group.body.block.walk() if isinstance(op, WRITES)]
     if len(writes) != 1 or not isinstance(writes[0], tile.StoreViewOp):
@@ -103,11 +103,11 @@ def _one_address_a_lane(store: tile.StoreViewOp) -> bool:
     return True
 
 
-def _touches_memory(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:
+def _touches_memory(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
     return any(isinstance(op, LOADS) for op in group.body.block.walk())
 
 
-def _quiet_between(first: cpu.GroupOp, second: cpu.GroupOp) -> bool:
+def _quiet_between(first: cpu.FusionGroupOp, second: cpu.FusionGroupOp) -> bool:
     """Whether only scalar arithmetic stands between two groups of one block."""
     op = first.next_op
     while op is not None and op is not second:
@@ -136,7 +136,7 @@ def _flows_to_own_lanes(value: SSAValue, store: tile.StoreViewOp) -> bool:
     return bool(value.uses)
 
 
-def _races(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:
+def _races(group: cpu.FusionGroupOp, store: tile.StoreViewOp) -> bool:
     """Whether a load of `group` might read what earlier chunks have parked, unknown to any guard."""
     return any(
         relation(load, store, load.parent is not group.body.block) == UNKNOWN
@@ -144,7 +144,7 @@ def _races(group: cpu.GroupOp, store: tile.StoreViewOp) -> bool:
     )
 
 
-def _hoist(store: tile.StoreViewOp, before: cpu.GroupOp) -> bool:
+def _hoist(store: tile.StoreViewOp, before: cpu.FusionGroupOp) -> bool:
     """Move the scalars of the store's address and limits above `before`; False if one cannot."""
     needed: list[Operation] = []
     pending = [v for v in store.operands if v is not store.value]
@@ -175,7 +175,7 @@ def _is_after(op: Operation, other: Operation) -> bool:
 
 
 def _rewrite(
-    first: cpu.GroupOp, second: cpu.GroupOp, result: SSAValue, store: tile.StoreViewOp
+    first: cpu.FusionGroupOp, second: cpu.FusionGroupOp, result: SSAValue, store: tile.StoreViewOp
 ) -> None:
     index = position_of(result, first.results)
     end = end_of(first.body.block)
@@ -202,11 +202,11 @@ def _rewrite(
 
     kept = [i for i in range(len(first.results)) if i != index]
     values = [end.operands[i] for i in kept]
-    first.body.block.insert_op_before(cpu.GroupEndOp.create(operands=values), end)
+    first.body.block.insert_op_before(cpu.YieldOp.create(operands=values), end)
     end.detach()
     end.erase()
     region = first.detach_region(first.body)
-    new = cpu.GroupOp.create(
+    new = cpu.FusionGroupOp.create(
         result_types=[first.results[i].type for i in kept],
         properties=first.properties,
         regions=[region],

@@ -1,13 +1,13 @@
 """Give every tile that crosses groups a buffer in per-thread scratch memory.
 
 Before:
-    %e = "cpu.group"() ({ ... group_end %exp }) : tensor<1024xf32>
-    "cpu.group"() ({ divf %e, ...; store_view })
+    %e = "cpu.fusion_group"() ({ ... cpu.yield %exp }) : tensor<1024xf32>
+    "cpu.fusion_group"() ({ divf %e, ...; store_view })
 
 After:
     %b = "cpu.scratch"() : !cpu.buffer<tensor<1024xf32>, "row">
-    "cpu.group"() ({ ... "cpu.write"(%exp, %b) })
-    "cpu.group"() ({ %e = "cpu.read"(%b) ... divf %e, ...; store_view })
+    "cpu.fusion_group"() ({ ... "cpu.write"(%exp, %b) })
+    "cpu.fusion_group"() ({ %e = "cpu.read"(%b) ... divf %e, ...; store_view })
 
 Loop-carried tiles are updated in place: a carried tile, its initial value, the value yielded for it
 and the loop's result share one buffer whenever no reader of the old value could see the new one;
@@ -96,7 +96,7 @@ class _Planner:
 
     def _block(self, block: Block) -> None:
         for op in list(block.ops):
-            if isinstance(op, cpu.GroupOp):
+            if isinstance(op, cpu.FusionGroupOp):
                 self._group(op)
             elif isinstance(op, cpu.DotOp):
                 self._dot(op)
@@ -110,7 +110,7 @@ class _Planner:
                 self._while(op)
         _drop_dead(block)
 
-    def _group(self, op: cpu.GroupOp) -> None:
+    def _group(self, op: cpu.FusionGroupOp) -> None:
         body = op.body.block
         self._read_captured(op)
         end = end_of(body)
@@ -122,11 +122,11 @@ class _Planner:
             else:
                 scalars.append((value, result))
         if len(scalars) != len(op.results):
-            body.insert_op_before(cpu.GroupEndOp.create(operands=[v for v, _ in scalars]), end)
+            body.insert_op_before(cpu.YieldOp.create(operands=[v for v, _ in scalars]), end)
             end.detach()
             end.erase()
             region = op.detach_region(op.body)
-            new = cpu.GroupOp.create(
+            new = cpu.FusionGroupOp.create(
                 result_types=[r.type for _, r in scalars],
                 properties=op.properties,
                 attributes=op.attributes,
@@ -140,7 +140,7 @@ class _Planner:
             op.detach()
             op.drop_all_references()
 
-    def _read_captured(self, op: cpu.GroupOp) -> None:
+    def _read_captured(self, op: cpu.FusionGroupOp) -> None:
         """Replace tiles from outside the group by reads of their buffers at its start."""
         body = op.body.block
         reads: dict[SSAValue, SSAValue] = {}
@@ -180,13 +180,15 @@ class _Planner:
     def _write_group(self, value: SSAValue, buffer: SSAValue, before: Operation) -> None:
         """Insert a group that puts `value` into `buffer`."""
         body = Block()
-        end = cpu.GroupEndOp.create()
+        end = cpu.YieldOp.create()
         body.add_op(end)
         body.insert_op_before(
             cpu.WriteOp.create(operands=[self._read(value, body, end), buffer]), end
         )
-        group = cpu.GroupOp.create(
-            properties={"space": DenseArrayBase.from_list(i64, list(tile.shape_of(value)))},
+        group = cpu.FusionGroupOp.create(
+            properties={
+                "iteration_space": DenseArrayBase.from_list(i64, list(tile.shape_of(value)))
+            },
             regions=[Region(body)],
             location=before.location,
         )
@@ -245,7 +247,7 @@ class _Planner:
             self._write_group(op.acc, self._buffer(sums), op)
         lhs = self._operand(op.lhs, a_layout, op)
         rhs = self._operand(op.rhs, b_layout, op)
-        new = cpu.DotBuffersOp.create(
+        new = cpu.BufferDotOp.create(
             operands=[lhs, rhs, self._buffer(sums)],
             properties={"plan": op.plan},
             location=op.location,
@@ -270,7 +272,7 @@ class _Planner:
         op.drop_all_references()
 
     def _operand(self, value: SSAValue, layout: BufferLayout, before: Operation) -> SSAValue:
-        if isinstance(value.owner, cpu.InPlaceOp):
+        if isinstance(value.owner, cpu.PrepackedOp):
             return self._memory(value.owner, before)
         if self._is_kept(value):
             slot = self.table.slot(value)
@@ -280,9 +282,9 @@ class _Planner:
         self._write_group(value, self._buffer(slot), before)
         return self._buffer(slot)
 
-    def _memory(self, op: cpu.InPlaceOp, dot: Operation) -> SSAValue:
+    def _memory(self, op: cpu.PrepackedOp, dot: Operation) -> SSAValue:
         """The memory that an operand stands in, as a buffer; `dot` is its only reader."""
-        buffer = cpu.BufferAtOp.create(
+        buffer = cpu.BufferFromPtrOp.create(
             operands=[op.pointer],
             result_types=[cpu.BufferType(op.result.type, op.layout)],
             location=op.location,
@@ -416,6 +418,6 @@ def _drop_dead(block: Block) -> None:
             for inner in region.blocks:
                 _drop_dead(inner)
         virtual = op.results and tile.is_tile(op.results[0]) and is_virtual(op)
-        if (virtual or isinstance(op, cpu.InPlaceOp)) and not any(r.uses for r in op.results):
+        if (virtual or isinstance(op, cpu.PrepackedOp)) and not any(r.uses for r in op.results):
             op.detach()
             op.erase()

@@ -11,8 +11,8 @@ Before:
     %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128] panel:32[128x64] ..."}>
 
 After:
-    %a = "cpu.in_place"(%p) <{layout = "row:128[64x128]@"}> : tensor<64x128xf32>
-    %c = "cpu.in_place"(%q) <{layout = "panel:32[128x64]@"}> : tensor<128x64xf32>
+    %a = "cpu.prepacked"(%p) <{layout = "row:128[64x128]@"}> : tensor<64x128xf32>
+    %c = "cpu.prepacked"(%q) <{layout = "panel:32[128x64]@"}> : tensor<128x64xf32>
     %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128]@ panel:32[128x64]@ ..."}>
 
 Relies on `lower-dot`, whose plan says which orders the kernel takes: rows of A one after the other, panels of B
@@ -153,7 +153,7 @@ def _quiet(load: Operation, dot: Operation) -> bool:
     """Whether only loads and arithmetic stand between the load and the dot."""
     op = load.next_op
     while op is not None and op is not dot:
-        if op.regions or not (is_pure(op) or isinstance(op, (*LOADS, cpu.DotOp, cpu.InPlaceOp))):
+        if op.regions or not (is_pure(op) or isinstance(op, (*LOADS, cpu.DotOp, cpu.PrepackedOp))):
             return False
         op = op.next_op
     return op is dot
@@ -163,7 +163,7 @@ def _replace(dot: cpu.DotOp, index: int, layout: BufferLayout) -> None:
     old = dot.operands[index]
     load, chain = _loaded(old)
     assert load is not None
-    new = cpu.InPlaceOp.create(
+    new = cpu.PrepackedOp.create(
         operands=[load.base],
         result_types=[old.type],
         properties={"layout": StringAttr(str(layout))},

@@ -48,7 +48,10 @@ class SchedulePrograms(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in list(module.body.block.ops):
-            if isinstance(function, func.FuncOp) and "cpu.scheduled" not in function.attributes:
+            if (
+                isinstance(function, func.FuncOp)
+                and "cpu.argument_types" not in function.attributes
+            ):
                 _schedule(function)
 
 
@@ -181,7 +184,7 @@ def _rebuild(
     function: func.FuncOp, entry: Block, asserts: list[Attribute], types: list[str]
 ) -> None:
     attributes = dict(function.attributes)
-    attributes["cpu.scheduled"] = ArrayAttr([StringAttr(t) for t in types])
+    attributes["cpu.argument_types"] = ArrayAttr([StringAttr(t) for t in types])
     attributes["cpu.asserts"] = ArrayAttr(asserts)
     new = func.FuncOp(function.sym_name.data, ((i64, i64), ()), Region(entry), visibility=None)
     new.attributes.update(attributes)

@@ -1,7 +1,7 @@
-"""Turn each `cpu.group` into a loop nest over vectors, and scratch buffers into addresses.
+"""Turn each `cpu.fusion_group` into a loop nest over vectors, and scratch buffers into addresses.
 
 Before:
-    "cpu.group"() <{space = [1024]}> ({
+    "cpu.fusion_group"() <{iteration_space = [1024]}> ({
       %x = "tile.load_view"(%p, ..., limit %n) ; %y = arith.addf %x, %x ; "tile.store_view"(...)
     })
 
@@ -55,7 +55,7 @@ from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 @dataclass(frozen=True)
 class Vectorize(Pass):
-    """Turn each `cpu.group` into a loop nest over vectors."""
+    """Turn each `cpu.fusion_group` into a loop nest over vectors."""
 
     name: ClassVar[str] = "vectorize"
     requires: ClassVar[tuple[str, ...]] = ("form-tile-groups", "plan-scratch")
@@ -94,7 +94,7 @@ class _Lowering:
         self.prefetch = prefetch
         self.orders = 0
         """Groups so far whose accesses claim an order."""
-        self.ahead: dict[cpu.DotBuffersOp, list[SSAValue]] = {}
+        self.ahead: dict[cpu.BufferDotOp, list[SSAValue]] = {}
         self.dead: DeadLanes | None = None
         self.chunks: dict[SSAValue, int] = {}
         """Lanes of the one chunk that stands for all dead ones, for each buffer written so."""
@@ -108,19 +108,19 @@ class _Lowering:
                 self._place(op)
         if self.prefetch:
             for op in list(self.entry.walk()):
-                if isinstance(op, cpu.DotBuffersOp):
+                if isinstance(op, cpu.BufferDotOp):
                     self._look_ahead(op)
         for op in list(self.entry.walk()):
-            if isinstance(op, cpu.GroupOp):
+            if isinstance(op, cpu.FusionGroupOp):
                 self._group(op)
-            elif isinstance(op, cpu.BufferAtOp):
+            elif isinstance(op, cpu.BufferFromPtrOp):
                 self.addresses[op.result] = op.pointer
-            elif isinstance(op, cpu.DotBuffersOp):
+            elif isinstance(op, cpu.BufferDotOp):
                 self._dot(op)
             elif isinstance(op, cpu.HistogramBuffersOp):
                 self._histogram(op)
         for op in list(self.entry.walk()):
-            if isinstance(op, cpu.ScratchOp | cpu.BufferAtOp):
+            if isinstance(op, cpu.ScratchOp | cpu.BufferFromPtrOp):
                 op.detach()
                 op.erase()
 
@@ -151,7 +151,7 @@ class _Lowering:
 
     # ---- dots ----
 
-    def _look_ahead(self, op: cpu.DotBuffersOp) -> None:
+    def _look_ahead(self, op: cpu.BufferDotOp) -> None:
         block = Block()
         found = next_operands(op, Emitter(block, op.location))
         if found is not None:
@@ -160,7 +160,7 @@ class _Lowering:
                 new.detach()
                 insert_before(new, op)
 
-    def _dot(self, op: cpu.DotBuffersOp) -> None:
+    def _dot(self, op: cpu.BufferDotOp) -> None:
         block = Block()
         emit = Emitter(block, op.location)
         layouts = dot_layouts(op)
@@ -177,7 +177,7 @@ class _Lowering:
         ahead = self.ahead.get(op, [])
         segments = [1, 1, 1, *([1] * 4 if ahead else [0] * 4)]
         inner.add(
-            cpu.DotCallOp.create(
+            cpu.CallMicrokernelOp.create(
                 operands=[*pointers, *ahead],
                 properties={
                     "plan": op.plan,
@@ -196,7 +196,7 @@ class _Lowering:
 
     # ---- groups ----
 
-    def _group(self, op: cpu.GroupOp) -> None:
+    def _group(self, op: cpu.FusionGroupOp) -> None:
         block = Block()
         emit = Emitter(block, op.location)
         pairs = hazards(op)
@@ -214,7 +214,7 @@ class _Lowering:
         ordered.yield_values(self._ordered(op, ordered))
         self._replace(op, block, list(branch.results))
 
-    def _claim_order(self, op: cpu.GroupOp, emit: Emitter) -> None:
+    def _claim_order(self, op: cpu.FusionGroupOp, emit: Emitter) -> None:
         """Write down the order that the accesses have before they are done chunk by chunk."""
         accesses = ordered_accesses(op)
         if accesses:
@@ -232,7 +232,7 @@ class _Lowering:
         op.detach()
         op.erase(safe_erase=False)
 
-    def _ordered(self, op: cpu.GroupOp, emit: Emitter) -> list[SSAValue]:
+    def _ordered(self, op: cpu.FusionGroupOp, emit: Emitter) -> list[SSAValue]:
         """All loads and arithmetic first, operands of stores into scratch; then the stores."""
         groups = split_stores(op, self._scratch)
         dead, self.dead = self.dead, None
@@ -245,7 +245,7 @@ class _Lowering:
         groups.erase()
         return results
 
-    def _nest(self, op: cpu.GroupOp, emit: Emitter, compact: bool) -> list[SSAValue]:
+    def _nest(self, op: cpu.FusionGroupOp, emit: Emitter, compact: bool) -> list[SSAValue]:
         """Emit a group's loops; with one lane when some value cannot be made for a chunk."""
         before = emit.block.last_op
         try:
@@ -258,7 +258,7 @@ class _Lowering:
             shape = self._fitted(op, plan_shape(op, self.target, scalar=True))
             return self._versions(op, emit, shape, compact)
 
-    def _fitted(self, op: cpu.GroupOp, shape: Shape) -> Shape:
+    def _fitted(self, op: cpu.FusionGroupOp, shape: Shape) -> Shape:
         """`shape` with chunks no wider than those whose dead lanes its buffers hold once."""
         if self.dead is None:
             return shape
@@ -271,7 +271,7 @@ class _Lowering:
         return replace(shape, lanes=lanes)
 
     def _versions(
-        self, op: cpu.GroupOp, emit: Emitter, shape: Shape, compact: bool
+        self, op: cpu.FusionGroupOp, emit: Emitter, shape: Shape, compact: bool
     ) -> list[SSAValue]:
         limits, wraps = _bounds(op)
         body = Body(emit, Facts(), self.addresses)
@@ -301,7 +301,11 @@ class _Lowering:
         return list(branch.results)
 
     def _main_and_tail(
-        self, op: cpu.GroupOp, body: Body, shape: Shape, limits: dict[tuple[SSAValue, int], int]
+        self,
+        op: cpu.FusionGroupOp,
+        body: Body,
+        shape: Shape,
+        limits: dict[tuple[SSAValue, int], int],
     ) -> list[SSAValue]:
         emit = body.emit
         extent = shape.extents[shape.vector_dim]
@@ -319,7 +323,7 @@ class _Lowering:
 
 
 def _bounds(
-    op: cpu.GroupOp,
+    op: cpu.FusionGroupOp,
 ) -> tuple[dict[tuple[SSAValue, int], int], list[tuple[SSAValue, SSAValue, int]]]:
     """Limits (with their dimension of the access, and its extent) and wrapped dimensions (start,
     size, extent) of the accesses that are not in a loop of their own."""

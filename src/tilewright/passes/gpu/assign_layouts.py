@@ -2,18 +2,18 @@
 
 Each operation gets its operands in the layout in which it works best (its home, `analysis/homes`):
 accesses with neighbouring addresses in neighbouring lanes, dots in the fragments of the tensor
-cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert` moves it; tiles
+cores, the rest like its operands. Where a tile is wanted elsewhere, a `gpu.convert_layout` moves it; tiles
 that cost nothing (aranges, masks, constants) are made again instead.
 
     Before:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
           %y = arith.addf %x, %x : tensor<64xf32>
           "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
           %y = arith.addf %x, %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
           "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">) -> ()
@@ -51,7 +51,7 @@ from tilewright.passes.gpu.analysis.homes import (
 )
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 
-WARPS = "gpu.warps"
+WARPS = "gpu.num_warps"
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class AssignLayouts(Pass):
 
 
 def warps_of(function: FuncOp) -> int:
-    """Warps of a program (the attribute `gpu.warps`; 4 without it)."""
+    """Warps of a program (the attribute `gpu.num_warps`; 4 without it)."""
     given = function.attributes.get(WARPS)
     return given.value.data if isinstance(given, IntegerAttr) else 4
 
@@ -256,7 +256,7 @@ class _Assigner:
                 value = self.want(value, home, user)
             else:
                 return self._clone(op, value, [self._scattered(op)], layout, user)
-        convert = gpu.ConvertOp.create(
+        convert = gpu.ConvertLayoutOp.create(
             operands=[value],
             result_types=[gpu.laid_out(tile.element_of(value), layout)],
             location=user.location,

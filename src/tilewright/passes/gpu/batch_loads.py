@@ -40,7 +40,7 @@ from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import apart
-from tilewright.passes.analysis.regions import AS_WRITTEN
+from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.assign_layouts import warps_of
 
@@ -98,7 +98,7 @@ class BatchLoads(Pass):
 
 def is_simple(loop: scf.ForOp) -> bool:
     """Whether a loop counts from 0 in ones, and has nothing in it that is done together or outside."""
-    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or AS_WRITTEN in loop.attributes:
+    if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1 or NO_UNROLL in loop.attributes:
         return False
     return all(
         isinstance(op, (*_LOADS, *_STORES, *_LOCAL, scf.IfOp, scf.YieldOp, tile.AssumeOp))
@@ -236,7 +236,7 @@ class _Batcher:
             operands=[old.lb, trips, old.step, *carried],
             result_types=[r.type for r in old.results],
             regions=[Region(block)],
-            attributes={**old.attributes, AS_WRITTEN: UnitAttr()},
+            attributes={**old.attributes, NO_UNROLL: UnitAttr()},
         )
         e.insert_op(loop)
         yielded = self._batch(Emitter(end, old.location), block, count)

@@ -2,25 +2,25 @@
 
 `num_warps` is the author's guess at how many threads share the work. Where tiles are small, many of
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
-reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.warps` until every thread
+reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
 warps, which keep a multiprocessor's schedulers busy without help, need twice that.
 
     Before:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 4 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
           "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.warps = 1 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
           "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
           func.return
         }
 
 Nothing in the language tells a program how many threads it has. Programs with dots keep their warps
-(tensor cores prescribe who holds what), and so do those without tiles. Guarantees: `gpu.warps` is a
+(tensor cores prescribe who holds what), and so do those without tiles. Guarantees: `gpu.num_warps` is a
 power of two, at least 1 and at most what it was. The launch has as many threads as it says at the end.
 """
 

@@ -13,7 +13,7 @@ two a write, and not lane by lane the same address in the same layout.
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.ordered} {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.barriers_inserted} {
           %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
           gpu.barrier
@@ -23,7 +23,7 @@ two a write, and not lane by lane the same address in the same layout.
 
 Two arguments are taken to be apart, or lane by lane the same: a kernel whose arguments overlap in
 other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`. Guarantees: the
-function's attribute `gpu.ordered`. Switched off, code generation puts a barrier before every access.
+function's attribute `gpu.barriers_inserted`. Switched off, code generation puts a barrier before every access.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from tilewright.passes.analysis.ranges import apart
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 
-ORDERED = "gpu.ordered"
+ORDERED = "gpu.barriers_inserted"
 """On a function: its barriers are where they are needed (code generation adds none)."""
-_READS = (tile.LoadOp, tile.LoadViewOp, gpu.CopyOp)
+_READS = (tile.LoadOp, tile.LoadViewOp, gpu.AsyncCopyOp)
 _WRITES = (tile.StoreOp, tile.StoreViewOp)
 _ATOMICS = (tile.AtomicRMWOp, tile.AtomicCASOp)
 
@@ -178,7 +178,7 @@ def _same_threads(first: Operation, second: Operation) -> bool:
     Where several warps hold an element the first writes it, and all read it: those are not its own. (Lanes of
     a warp run together.)
     """
-    if isinstance(first, gpu.CopyOp) or isinstance(second, gpu.CopyOp):
+    if isinstance(first, gpu.AsyncCopyOp) or isinstance(second, gpu.AsyncCopyOp):
         return False
     if not same_addresses(first, second) or not has_distinct_lanes(second, trust_strides=True):
         return False

@@ -39,7 +39,7 @@ from tilewright.passes.gpu.analysis.chunks import EXCHANGES, KEPT
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _OTHERS = (
-    gpu.AllocOp, tile.DotOp, tile.ScanOp, tile.CatOp, tile.GatherOp, tile.HistogramOp,
+    gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.CatOp, tile.GatherOp, tile.HistogramOp,
     tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
 """What needs shared memory in other ways."""
@@ -79,7 +79,7 @@ def _exchanged(function: FuncOp) -> int:
         if isinstance(op, tile.ReduceOp):
             sums = sum(prod(tile.shape_of(r)) * _size(r) for r in op.results)
             most = max(most, warps * (sums + _PADDING))
-        elif isinstance(op, gpu.ConvertOp):
+        elif isinstance(op, gpu.ConvertLayoutOp):
             *rows, length = tile.shape_of(op.source)
             most = max(most, prod(rows) * (length * _size(op.source) + _PADDING))
     return EXCHANGES // 2 + most
@@ -180,7 +180,7 @@ def _buffer(load: _Marked, function: FuncOp) -> SSAValue:
     place = SharedLayout(rows, columns, size, dim, WHOLE)
     held = TensorType(kind.element_type, [rows, columns])
     shared = gpu.SharedType(held, StringAttr(str(place)), IntAttr(load.count))
-    alloc = gpu.AllocOp.create(result_types=[shared])
+    alloc = gpu.LocalAllocOp.create(result_types=[shared])
     insert_before(alloc, start_of(function.body.block))
     alloc.result.name_hint = "kept"
     return alloc.result

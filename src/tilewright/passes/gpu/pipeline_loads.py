@@ -62,7 +62,7 @@ from tilewright.passes.gpu.analysis.shared_plan import bytes_beside
 from tilewright.passes.gpu.analysis.transports import choose
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
-STAGES = "gpu.stages"
+STAGES = "gpu.num_stages"
 _RESERVE = 512
 """Bytes of shared memory left to memory barriers."""
 _ENOUGH, _ENOUGH_BYTES = 3, 128 << 10
@@ -102,7 +102,7 @@ class PipelineLoads(Pass):
 
 
 def stages_of(function: FuncOp) -> int:
-    """`num_stages` (the attribute `gpu.stages`; 3 without it)."""
+    """`num_stages` (the attribute `gpu.num_stages`; 3 without it)."""
     given = function.attributes.get(STAGES)
     return given.value.data if isinstance(given, IntegerAttr) else 3
 

@@ -1,10 +1,10 @@
 """`promote-shared`: operands of dots on tensor cores get buffers in shared memory.
 
 A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An
-operand that is loaded for it alone becomes a `gpu.copy` straight into the buffer, where an access of at
+operand that is loaded for it alone becomes a `gpu.async_copy` straight into the buffer, where an access of at
 least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
-`gpu.turn` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
+`gpu.local_transpose` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
 operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
 read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
 each other share waits and barriers.
@@ -26,14 +26,14 @@ are, as do those for which the target's shared memory is too small.
         }
     After:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
-          %0 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>
-          %1 = gpu.alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
+          %0 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", #builtin.int<1>>
+          %1 = gpu.local_alloc : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", #builtin.int<1>>
           %2 = arith.constant 0 : i32
-          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>
+          gpu.local_store %a, %1[%2] : tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", #builtin.int<1>>
           %3 = arith.constant 0 : i32
-          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>
+          gpu.local_store %b, %0[%3] : tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", #builtin.int<1>>
           gpu.barrier
-          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 span0", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span0", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+          %4 = gpu.wgmma "wgmma.k16.f16" %1[%2], %0[%3], %c : !gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle0", #builtin.int<1>>, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle0", #builtin.int<1>>, tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
           %d = gpu.wgmma_wait %4, 0 : i32 : tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"> to tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
           gpu.barrier
           func.return
@@ -83,7 +83,7 @@ class PromoteShared(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "promote-shared"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.alloc")
+    about: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     registers: bool = True
     """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose
@@ -133,19 +133,23 @@ def _promote(
         for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))
     ]
     if any(load is not None for load in loads):
-        insert_before(gpu.CommitOp.create(), op)
+        insert_before(gpu.AsyncCommitGroupOp.create(), op)
         insert_before(_wait(0), op)
     insert_before(gpu.BarrierOp.create(location=op.location), op)
     places = [
         _turned(place, dim, op, function) for place, dim in zip(places, required, strict=True)
     ]
-    if isinstance(op.prev_op, gpu.TurnOp):
+    if isinstance(op.prev_op, gpu.LocalTransposeOp):
         insert_before(gpu.BarrierOp.create(location=op.location), op)
     (a, a_slot), (b, b_slot) = places
     multiply = gpu.WgmmaOp.create(
         operands=[a, a_slot, b, b_slot, op.acc],
         properties={"instruction": StringAttr(instruction_of(op))}
-        | ({"imprecise": op.imprecise} if op.imprecise is not None else {}),
+        | (
+            {"max_num_imprecise_acc": op.max_num_imprecise_acc}
+            if op.max_num_imprecise_acc is not None
+            else {}
+        ),
         result_types=[op.result.type],
         location=op.location,
     )
@@ -188,7 +192,7 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
         read.result.name_hint = load.result.name_hint
         reads.append(read)
     barrier = gpu.BarrierOp.create(location=op.location)
-    for new in (gpu.CommitOp.create(), _wait(0), barrier, *reads):
+    for new in (gpu.AsyncCommitGroupOp.create(), _wait(0), barrier, *reads):
         insert_before(new, first)
     for load, read in zip(loads, reads, strict=True):
         load.result.replace_all_uses_with(read.result)
@@ -198,7 +202,7 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
 
 
 def _wait(pending: int) -> Operation:
-    return gpu.WaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
+    return gpu.AsyncWaitOp.create(properties={"pending": IntegerAttr(pending, i32)})
 
 
 def _copyable(
@@ -219,7 +223,7 @@ def _copyable(
 
 
 def _turns(value: SSAValue, dim: int) -> bool:
-    """Whether `gpu.turn` takes a tile that is contiguous along `dim`."""
+    """Whether `gpu.local_transpose` takes a tile that is contiguous along `dim`."""
     shape = tile.shape_of(value)
     return turns(shape[1 - dim], shape[dim], tile.element_bytes(tile.element_of(value)))
 
@@ -232,7 +236,7 @@ def _turned(
     if required is None or tile.is_tile(source) or gpu.shared_layout_of(source).dim == required:
         return place
     target = allocate(source.type.tile, required, 0, function)  # type: ignore[attr-defined]
-    turn = gpu.TurnOp.create(operands=[source, slot, target, slot], location=op.location)
+    turn = gpu.LocalTransposeOp.create(operands=[source, slot, target, slot], location=op.location)
     insert_before(turn, op)
     return target, slot
 
@@ -306,19 +310,19 @@ def allocate(held: Any, dim: int, span: int, function: FuncOp) -> SSAValue:
     (rows, columns), element = held.get_shape(), held.element_type
     layout = SharedLayout(rows, columns, tile.element_bytes(element), dim, span)
     kind = gpu.SharedType(TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(1))
-    alloc = gpu.AllocOp.create(result_types=[kind])
+    alloc = gpu.LocalAllocOp.create(result_types=[kind])
     insert_before(alloc, start_of(function.body.block))
     return alloc.result
 
 
 def copy_of(
     load: tile.LoadViewOp, layout: Layout | None, buffer: SSAValue, slot: SSAValue, active: SSAValue
-) -> gpu.CopyOp:
+) -> gpu.AsyncCopyOp:
     """A load's access as a copy, by threads in `layout`."""
     from xdsl.dialects.builtin import DenseArrayBase
 
     counts = [1, len(load.strides), len(load.starts), len(load.sizes), len(load.limits), 1, 1, 1]
-    return gpu.CopyOp.create(
+    return gpu.AsyncCopyOp.create(
         operands=[
             load.base, *load.strides, *load.starts, *load.sizes, *load.limits, buffer, slot, active,
         ],
@@ -344,7 +348,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
     reads: list[Operation] = []
     for index, value in enumerate((op.lhs, op.rhs)):
         convert = value.owner
-        if not isinstance(convert, gpu.ConvertOp) or len(list(value.uses)) != 1:
+        if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(value.uses)) != 1:
             continue
         casts = _casts(convert.source, op)
         source = casts[-1].operands[0] if casts else convert.source
@@ -368,7 +372,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
     if not reads:
         return
     before: list[Operation] = [
-        gpu.CommitOp.create(), _wait(0), gpu.BarrierOp.create(location=op.location), *reads,
+        gpu.AsyncCommitGroupOp.create(), _wait(0), gpu.BarrierOp.create(location=op.location), *reads,
     ]  # fmt: skip
     for new in before:
         insert_before(new, op)
@@ -416,7 +420,7 @@ def allocated(function: FuncOp) -> int:
     """Bytes of shared memory that the buffers of a function take."""
     total = 0
     for op in function.walk():
-        if isinstance(op, gpu.AllocOp):
+        if isinstance(op, gpu.LocalAllocOp):
             kind: Any = op.result.type
             total += gpu.shared_layout_of(op.result).bytes * kind.stages.data
     return total

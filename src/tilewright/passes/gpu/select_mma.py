@@ -146,18 +146,18 @@ def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
     both_f8 = all(k.startswith("f8") for k in kinds)
     if not both_f8 and left != right:
         return None
-    if left == "tf32" and op.precision.data != "tf32":
+    if left == "tf32" and op.input_precision.data != "tf32":
         return None
     k = _GROUPS.get(("f8" if both_f8 else left, str(tile.element_of(op.acc))))
     return GroupInstruction(k, left, right) if k is not None else None
 
 
 def warps_around(op: Operation) -> int:
-    """Warps of the program that a dot is in (the attribute `gpu.warps`; 4 without it)."""
+    """Warps of the program that a dot is in (the attribute `gpu.num_warps`; 4 without it)."""
     above = op.parent_op()
-    while above is not None and "gpu.warps" not in above.attributes:
+    while above is not None and "gpu.num_warps" not in above.attributes:
         above = above.parent_op()
-    given = above.attributes["gpu.warps"] if above is not None else None
+    given = above.attributes["gpu.num_warps"] if above is not None else None
     return given.value.data if isinstance(given, IntegerAttr) else 4
 
 
@@ -168,7 +168,11 @@ def _choose(op: tile.DotOp) -> str:
     if left.startswith("f8") and right.startswith("f8") and acc == "f32":
         kinds = dict.fromkeys((_SHORT[left], _SHORT[right]))
         name = ".".join(("m16n8k32", *kinds))
-    if left == right == "f32" and tile.element_of(op.acc) == f32 and op.precision.data == "tf32":
+    if (
+        left == right == "f32"
+        and tile.element_of(op.acc) == f32
+        and op.input_precision.data == "tf32"
+    ):
         name = "m16n8k8.tf32"
     if name is None:
         return "fma"

@@ -1,24 +1,24 @@
 """`share-boxes`: neighbouring blocks do a program's independent iterations, and fetch what is the same for them once.
 
-A program that is a loop of two independent iterations (`tile.spread`) is done by two blocks, a cluster. Where a warp of
+A program that is a loop of two independent iterations (`tile.parallel_iterations`) is done by two blocks, a cluster. Where a warp of
 its own copies boxes, both copy the same ones in the same order, and a box whose place does not depend on the iteration
 is the same in both: each block fetches half of it, for both. That halves what L2 is asked for, which is what a product
 waits for whose rows begin inside of lines of 128 bytes: each row of a box then is on two of them.
 
     Before:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32} {
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
-          %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
           scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
-            gpu.produce {
+            %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+            gpu.producer_warp {
               scf.for %k = %zero to %n step %one : i64 {
                 %elected = gpu.elect : i1
                 scf.if %elected {
-                  "gpu.tma_copy"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
-                  "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_load"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
                 }
               }
             }
@@ -26,19 +26,19 @@ waits for whose rows begin inside of lines of 128 bytes: each row of a box then 
           func.return
         }
     After:
-        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.spread = 2 : i32, gpu.cluster = 2 : i32} {
+        func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32, gpu.cluster_size = 2 : i32} {
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
-          %buffer = gpu.alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>
+          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
           scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.barriers : !gpu.barriers<#builtin.int<2>>
-            gpu.produce {
+            %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+            gpu.producer_warp {
               scf.for %k = %zero to %n step %one : i64 {
                 %elected = gpu.elect : i1
                 scf.if %elected {
-                  "gpu.tma_copy"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
-                  "gpu.tma_copy"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> {gpu.same} : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 span128", #builtin.int<2>>, !gpu.barriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_load"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+                  "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> {gpu.multicast} : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
                 }
               }
             }
@@ -94,11 +94,11 @@ def _spread(function: FuncOp) -> None:
     function.attributes[CLUSTER] = IntegerAttr(_BLOCKS, i32)
     varies = Dependence(loop.body.block.args[0])
     for produce in list(loop.walk()):
-        if isinstance(produce, gpu.ProduceOp):
+        if isinstance(produce, gpu.ProducerWarpOp):
             _share(produce, varies)
 
 
-def _share(produce: gpu.ProduceOp, varies: Dependence) -> None:
+def _share(produce: gpu.ProducerWarpOp, varies: Dependence) -> None:
     """Mark the boxes that are the same in all blocks, if all blocks copy the same number in the same order."""
     inside = list(produce.walk())
     bounds = [v for op in inside if isinstance(op, scf.ForOp) for v in op.operands[:3]]
@@ -107,11 +107,11 @@ def _share(produce: gpu.ProduceOp, varies: Dependence) -> None:
     if any(isinstance(op, scf.IfOp) and varies.of(op.cond) for op in inside):
         return
     for op in inside:
-        if isinstance(op, gpu.TmaCopyOp) and halves(op) and not any(map(varies.of, op.operands)):
+        if isinstance(op, gpu.TmaLoadOp) and halves(op) and not any(map(varies.of, op.operands)):
             op.attributes[SHARED] = UnitAttr()
 
 
-def halves(op: gpu.TmaCopyOp) -> str:
+def halves(op: gpu.TmaLoadOp) -> str:
     """Along what the boxes of a copy are halved: "panels", "lines", or "" where neither can be."""
     shared = gpu.shared_layout_of(op.buffer)
     if shared.panels % _BLOCKS == 0:

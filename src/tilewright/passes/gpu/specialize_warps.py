@@ -128,7 +128,7 @@ def _first_loop(block: Block) -> scf.ForOp | None:
             return None if _uses(op, _made_of(loads)) else op
         if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
             loads.append(op)
-        elif not is_pure(op) and not isinstance(op, gpu.AllocOp | tile.AssumeOp):
+        elif not is_pure(op) and not isinstance(op, gpu.LocalAllocOp | tile.AssumeOp):
             return None
     return None
 
@@ -181,9 +181,9 @@ class _Specializer(Pipeliner):
             insert_before(barriers, start_of(first))
         for copy in self.pattern.copies:
             widen(copy.buffer, self.stages)
-        free = gpu.BarriersOp.create(
-            result_types=[gpu.BarriersType(IntAttr(self.stages))],
-            properties={"warps": IntegerAttr(warps_of(self.function), i32)},
+        free = gpu.MbarrierInitOp.create(
+            result_types=[gpu.MbarriersType(IntAttr(self.stages))],
+            properties={"arrival_count": IntegerAttr(warps_of(self.function), i32)},
         )
         insert_before(free, barriers)
         self.free, self.around = free.result, around
@@ -203,7 +203,7 @@ class _Specializer(Pipeliner):
             role = self._copies({}, first, yes.result)
         else:
             role = self._copies_of_tiles(self.around, first, yes.result)
-        produce = gpu.ProduceOp.create(regions=[Region(Block([role]))], location=role.location)
+        produce = gpu.ProducerWarpOp.create(regions=[Region(Block([role]))], location=role.location)
         insert_before(produce, place)
 
     def _copies_of_tiles(
@@ -247,7 +247,7 @@ class _Specializer(Pipeliner):
         counter, *scalars, slot, phase = inside.args
         end = scf.YieldOp.create()
         inside.add_op(end)
-        insert_before(gpu.TmaWaitOp.create(operands=[self.free, slot, phase]), end)
+        insert_before(gpu.MbarrierWaitOp.create(operands=[self.free, slot, phase]), end)
         state: dict[SSAValue, SSAValue] = {**outside, self.body.args[0]: counter}
         state.update(zip(self.carried, scalars, strict=True))
         mapping = self._advance(state, end)
@@ -292,7 +292,7 @@ class _Specializer(Pipeliner):
         multiply.operands[1] = multiply.operands[3] = slot
         done.properties["pending"] = IntegerAttr(1, i32)  # type: ignore[union-attr]
         later = _compare("ne", body.args[0], loop.lb)
-        arrive = gpu.ArriveOp.create(operands=[self.free, before, later.result])
+        arrive = gpu.MbarrierArriveOp.create(operands=[self.free, before, later.result])
         for op in (later, arrive):
             insert_before(op, last)
         erase(last)
@@ -310,7 +310,7 @@ class _Specializer(Pipeliner):
             end = end_of(new.parent)  # type: ignore[arg-type]
             yes = arith.ConstantOp(IntegerAttr(1, i1))
             insert_before(yes, end)
-            insert_before(gpu.ArriveOp.create(operands=[self.free, last, yes.result]), end)
+            insert_before(gpu.MbarrierArriveOp.create(operands=[self.free, last, yes.result]), end)
         return found
 
 

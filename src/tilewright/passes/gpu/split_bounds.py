@@ -37,7 +37,7 @@ from tilewright.passes.analysis.effects import defined_inside, is_pure
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
-from tilewright.passes.analysis.regions import AS_WRITTEN, replace
+from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.work import instructions_of_an_element
@@ -82,7 +82,7 @@ class _Limit:
     value: SSAValue
     step: int
     extent: int
-    guarded: SSAValue | None = None
+    range_checked: SSAValue | None = None
     """The narrower integer that it is an extension of, if that may wrap on its way through the loop."""
 
 
@@ -96,15 +96,15 @@ def _limits(loop: scf.ForOp) -> list[_Limit]:
         accessed = view.result if isinstance(view, tile.LoadViewOp) else view.value
         for dim, limit in tile.view_limits(view).items():
             extent = tile.shape_of(accessed)[dim]
-            step, guarded = _step(symbols.of(limit), symbols, loop), None
+            step, range_checked = _step(symbols.of(limit), symbols, loop), None
             if step is None and isinstance(limit.owner, arith.ExtSIOp):
-                guarded = limit.owner.input
+                range_checked = limit.owner.input
                 modulo = Symbolic(symbols.facts, modulo=True)
-                step = _narrowed(_step(modulo.of(guarded), modulo, loop), guarded)
+                step = _narrowed(_step(modulo.of(range_checked), modulo, loop), range_checked)
             if step is None:
                 return []
             if step:
-                found[limit, extent] = _Limit(limit, step, extent, guarded)
+                found[limit, extent] = _Limit(limit, step, extent, range_checked)
     if len({limit.step > 0 for limit in found.values()}) != 1:
         return []
     return list(found.values())
@@ -149,7 +149,7 @@ class _Splitter:
             first = e.insert((arith.MaxSIOp if up else arith.MinSIOp)(first, count))
         trips = e.insert(arith.MaxSIOp(e.resize(loop.ub, i64), e.constant(0)))
         for limit in self.limits:
-            if limit.guarded is not None:
+            if limit.range_checked is not None:
                 reaches = self._reaches_end(e, limit, trips)
                 first = e.select(reaches, first, trips if up else e.constant(0))
         first = e.insert(arith.MinSIOp(first, trips))
@@ -177,12 +177,12 @@ class _Splitter:
         return e.insert(arith.DivUIOp(room, e.constant(step)))
 
     def _reaches_end(self, e: Emitter, limit: _Limit, trips: SSAValue) -> SSAValue:
-        """i1: a guarded limit is the same in all iterations with and without wrapping: its change is linear, so
+        """i1: a range_checked limit is the same in all iterations with and without wrapping: its change is linear, so
         that it is enough to look at the last one."""
         start = self._at_start(e, limit.value)
-        if start is None or limit.guarded is None:
+        if start is None or limit.range_checked is None:
             raise ValueError("a limit that has no start")
-        bits = limit.guarded.type.width.data  # type: ignore[union-attr]
+        bits = limit.range_checked.type.width.data  # type: ignore[union-attr]
         last = e.add(start, e.mul(e.sub(trips, e.constant(1)), e.constant(limit.step)))
         narrow = e.resize(last, IntegerType(bits))
         same = e.compare("eq", e.resize(narrow, i64), last)
@@ -228,7 +228,7 @@ class _Splitter:
             narrow = e.insert(arith.TruncIOp(start, i32))
         attributes = dict(loop.attributes)
         if not inside:
-            attributes[AS_WRITTEN] = UnitAttr()  # it seldom has more than one iteration
+            attributes[NO_UNROLL] = UnitAttr()  # it seldom has more than one iteration
         made = scf.ForOp.create(
             operands=[loop.lb, trips, loop.step, *carried],
             result_types=[r.type for r in loop.results],

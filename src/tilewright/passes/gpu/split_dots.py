@@ -72,7 +72,7 @@ class SplitDots(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):
-            if isinstance(op, tile.DotOp) and op.precision.data in _PRODUCTS and _fits(op):
+            if isinstance(op, tile.DotOp) and op.input_precision.data in _PRODUCTS and _fits(op):
                 _split(op)
 
 
@@ -84,7 +84,7 @@ def _fits(op: tile.DotOp) -> bool:
 
 
 def _split(op: tile.DotOp) -> None:
-    kind, emit = op.precision.data, Emitter(op)
+    kind, emit = op.input_precision.data, Emitter(op)
     count, products = _PRODUCTS[kind]
     parts_of = _tf32_parts if kind == "tf32x3" else _bf16_parts
     left, right = parts_of(emit, op.lhs, count), parts_of(emit, op.rhs, count)
@@ -97,7 +97,7 @@ def _split(op: tile.DotOp) -> None:
             tile.DotOp.create(
                 operands=[left[i], right[j], total],
                 result_types=[op.result.type],
-                properties={"precision": StringAttr("tf32")},
+                properties={"input_precision": StringAttr("tf32")},
             )
         )
     total = emit.insert(arith.AddfOp(op.acc, total))

@@ -15,7 +15,7 @@ for.
     Before:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %c = arith.constant 1 : i64
-          %y = gpu.convert %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+          %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
           "tile.store_view"(%p, %n, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
           func.return
         }
@@ -23,19 +23,19 @@ for.
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %0 = arith.constant 2147483648 : i64
           %1 = arith.constant 2147483648 : i64
-          %2 = gpu.alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          %2 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
           %3 = arith.constant 0 : i64
           %4 = arith.constant 0 : i64
           gpu.barrier
           %5 = arith.constant 0 : i32
-          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
           gpu.barrier
           %6 = gpu.elect : i1
           scf.if %6 {
-            "gpu.tma_store"(%p, %0, %1, %n, %3, %4, %2, %5) <{guarded = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>, i32) -> ()
+            "gpu.tma_store"(%p, %0, %1, %n, %3, %4, %2, %5) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>, i32) -> ()
           } else {
           }
-          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 span32", #builtin.int<1>>
+          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
           func.return
         }
 
@@ -163,7 +163,7 @@ class _Storer:
         widen(self.buffer, self.slots)
         if dead:
             behind = _first_after(dead, op, function)
-            insert_before(gpu.ReleaseOp.create(operands=dead), behind)
+            insert_before(gpu.LocalDeallocOp.create(operands=dead), behind)
         box = self.store.box
         self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
         self.again = repeats(op, function)
@@ -183,7 +183,7 @@ class _Storer:
         if number == 0:
             first = _after_products(op) if self.again else op
             if self.again:  # boxes of the iteration before
-                self._wait(first, written=UnitAttr())
+                self._wait(first, complete=UnitAttr())
             insert_before(gpu.BarrierOp.create(), first)
         elif number >= slots and slots < _APART:
             self._wait(pending=IntegerAttr(slots - 1, i32))
@@ -215,7 +215,7 @@ class _Storer:
         op, box = self.op, self.store.box
         store = gpu.TmaStoreOp.build(
             operands=[box.root, *self.shape, self._corner(number), self.buffer, slot],
-            properties={"guarded": box.guarded},
+            properties={"range_checked": box.range_checked},
         )
         store.location = op.location
         branch = scf.IfOp.create(

@@ -10,14 +10,14 @@ the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 
 
     Before:
         func.func @k() {
-          %a = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 lines+0", #builtin.int<1>>
-          %b = gpu.alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 lines+0", #builtin.int<1>>
+          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0", #builtin.int<1>>
+          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", #builtin.int<1>>
           func.return
         }
     After:
         func.func @k() {
-          %a = gpu.alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 span64", #builtin.int<1>>
-          %b = gpu.alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 span64", #builtin.int<1>>
+          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", #builtin.int<1>>
+          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 swizzle64", #builtin.int<1>>
           func.return
         }
 
@@ -60,7 +60,7 @@ class SwizzleShared(Pass):
                 f"swizzle-shared has no mode {self.mode!r}", help=f"there are {', '.join(MODES)}"
             )
         for op in module.walk():
-            if isinstance(op, gpu.AllocOp):
+            if isinstance(op, gpu.LocalAllocOp):
                 kind: Any = op.result.type
                 layout = self._arranged(gpu.shared_layout_of(op.result), op.result)
                 op.result._type = gpu.SharedType(kind.tile, StringAttr(str(layout)), kind.stages)
@@ -96,10 +96,12 @@ def _ends(buffer: SSAValue, dim: int) -> bool:
     """Whether only `wgmma` and copies use a buffer, and what is copied comes from lines that go on behind
     the tile, up to an end (a limit, as masks give): a panel may then bring more of them."""
     operations = [use.operation for use in buffer.uses]
-    copies = [op for op in operations if isinstance(op, gpu.CopyOp)]
+    copies = [op for op in operations if isinstance(op, gpu.AsyncCopyOp)]
     known = all(
         tile.view_kinds(copy)[dim] == "wrapped" or dim in tile.view_limits(copy) for copy in copies
     )
     return (
-        bool(copies) and known and all(isinstance(o, gpu.CopyOp | gpu.WgmmaOp) for o in operations)
+        bool(copies)
+        and known
+        and all(isinstance(o, gpu.AsyncCopyOp | gpu.WgmmaOp) for o in operations)
     )

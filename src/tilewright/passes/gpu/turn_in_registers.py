@@ -6,7 +6,7 @@ operand may come from registers, which have no direction: threads read A column 
 the transposed product is made, `(A @ B)^T = B^T @ A^T`, whose left operand B is. What is read so is never
 written, which is a third of the traffic of a 128 x 256 x 32 product (ADR 10).
 
-This pass writes `:a` or `:b` behind the instruction of a dot whose operands are both loaded for it, where one
+This pass writes `.rs` or `.rs.swap_ab` behind the instruction of a dot whose operands are both loaded for it, where one
 lies across k. Where both do, the larger one passes through registers and the other is turned.
 
     Before:
@@ -22,7 +22,7 @@ lies across k. Where both do, the larger one passes through registers and the ot
           %one = arith.constant 1 : i64
           %a = "tile.load_view"(%p, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64x32xf32>
           %b = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
-          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32:b"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
+          %d = tile.dot %a, %b, %c, "tf32" {gpu.mma = "wgmma.k8.tf32.rs.swap_ab"} : tensor<64x32xf32>, tensor<32x64xf32>, tensor<64x64xf32> to tensor<64x64xf32>
           func.return
         }
 

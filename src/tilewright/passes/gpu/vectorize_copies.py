@@ -2,7 +2,7 @@
 
 A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
 address that is provably a multiple of so much (arXiv 2108.13191, section 3.7). The number is written on the
-operation as `gpu.vector`. A limit or a mask may cut a vector: code generation takes the vector when all of its
+operation as `gpu.vector_width`. A limit or a mask may cut a vector: code generation takes the vector when all of its
 elements are active, and its elements one by one otherwise.
 
     Before:
@@ -14,7 +14,7 @@ elements are active, and its elements one by one otherwise.
     After:
         func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
           %one = arith.constant 1 : i64
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> {gpu.vector = 4 : i32} : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> {gpu.vector_width = 4 : i32} : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
           func.return
         }
 
@@ -49,13 +49,13 @@ from tilewright.passes.gpu.analysis.accesses import (
 )
 
 _EXCHANGES = (
-    gpu.ConvertOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.AtomicRMWOp,
+    gpu.ConvertLayoutOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.AtomicRMWOp,
     tile.AtomicCASOp,
 )  # fmt: skip
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
 _WIDE = frozenset(
     (
-        tile.LoadViewOp, tile.StoreViewOp, gpu.CopyOp, gpu.LocalStoreOp, gpu.LocalLoadOp, tile.HistogramOp,
+        tile.LoadViewOp, tile.StoreViewOp, gpu.AsyncCopyOp, gpu.LocalStoreOp, gpu.LocalLoadOp, tile.HistogramOp,
         *_EXCHANGES,
     )
 )  # fmt: skip
@@ -87,7 +87,7 @@ class VectorizeCopies(Pass):
 
     def _claim(self, op: Operation, width: int) -> None:
         """Write down what a wide access to memory relies on."""
-        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.CopyOp):
+        if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
             size, dim = _size(tile_of(op)), contiguous_dim(op)
             if dim is not None:
                 tile.assume(op, self.name, aligned=[width * size], contiguous=[dim, width])
@@ -105,7 +105,7 @@ class VectorizeCopies(Pass):
                 if layout is None or dim is None:
                     return 1
                 return self._run(layout, dim, run_length(op, known), _size(value))
-            case gpu.CopyOp():
+            case gpu.AsyncCopyOp():
                 shared = gpu.shared_layout_of(op.buffer)
                 if contiguous_dim(op) != shared.dim:
                     return 1

@@ -1,4 +1,4 @@
-"""`acc += a @ b` on scratch buffers: the function a `cpu.dot_call` calls.
+"""`acc += a @ b` on scratch buffers: the function a `cpu.call_microkernel` calls.
 
 The shape is that of all fast matrix products on CPUs (Goto and van de Geijn, "Anatomy of
 high-performance matrix multiplication", 2008; BLIS): a register tile of accumulators stays in

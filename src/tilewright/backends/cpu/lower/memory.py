@@ -99,8 +99,8 @@ def lower_vector_load(gen: KernelCodegen, op: cpu.VectorLoadOp) -> None:
     lanes, element = cpu.lanes_of(op.result), cpu.scalar_of(op.result)
     kind = _stored(element, lanes)
     pointer = _pointer(gen, op.pointer, op.offset)
-    if op.ahead is not None:
-        _fetch(gen, pointer, op.ahead.value.data, lanes * _size(element))
+    if op.prefetch_distance is not None:
+        _fetch(gen, pointer, op.prefetch_distance.value.data, lanes * _size(element))
     align = op.alignment.value.data
     if op.mask is None:
         value = gen.builder.load(pointer, align=align, typ=kind)
@@ -324,7 +324,7 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
         gen.set(op.result, b.bitcast(old, register))
 
 
-def lower_dot_call(gen: KernelCodegen, op: cpu.DotCallOp) -> None:
+def lower_dot_call(gen: KernelCodegen, op: cpu.CallMicrokernelOp) -> None:
     """Call the micro-kernel of the dot's plan, emitting it at its first use."""
     fn = emit_dot(gen.module, DotPlan.parse(op.plan.data), gen.target)
     pointers = [gen.get(v) for v in (op.lhs, op.rhs, op.acc)]

@@ -122,7 +122,7 @@ def _times(b: Value, value: Value, factor: int) -> Value:
 def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
     """Registers to a stage: whole matrices at once, or pieces of up to 16 bytes."""
     layout, shared = gen.layout(op.source), gpu.shared_layout_of(op.buffer)
-    start = stage_address(gen, op.buffer, op.slot)
+    start = stage_address(gen, op.buffer, op.stage)
     parts, element = gen.parts(op.source), tile.element_of(op.source)
     b = gen.builder
     by_matrices = _by_matrices(layout, shared) if gen.target.name == "sm_90a" else None
@@ -188,11 +188,11 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
     made_when_written(gen.builder.block, writes)
 
 
-def lower_release(gen: KernelCodegen, op: gpu.ReleaseOp) -> None:
+def lower_release(gen: KernelCodegen, op: gpu.LocalDeallocOp) -> None:
     """What threads have done in a buffer comes before boxes that are copied to its place."""
-    by_threads = (gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.TurnOp)
+    by_threads = (gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.LocalTransposeOp)
     touched = any(isinstance(use.operation, by_threads) for b in op.buffers for use in b.uses)
-    if touched and any(isinstance(other, gpu.TmaCopyOp) for other in gen.source.walk()):
+    if touched and any(isinstance(other, gpu.TmaLoadOp) for other in gen.source.walk()):
         proxy_fence(gen)
 
 
@@ -203,15 +203,15 @@ def proxy_fence(gen: KernelCodegen) -> None:
     gen.together("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
 
 
-def lower_copy(gen: KernelCodegen, op: gpu.CopyOp) -> None:
+def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
     """One `cp.async` a run; what is beyond a limit is not read, and zero."""
     layout = parse_layout(op.layout.data)
     shared = gpu.shared_layout_of(op.buffer)
     base: Any = op.base.type
     source = ViewAddress(gen, op, layout, base.pointee)
-    place = Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
+    place = Place(gen, stage_address(gen, op.buffer, op.stage), layout, shared)
     length = max(vector_of(op), SMALLEST_COPY // shared.size)
-    active = gen.scalar(op.active)
+    active = gen.scalar(op.pred)
     always = isinstance(active, ir.Constant)
     for run in runs(layout, shared.dim, length):
         count = len(run.registers)
@@ -227,11 +227,11 @@ def lower_copy(gen: KernelCodegen, op: gpu.CopyOp) -> None:
         gen.assembly(text, constraints, ir.VoidType(), operands)
 
 
-def lower_commit(gen: KernelCodegen, op: gpu.CommitOp) -> None:
+def lower_commit(gen: KernelCodegen, op: gpu.AsyncCommitGroupOp) -> None:
     gen.together("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
 
 
-def lower_wait(gen: KernelCodegen, op: gpu.WaitOp) -> None:
+def lower_wait(gen: KernelCodegen, op: gpu.AsyncWaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
     gen.together(text, "~{memory}", ir.VoidType(), [])
     proxy_fence(gen)

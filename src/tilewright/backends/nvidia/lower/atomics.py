@@ -129,7 +129,7 @@ def _reduction(gen: KernelCodegen, kind: str, element: Attribute) -> str | None:
 
 
 def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> None:
-    """`red` for each element, in the thread that owns it; neighbours together where `gpu.vector` says that they
+    """`red` for each element, in the thread that owns it; neighbours together where `gpu.vector_width` says that they
     are neighbours in memory, at addresses that turn out to be multiples of their size."""
     b, element = gen.builder, tile.element_of(op.value)
     sem, scope = order.split(".")

@@ -30,15 +30,15 @@ I32, I64 = ir.IntType(32), ir.IntType(64)
 VOID = ir.VoidType()
 
 
-def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
+def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
     """One arrival (of the thread that starts the copies) and the bytes end a phase."""
     b = gen.builder
     kind: Any = op.result.type
     base = gen.buffer_address(op.result)
-    arrivals = op.warps.value.data if op.warps is not None else 1  # type: ignore[attr-defined]
-    if op.warps is not None and gen.shares:
+    arrivals = op.arrival_count.value.data if op.arrival_count is not None else 1  # type: ignore[attr-defined]
+    if op.arrival_count is not None and gen.shares:
         arrivals *= gen.cluster
-    others = [o for o in gen.source.walk() if isinstance(o, gpu.BarriersOp)]
+    others = [o for o in gen.source.walk() if isinstance(o, gpu.MbarrierInitOp)]
     with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
         if op is others[0]:
             fetch_maps(gen)
@@ -47,7 +47,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.BarriersOp) -> None:
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
             gen.together(text, "r,~{memory}", VOID, [address])
         gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
-    if isinstance(op.next_op, gpu.BarriersOp):
+    if isinstance(op.next_op, gpu.MbarrierInitOp):
         return
     if gen.shares:
         gen.meet_cluster()
@@ -75,7 +75,7 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
     gen.bind(op.result, [b.and_(first, b.icmp_unsigned("!=", lane, ir.Constant(I32, 0)))])
 
 
-def lower_produce(gen: KernelCodegen, op: gpu.ProduceOp) -> None:
+def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
     """The further warp does the region and ends; the others go on behind it."""
     b = gen.builder
     mine = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, gen.warps))
@@ -91,7 +91,7 @@ def lower_produce(gen: KernelCodegen, op: gpu.ProduceOp) -> None:
     gen.current = op
 
 
-def lower_arrive(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
+def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     """One lane of each warp; its products are over, which the barrier tells the warp that copies. What its
     other lanes have read themselves, for operands in registers, comes before by a barrier of the warp."""
     b = gen.builder
@@ -102,11 +102,11 @@ def lower_arrive(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
         return
     first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
-    address = _barrier(gen, op.barriers, op.slot)
-    gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.active))])
+    address = _barrier(gen, op.barriers, op.stage)
+    gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.pred))])
 
 
-def _arrive_everywhere(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
+def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     """A lane for each block of the cluster, which all fill this block's stage. (Nothing has to be released to
     them: what was read is over, and arrivals released to a cluster made products a third slower.)"""
     b = gen.builder
@@ -116,7 +116,7 @@ def _arrive_everywhere(gen: KernelCodegen, op: gpu.ArriveOp) -> None:
         "@$2 mbarrier.arrive.shared::cluster.b64 _, [there]; }"
     )
     to = b.and_(gen.threads.lane, ir.Constant(I32, gen.cluster - 1))
-    operands = [_barrier(gen, op.barriers, op.slot), to, b.and_(some, gen.scalar(op.active))]
+    operands = [_barrier(gen, op.barriers, op.stage), to, b.and_(some, gen.scalar(op.pred))]
     gen.together(text, "r,r,b,~{memory}", VOID, operands)
 
 
@@ -126,18 +126,18 @@ def _through_registers(op: gpu.WgmmaOp) -> bool:
     return name != SHARED_FMA and bool(parse_group(name).through)
 
 
-def lower_expect(gen: KernelCodegen, op: gpu.ExpectOp) -> None:
-    address = _barrier(gen, op.barriers, op.slot)
+def lower_expect(gen: KernelCodegen, op: gpu.MbarrierArriveExpectTxOp) -> None:
+    address = _barrier(gen, op.barriers, op.stage)
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes.value.data};"
     gen.together(text, "r,~{memory}", VOID, [address])
 
 
-def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaCopyOp) -> None:
+def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
     """One instruction a panel of the buffer."""
     b = gen.builder
     shared = gpu.shared_layout_of(op.buffer)
-    start = stage_address(gen, op.buffer, op.slot)
-    barrier, tensor_map = _barrier(gen, op.barriers, op.slot), _tensor_map(gen, op)
+    start = stage_address(gen, op.buffer, op.stage)
+    barrier, tensor_map = _barrier(gen, op.barriers, op.stage), _tensor_map(gen, op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(1, 1 + len(others)), 1 + len(others)
     panels, everywhere, to = shared.panels, "", ""
@@ -168,24 +168,24 @@ def _numbered(first: int, rank: int) -> str:
     return f"${first}, {{{', '.join(f'${first + 1 + d}' for d in range(rank))}}}"
 
 
-def _coordinates(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> list[Value]:
+def _coordinates(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> list[Value]:
     """The corner as i32.
 
     A box that begins where 32 bits do not reach, or of an array without elements (whose extents are
     encoded as 1), is put where nothing is. Along dimensions without a pitch everything is at 0.
     """
     b = gen.builder
-    corner = [gen.scalar(v) for v in op.corner]
+    corner = [gen.scalar(v) for v in op.coords]
     narrow = [b.trunc(v, I32) for v in corner]
     outside: list[Value] = []
-    for d, extent in enumerate(op.extents):
+    for d, extent in enumerate(op.global_dims):
         if constant_int(extent) == gpu.UNBOUNDED:
             continue
         if not isinstance(corner[d], ir.Constant):
             outside.append(b.icmp_signed("!=", b.sext(narrow[d], I64), corner[d]))
         if constant_int(extent) is None:
             outside.append(b.icmp_signed("<=", gen.scalar(extent), ir.Constant(I64, 0)))
-    for d, pitch in enumerate(op.pitches[1:], 2):
+    for d, pitch in enumerate(op.global_strides[1:], 2):
         if constant_int(pitch) is None:
             flat = b.icmp_signed("==", gen.scalar(pitch), ir.Constant(I64, 0))
             narrow[d] = b.select(flat, ir.Constant(I32, 0), narrow[d])
@@ -195,7 +195,7 @@ def _coordinates(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> list
     return narrow
 
 
-def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value:
+def _tensor_map(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:
     """Address of the tensor map; 0 where the program reaches further than coordinates do, and the box is
     not beyond the end: the hardware then stops it with an illegal address.
 
@@ -203,18 +203,18 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value
     and has products wait for each other.
     """
     b = gen.builder
-    corner, address = [gen.scalar(v) for v in op.corner], gen.map_address(op)
+    corner, address = [gen.scalar(v) for v in op.coords], gen.map_address(op)
     facts = Facts(access_arithmetic(op))
     wrong = [
         b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))
-        for d in tile.ints(op.guarded)
-        if not _reached(op.corner[d], facts)
+        for d in tile.ints(op.range_checked)
+        if not _reached(op.coords[d], facts)
     ]
     if not wrong:
         return address
     some = [
         b.icmp_signed(">", gen.scalar(extent), place)
-        for extent, place in zip(op.extents, corner, strict=True)
+        for extent, place in zip(op.global_dims, corner, strict=True)
         if constant_int(extent) != gpu.UNBOUNDED
     ]
     stop = functools.reduce(b.and_, [functools.reduce(b.or_, wrong), *some])
@@ -222,7 +222,7 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaCopyOp | gpu.TmaStoreOp) -> Value
 
 
 def _reached(place: SSAValue, facts: Facts) -> bool:
-    """Whether a coordinate along a guarded dimension is known to be in reach: a number of 32 bits (of a
+    """Whether a coordinate along a range_checked dimension is known to be in reach: a number of 32 bits (of a
     matrix in a batch), or of a part of 2^30 elements, if it is not negative."""
     op = place.owner
     if isinstance(op, arith.ShRSIOp):
@@ -231,8 +231,8 @@ def _reached(place: SSAValue, facts: Facts) -> bool:
     return narrow and facts.is_nonnegative(place)
 
 
-def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
-    address = _barrier(gen, op.barriers, op.slot)
+def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
+    address = _barrier(gen, op.barriers, op.stage)
     text = (
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
@@ -244,10 +244,10 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.TmaWaitOp) -> None:
         proxy_fence(gen)
 
 
-def _fenced_anyway(op: gpu.TmaWaitOp) -> bool:
+def _fenced_anyway(op: gpu.MbarrierWaitOp) -> bool:
     """Whether all reads by threads that follow in the block, the only ones, are followed there by a fence:
     that of what they write to shared memory for `wgmma`."""
-    copies = [u.operation for u in op.barriers.uses if isinstance(u.operation, gpu.TmaCopyOp)]
+    copies = [u.operation for u in op.barriers.uses if isinstance(u.operation, gpu.TmaLoadOp)]
     users = {u.operation for copy in copies for u in copy.buffer.uses}
     readers = {user for user in users if isinstance(user, gpu.LocalLoadOp | gpu.WgmmaOp)}
     if any(reader.parent is not op.parent for reader in readers):
@@ -262,7 +262,7 @@ def _fenced_anyway(op: gpu.TmaWaitOp) -> bool:
 def _read_by_threads(barriers: SSAValue) -> bool:
     """Whether any thread reads the stages itself (`wgmma` does not, turning ends in a fence, and what passes
     through registers has arrived when the product begins)."""
-    copies = [use.operation for use in barriers.uses if isinstance(use.operation, gpu.TmaCopyOp)]
+    copies = [use.operation for use in barriers.uses if isinstance(use.operation, gpu.TmaLoadOp)]
     readers = [use.operation for copy in copies for use in copy.buffer.uses]
     return any(
         isinstance(op, gpu.LocalLoadOp)
@@ -275,7 +275,7 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
     """One instruction a panel of the buffer; together a group that a wait can tell from others."""
     b = gen.builder
     shared = gpu.shared_layout_of(op.buffer)
-    start, tensor_map = stage_address(gen, op.buffer, op.slot), _tensor_map(gen, op)
+    start, tensor_map = stage_address(gen, op.buffer, op.stage), _tensor_map(gen, op)
     x, *others = _coordinates(gen, op)
     at, rank = _numbered(0, 1 + len(others)), 1 + len(others)
     text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [{at}], [${rank + 1}];"
@@ -289,6 +289,6 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
 
 def lower_tma_store_wait(gen: KernelCodegen, op: gpu.TmaStoreWaitOp) -> None:
     """For the thread that started them; others have no groups to wait for."""
-    read = "" if op.written is not None else ".read"
+    read = "" if op.complete is not None else ".read"
     pending = 0 if op.pending is None else op.pending.value.data
     gen.together(f"cp.async.bulk.wait_group{read} {pending};", "~{memory}", VOID, [])

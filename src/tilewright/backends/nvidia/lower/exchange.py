@@ -312,7 +312,7 @@ def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 <<
     return min(pads or [0], key=lambda pad: (cost(pad), pad))
 
 
-def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
+def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
     source, target = gen.layout(op.source), gen.layout(op.result)
     if same_threads(source, target):
         parts = gen.parts(op.source)
@@ -330,7 +330,7 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertOp) -> None:
     gen.bind(op.result, SharedAccess(gen, where, target).read())
 
 
-def lower_part(gen: KernelCodegen, op: gpu.PartOp) -> None:
+def lower_part(gen: KernelCodegen, op: gpu.ExtractSliceOp) -> None:
     """Some registers of each thread."""
     source, target, start = gen.layout(op.source), gen.layout(op.result), tile.ints(op.start)
     parts = gen.parts(op.source)
@@ -353,7 +353,7 @@ def _panels(gen: KernelCodegen, source: Layout, target: Layout, size: int) -> in
     return count if rows % count == 0 and size <= room * count else 1
 
 
-def _convert_in_panels(gen: KernelCodegen, op: gpu.ConvertOp, pad: int, count: int) -> None:
+def _convert_in_panels(gen: KernelCodegen, op: gpu.ConvertLayoutOp, pad: int, count: int) -> None:
     """Rows go through shared memory a panel at a time."""
     b, source, target = gen.builder, gen.layout(op.source), gen.layout(op.result)
     element, shape, rows = tile.element_of(op.source), source.shape, source.shape[0] // count

@@ -41,8 +41,8 @@ def is_shared_fma(value: SSAValue) -> bool:
 def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
     """All multiply-adds of the tile: a loop over k, some at a time."""
     layout, b = gen.layout(op.result), gen.builder
-    left = _Operand(gen, op.lhs, op.lhs_slot, layout, 0)
-    right = _Operand(gen, op.rhs, op.rhs_slot, layout, 1)
+    left = _Operand(gen, op.lhs, op.lhs_stage, layout, 0)
+    right = _Operand(gen, op.rhs, op.rhs_stage, layout, 1)
     sums, extent = list(gen.parts(op.acc)), left.shared.columns
     step = 2 * _STEP if 2 * _STEP * len(sums) <= _MOST and extent % (2 * _STEP) == 0 else _STEP
     before, body = b.block, gen.function.append_basic_block("k")

@@ -82,7 +82,7 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
     if read_when_needed(op):
         return
     layout, shared = gen.layout(op.result), gpu.shared_layout_of(op.buffer)
-    place = Place(gen, stage_address(gen, op.buffer, op.slot), layout, shared)
+    place = Place(gen, stage_address(gen, op.buffer, op.stage), layout, shared)
     b, kind = gen.builder, ir.IntType(8 * shared.size)
     element = tile.element_of(op.result)
     parts: list[Value] = [None] * layout.registers_per_thread
@@ -158,7 +158,7 @@ class SharedFragments(_Blocks):
         super().__init__(instruction, rows)
         self.gen, self.layout = gen, gen.layout(op.result)
         self.shared = gpu.shared_layout_of(op.buffer)
-        self.start = stage_address(gen, op.buffer, op.slot)
+        self.start = stage_address(gen, op.buffer, op.stage)
         self.element = tile.element_of(op.result)
         self.place = Place(gen, self.start, self.layout, self.shared)
         self.dense = self.shared.dim == (1 if rows else 0)

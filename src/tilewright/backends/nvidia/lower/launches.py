@@ -30,7 +30,7 @@ class Overlap:
         self.waits: Operation | None = None
         self.lets: Operation | None = None
         block = gen.source.body.block
-        barriers = [op for op in block.ops if type(op) is gpu.BarriersOp]
+        barriers = [op for op in block.ops if type(op) is gpu.MbarrierInitOp]
         whole = (
             gen.blocks == gen.cluster == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
         )
@@ -57,7 +57,7 @@ class Overlap:
 def _untouching(op: Operation) -> bool:
     """Whether an operation reads and writes no memory that others see."""
     return is_pure(op) or isinstance(
-        op, gpu.BarriersOp | gpu.AllocOp | tile.AssumeOp | tile.ClaimOp
+        op, gpu.MbarrierInitOp | gpu.LocalAllocOp | tile.AssumeOp | tile.ClaimOp
     )
 
 

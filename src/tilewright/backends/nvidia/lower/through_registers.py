@@ -33,7 +33,7 @@ class ThroughRegisters:
     def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp, product: GroupProduct) -> None:
         self.gen, self.product = gen, product
         first = product.instruction.through == "a"
-        buffer, slot = (op.lhs, op.lhs_slot) if first else (op.rhs, op.rhs_slot)
+        buffer, slot = (op.lhs, op.lhs_stage) if first else (op.rhs, op.rhs_stage)
         self.shared = gpu.shared_layout_of(buffer)
         self.k_dim = 1 if first else 0
         self.deep = self.shared.columns if first else self.shared.rows

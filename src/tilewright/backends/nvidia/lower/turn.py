@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 I32 = ir.IntType(32)
 
 
-def lower_turn(gen: KernelCodegen, op: gpu.TurnOp) -> None:
+def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:
     """All blocks of the tile, shared out among the warps."""
     source, target = gpu.shared_layout_of(op.source), gpu.shared_layout_of(op.target)
     if not turns(source.lines, source.length, source.size):
         raise PassError(
-            f"gpu.turn of {source} to {target}",
+            f"gpu.local_transpose of {source} to {target}",
             help="let promote-shared decide what is turned",
             location=location_of(op),
         )
@@ -66,11 +66,15 @@ class _WordsTurner:
     """Blocks of 4 lines by 32 words: a lane reads one word of each, and writes them as one chunk."""
 
     def __init__(
-        self, gen: KernelCodegen, op: gpu.TurnOp, source: SharedLayout, target: SharedLayout
+        self,
+        gen: KernelCodegen,
+        op: gpu.LocalTransposeOp,
+        source: SharedLayout,
+        target: SharedLayout,
     ) -> None:
         self.gen, self.source, self.target = gen, source, target
-        self._read = stage_address(gen, op.source, op.source_slot)
-        self._write = stage_address(gen, op.target, op.slot)
+        self._read = stage_address(gen, op.source, op.source_stage)
+        self._write = stage_address(gen, op.target, op.stage)
 
     def turn(self, down: Value, column: Value) -> None:
         """The block of lines 4 `down` … by words 32 `column` …."""
@@ -102,7 +106,11 @@ class _BytesTurner:
     """Blocks of 32 lines by 16 bytes: addresses of the rows that this lane names, and the permutations of its bytes."""
 
     def __init__(
-        self, gen: KernelCodegen, op: gpu.TurnOp, source: SharedLayout, target: SharedLayout
+        self,
+        gen: KernelCodegen,
+        op: gpu.LocalTransposeOp,
+        source: SharedLayout,
+        target: SharedLayout,
     ) -> None:
         self.gen, self.source, self.target = gen, source, target
         b = gen.builder
@@ -111,8 +119,8 @@ class _BytesTurner:
         line = self._sum((bit[0], 0), (b.xor(bit[2], bit[3]), 1), (bit[1], 2), (bit[2], 3), (bit[4], 4))  # fmt: skip
         place = self._sum((b.xor(bit[3], bit[2]), 0), (bit[0], 1), (bit[1], 2), (bit[2], 3))
         self._half = bit[4]
-        self._read = self._row(stage_address(gen, op.source, op.source_slot), source, line)
-        self._write = self._row(stage_address(gen, op.target, op.slot), target, place)
+        self._read = self._row(stage_address(gen, op.source, op.source_stage), source, line)
+        self._write = self._row(stage_address(gen, op.target, op.stage), target, place)
         self._keys = _exchanged(gen, source, line), _exchanged(gen, target, place)
         # Of the words that this lane has: bit 1 says which matrix has the lower k, bit 4 which byte first.
         lower, odd = ir.Constant(I32, 0x6420), ir.Constant(I32, 0x1111)

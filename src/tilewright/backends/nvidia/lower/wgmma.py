@@ -140,8 +140,8 @@ class _Product:
         steps = range(0, self.b.rows, self.instruction.k)
         if self.instruction.through:
             parts = self._through_registers(parts, list(steps))
-        elif op.imprecise is not None and self.sums == "f32":
-            at_once = max(1, -(-op.imprecise.value.data // self.instruction.k))
+        elif op.max_num_imprecise_acc is not None and self.sums == "f32":
+            at_once = max(1, -(-op.max_num_imprecise_acc.value.data // self.instruction.k))
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
         else:
@@ -272,8 +272,8 @@ class _Product:
         result: list[Value] = []
         through = self.instruction.through
         for name, buffer, slot, k_dim in (
-            ("a", op.lhs, op.lhs_slot, 1),
-            ("b", op.rhs, op.rhs_slot, 0),
+            ("a", op.lhs, op.lhs_stage, 1),
+            ("b", op.rhs, op.rhs_stage, 0),
         ):
             if tile.is_tile(buffer) or name == through:
                 result.append(ir.Constant(I64, 0))

@@ -97,7 +97,7 @@ def layout_bytes(kind: Attribute, layout: BufferLayout) -> int:
 
 
 def dot_layouts(
-    op: cpu.DotOp | cpu.DotBuffersOp,
+    op: cpu.DotOp | cpu.BufferDotOp,
 ) -> tuple[BufferLayout, BufferLayout, BufferLayout]:
     plan = DotPlan.parse(op.plan.data)
     return plan.a_layout, plan.b_layout, plan.acc_layout

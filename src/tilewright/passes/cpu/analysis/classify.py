@@ -21,7 +21,7 @@ _VIRTUAL_SOURCES = (tile.ArangeOp, tile.SplatOp)
 _EXPENSIVE_INTEGER = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
 _CHEAP_TILE = (tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.BitcastOp, tile.AddPtrOp, tile.HintOp)
 _ELEMENTWISE_TILE = (
-    *_CHEAP_TILE, tile.RemFOp, tile.MulHiUOp, tile.GateOp, tile.FpCastOp, tile.IntToPtrOp, tile.PtrToIntOp,
+    *_CHEAP_TILE, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp, tile.FpCastOp, tile.IntToPtrOp, tile.PtrToIntOp,
     tile.LibmOp,
 )  # fmt: skip
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -78,7 +78,7 @@ def _is_cheap_kind(kind: type[Operation]) -> bool:
     name = kind.name
     if name.startswith("math.") or name in _EXPENSIVE_INTEGER or name == "arith.divf":
         return False
-    expensive = (tile.LibmOp, tile.RemFOp, tile.MulHiUOp, tile.GateOp)
+    expensive = (tile.LibmOp, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp)
     return (name.startswith("arith.") or issubclass(kind, _ELEMENTWISE_TILE)) and not issubclass(
         kind, expensive
     )

@@ -121,7 +121,7 @@ def _real_uses(value: SSAValue) -> list[Operation]:
     users: list[Operation] = []
     for use in value.uses:
         op = use.operation
-        if is_virtual(op) and op.results and not isinstance(op.parent_op(), cpu.GroupOp):
+        if is_virtual(op) and op.results and not isinstance(op.parent_op(), cpu.FusionGroupOp):
             users.extend(u for r in op.results for u in _real_uses(r))
         users.append(op)
     return users
@@ -135,7 +135,7 @@ def _ancestor_in(op: Operation, block: Block) -> Operation | None:
 
 
 def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
-    if isinstance(maker, cpu.GroupOp):
+    if isinstance(maker, cpu.FusionGroupOp):
         direct = all(
             not isinstance(use.operation, (*REMAPS, tile.GatherOp, tile.ScanOp)) for use in old.uses
         )

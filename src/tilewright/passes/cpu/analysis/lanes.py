@@ -16,7 +16,7 @@ from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
 _MOVES = (*REMAPS, tile.GatherOp, tile.JoinOp, tile.CatOp)
 
 
-def leaves_its_lane(value: SSAValue, group: cpu.GroupOp) -> bool:
+def leaves_its_lane(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
     """Whether `group` needs some lane of `value` (or of what it computes from it) at another lane.
 
     Reductions end the search: who needs their result waits for all lanes.
@@ -39,7 +39,7 @@ def leaves_its_lane(value: SSAValue, group: cpu.GroupOp) -> bool:
     return False
 
 
-def moved_loads(group: cpu.GroupOp) -> set[Operation]:
+def moved_loads(group: cpu.FusionGroupOp) -> set[Operation]:
     """The loads of a group that some lane does for the sake of another."""
     return {
         op
@@ -61,7 +61,7 @@ def _reached(op: Operation) -> list[SSAValue]:
     return list(op.results)
 
 
-def _is_inside(op: Operation, group: cpu.GroupOp) -> bool:
+def _is_inside(op: Operation, group: cpu.FusionGroupOp) -> bool:
     current: Operation | None = op
     while current is not None and current is not group:
         home: Block | None = current.parent

@@ -43,20 +43,20 @@ class BufferBounds:
         self._writers: dict[SSAValue, int] = {}
         self._bounds: dict[SSAValue, SSAValue] = {}
         for op in function_block.walk():
-            if isinstance(op, cpu.WriteOp | cpu.DotBuffersOp | cpu.HistogramBuffersOp):
+            if isinstance(op, cpu.WriteOp | cpu.BufferDotOp | cpu.HistogramBuffersOp):
                 target = op.operands[-1]  # an accumulator is the last operand, too
                 self._writers[target] = self._writers.get(target, 0) + 1
 
     def get(self, buffer: SSAValue) -> SSAValue | None:
         return self._bounds.get(buffer)
 
-    def record(self, group: cpu.GroupOp, dead: DeadLanes) -> None:
+    def record(self, group: cpu.FusionGroupOp, dead: DeadLanes) -> None:
         """Note the buffers that `group`, trimmed at `dead`, is the only writer of."""
         for op in group.body.block.ops:
             if isinstance(op, cpu.WriteOp) and self._writers[op.buffer] == 1:
                 self._bounds[op.buffer] = dead.bound
 
-    def may_trim(self, group: cpu.GroupOp) -> bool:
+    def may_trim(self, group: cpu.FusionGroupOp) -> bool:
         """Whether every buffer the group writes is written nowhere else."""
         return all(
             self._writers[op.buffer] == 1
@@ -65,18 +65,18 @@ class BufferBounds:
         )
 
 
-def keeps_all_lanes(block: Block) -> set[cpu.GroupOp]:
+def keeps_all_lanes(block: Block) -> set[cpu.FusionGroupOp]:
     """The groups that may not be trimmed, because what they write is read where it would not be.
 
     A trimmed group writes one chunk of its dead lanes; a reader must be trimmed at the same bound.
     """
-    kept: set[cpu.GroupOp] = set()
+    kept: set[cpu.FusionGroupOp] = set()
     while True:
         bounds = BufferBounds(block)
-        trimmed: set[cpu.GroupOp] = set()
-        writer: dict[SSAValue, cpu.GroupOp] = {}
+        trimmed: set[cpu.FusionGroupOp] = set()
+        writer: dict[SSAValue, cpu.FusionGroupOp] = {}
         for group in block.walk():
-            if not isinstance(group, cpu.GroupOp) or group in kept:
+            if not isinstance(group, cpu.FusionGroupOp) or group in kept:
                 continue
             dead = find_dead_lanes(group, bounds)
             if dead is not None:
@@ -98,7 +98,7 @@ def keeps_all_lanes(block: Block) -> set[cpu.GroupOp]:
 
 def _group_of(op: Operation) -> Operation | None:
     above = op.parent_op()
-    while above is not None and not isinstance(above, cpu.GroupOp):
+    while above is not None and not isinstance(above, cpu.FusionGroupOp):
         above = above.parent_op()
     return above
 
@@ -106,11 +106,11 @@ def _group_of(op: Operation) -> Operation | None:
 def _buffers_read(op: Operation) -> list[SSAValue]:
     if isinstance(op, cpu.ReadOp):
         return [op.buffer]
-    whole = isinstance(op, cpu.DotBuffersOp | cpu.HistogramBuffersOp)
+    whole = isinstance(op, cpu.BufferDotOp | cpu.HistogramBuffersOp)
     return list(op.operands) if whole else []
 
 
-def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | None:
+def find_dead_lanes(group: cpu.FusionGroupOp, buffers: BufferBounds) -> DeadLanes | None:
     """The bound beyond which a one-dimensional group's lanes are uniform, if there is one."""
     if len(group.extents) != 1 or not buffers.may_trim(group):
         return None
@@ -122,13 +122,13 @@ def find_dead_lanes(group: cpu.GroupOp, buffers: BufferBounds) -> DeadLanes | No
     return DeadLanes(bound) if all(proof.root(op) for op in group.body.block.ops) else None
 
 
-def _facts_of(group: cpu.GroupOp) -> Facts:
+def _facts_of(group: cpu.FusionGroupOp) -> Facts:
     """Facts of the scalars of a group, whose accesses' addresses do not wrap."""
     views = [op for op in group.body.block.walk() if isinstance(op, _VIEWS)]
     return Facts(Promise(frozenset().union(*(access_arithmetic(op).sums for op in views))))
 
 
-def _common_bound(group: cpu.GroupOp, buffers: BufferBounds, facts: Facts) -> SSAValue | None:
+def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts) -> SSAValue | None:
     """The one bound that limits every access and read buffer of the group."""
     bound: SSAValue | None = None
     for op in group.body.block.walk():
@@ -144,7 +144,7 @@ def _common_bound(group: cpu.GroupOp, buffers: BufferBounds, facts: Facts) -> SS
     return bound
 
 
-def upper_bound(limit: SSAValue, group: cpu.GroupOp, facts: Facts) -> SSAValue | None:
+def upper_bound(limit: SSAValue, group: cpu.FusionGroupOp, facts: Facts) -> SSAValue | None:
     """A value from outside the group that `limit` never exceeds."""
     value = limit
     while _inside(value, group):
@@ -157,7 +157,7 @@ def upper_bound(limit: SSAValue, group: cpu.GroupOp, facts: Facts) -> SSAValue |
     return value
 
 
-def _inside(value: SSAValue, group: cpu.GroupOp) -> bool:
+def _inside(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
     owner = value.owner
     op = owner.parent_op() if isinstance(owner, Block) else owner
     while op is not None:
@@ -171,7 +171,7 @@ class _Proof:
     """Proves values uniform in the lanes from `bound` on."""
 
     def __init__(
-        self, group: cpu.GroupOp, bound: SSAValue, buffers: BufferBounds, facts: Facts
+        self, group: cpu.FusionGroupOp, bound: SSAValue, buffers: BufferBounds, facts: Facts
     ) -> None:
         self.group = group
         self.bound = bound

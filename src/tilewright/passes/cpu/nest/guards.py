@@ -39,7 +39,7 @@ class Hazard:
     for another, nor when lanes share an address."""
 
 
-def hazards(group: cpu.GroupOp) -> list[Hazard]:
+def hazards(group: cpu.FusionGroupOp) -> list[Hazard]:
     """What has to be compared before the chunks of a group may run one after another."""
     members = list(group.body.block.ops)
     moved = moved_loads(group) if any(isinstance(op, WRITES) for op in members) else set()
@@ -59,7 +59,7 @@ def hazards(group: cpu.GroupOp) -> list[Hazard]:
     return found
 
 
-def ordered_accesses(group: cpu.GroupOp) -> list[Operation]:
+def ordered_accesses(group: cpu.FusionGroupOp) -> list[Operation]:
     """Accesses of a group whose chunks may touch each other's memory: what a store may alias, and it."""
     members = list(group.body.block.ops)
     if not any(isinstance(op, WRITES) for op in members):

@@ -39,7 +39,7 @@ class Shape:
     """In square blocks of `lanes` by `lanes`, of which some loads are transposed in registers."""
 
 
-def plan_shape(group: cpu.GroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
+def plan_shape(group: cpu.FusionGroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
     """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
     side = 0 if scalar or small else turned_side(group, target)
@@ -83,7 +83,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
 
 
 def _lane_limit(
-    group: cpu.GroupOp, members: list[Operation], target: Any, dim: int, small: bool
+    group: cpu.FusionGroupOp, members: list[Operation], target: Any, dim: int, small: bool
 ) -> int:
     """Lanes so that a value takes at most four registers and what is live at once fits."""
     widest = 4
@@ -108,7 +108,7 @@ class Nest:
 
     def __init__(
         self,
-        group: cpu.GroupOp,
+        group: cpu.FusionGroupOp,
         shape: Shape,
         split: Index | None,
         dead: DeadLanes | None = None,
@@ -117,7 +117,7 @@ class Nest:
         self.shape = shape
         self.split = split
         """Lanes below this need no masks along the chunked dimension (None: no such main loop)."""
-        self.members = [op for op in group.body.block.ops if not isinstance(op, cpu.GroupEndOp)]
+        self.members = [op for op in group.body.block.ops if not isinstance(op, cpu.YieldOp)]
         self.axis_ops: list[Any] = [op for op in self.members if isinstance(op, AXIS_OPS)]
         self.finished = {r for op in self.axis_ops for r in op.results}
         self.split_facts: frozenset[tuple[SSAValue, int]] = frozenset()

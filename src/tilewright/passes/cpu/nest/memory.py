@@ -266,11 +266,15 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
     if address.lane_offsets is not None or address.uniform:
         pointers = _lane_pointers(emit, base, address, lanes)
         return _gather(emit, pointers, mask.value(emit), other, element, lanes)
-    if mask.count is not None and mask.bits is None and not isinstance(op.parent_op(), cpu.GroupOp):
+    if (
+        mask.count is not None
+        and mask.bits is None
+        and not isinstance(op.parent_op(), cpu.FusionGroupOp)
+    ):
         return _load_checked(emit, base, address.offset, mask, other, element)
     offset = _reachable(emit, address.offset, mask)
     value = vector_load(emit, base, offset, element, lanes, mask.value(emit), other)
-    return value if isinstance(op.parent_op(), cpu.GroupOp) else _fetching_ahead(value)
+    return value if isinstance(op.parent_op(), cpu.FusionGroupOp) else _fetching_ahead(value)
 
 
 def _reachable(emit: Emitter, offset: Index, mask: Mask) -> Index:
@@ -294,7 +298,7 @@ def _fetching_ahead(value: SSAValue) -> SSAValue:
     load = value.owner
     if isinstance(load, cpu.VectorLoadOp):
         chunk = cpu.lanes_of(value) * element_bytes(cpu.scalar_of(value))
-        load.properties["ahead"] = IntegerAttr(_CHUNKS_AHEAD * chunk, i64)
+        load.properties["prefetch_distance"] = IntegerAttr(_CHUNKS_AHEAD * chunk, i64)
     return value
 
 

@@ -30,11 +30,11 @@ _STORES = (tile.StoreOp, tile.StoreViewOp)
 class OrderedGroups:
     """What to run in place of a group, in this order. The groups are in no block."""
 
-    indices: list[cpu.GroupOp]
+    indices: list[cpu.FusionGroupOp]
     """Write operands of stores that are over other spaces."""
-    loads: cpu.GroupOp
+    loads: cpu.FusionGroupOp
     """The group without its stores; it has the group's results."""
-    stores: list[cpu.GroupOp]
+    stores: list[cpu.FusionGroupOp]
 
     def erase(self) -> None:
         """Erase the groups once their loops are built."""
@@ -42,7 +42,9 @@ class OrderedGroups:
             group.erase(safe_erase=False)
 
 
-def split_stores(group: cpu.GroupOp, scratch: Callable[[Attribute], SSAValue]) -> OrderedGroups:
+def split_stores(
+    group: cpu.FusionGroupOp, scratch: Callable[[Attribute], SSAValue]
+) -> OrderedGroups:
     """Split `group` into groups that do its stores after everything else.
 
     `scratch` makes a buffer for a tile type. The group itself stays as it is.
@@ -50,7 +52,7 @@ def split_stores(group: cpu.GroupOp, scratch: Callable[[Attribute], SSAValue]) -
     loads = group.clone()
     stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, _STORES)]
     kept: dict[SSAValue, SSAValue] = {}
-    indices: list[cpu.GroupOp] = []
+    indices: list[cpu.FusionGroupOp] = []
     for store in stores:
         for value in store.operands:
             if not tile.is_tile(value) or value in kept or is_virtual_value(value):
@@ -68,7 +70,7 @@ def split_stores(group: cpu.GroupOp, scratch: Callable[[Attribute], SSAValue]) -
     return OrderedGroups(indices, loads, last)
 
 
-def _index_group(loads: cpu.GroupOp, value: SSAValue, buffer: SSAValue) -> cpu.GroupOp:
+def _index_group(loads: cpu.FusionGroupOp, value: SSAValue, buffer: SSAValue) -> cpu.FusionGroupOp:
     """A group over the space of `value`, which writes it to `buffer`."""
     mapping: dict[SSAValue, SSAValue] = {}
     needed = _needed_by(value, loads)
@@ -77,7 +79,9 @@ def _index_group(loads: cpu.GroupOp, value: SSAValue, buffer: SSAValue) -> cpu.G
     return _group(body, tile.shape_of(value), loads)
 
 
-def _store_group(loads: cpu.GroupOp, store: Any, kept: dict[SSAValue, SSAValue]) -> cpu.GroupOp:
+def _store_group(
+    loads: cpu.FusionGroupOp, store: Any, kept: dict[SSAValue, SSAValue]
+) -> cpu.FusionGroupOp:
     """A group that does one store with its operands from the buffers `kept`."""
     mapping: dict[SSAValue, SSAValue] = {}
     body = Block()
@@ -93,7 +97,7 @@ def _store_group(loads: cpu.GroupOp, store: Any, kept: dict[SSAValue, SSAValue])
     return _group(_copies([*ops, store], mapping, body), loads.extents, loads)
 
 
-def _needed_by(value: SSAValue, group: cpu.GroupOp) -> set[Operation]:
+def _needed_by(value: SSAValue, group: cpu.FusionGroupOp) -> set[Operation]:
     """The operations of `group` that `value` is computed by."""
     needed: set[Operation] = set()
     pending = [value]
@@ -117,10 +121,13 @@ def _copies(
     return body
 
 
-def _group(body: Block, space: tuple[int, ...], like: cpu.GroupOp) -> cpu.GroupOp:
-    body.add_op(cpu.GroupEndOp.create())
-    return cpu.GroupOp.create(
-        properties={**like.properties, "space": DenseArrayBase.from_list(i64, list(space))},
+def _group(body: Block, space: tuple[int, ...], like: cpu.FusionGroupOp) -> cpu.FusionGroupOp:
+    body.add_op(cpu.YieldOp.create())
+    return cpu.FusionGroupOp.create(
+        properties={
+            **like.properties,
+            "iteration_space": DenseArrayBase.from_list(i64, list(space)),
+        },
         regions=[Region(body)],
         location=like.location,
     )

@@ -26,7 +26,7 @@ Ahead = tuple[SSAValue, SSAValue]
 """Pointer to the first row, and bytes from one row to the next."""
 
 
-def next_operands(op: cpu.DotBuffersOp, emit: Emitter) -> tuple[Ahead, Ahead] | None:
+def next_operands(op: cpu.BufferDotOp, emit: Emitter) -> tuple[Ahead, Ahead] | None:
     """Addresses of both operands in the next iteration, written with `emit`; None if unknown.
 
     Also notes in the plan how many rows of how many bytes there are to fetch.
@@ -41,7 +41,7 @@ def next_operands(op: cpu.DotBuffersOp, emit: Emitter) -> tuple[Ahead, Ahead] | 
     rows: list[tuple[int, int]] = []
     for buffer in (op.lhs, op.rhs):
         source = buffer.owner
-        if isinstance(source, cpu.BufferAtOp):
+        if isinstance(source, cpu.BufferFromPtrOp):
             place = _in_one_piece(source, shift)
         else:
             load = _load_of(buffer, op)
@@ -93,7 +93,9 @@ def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]
     return ahead, (shape[1 - contiguous], shape[contiguous] * size)
 
 
-def _in_one_piece(buffer: cpu.BufferAtOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]] | None:
+def _in_one_piece(
+    buffer: cpu.BufferFromPtrOp, shift: _Shift
+) -> tuple[Ahead, tuple[int, int]] | None:
     """The same for an operand that is read where it stands: one row of all its bytes."""
     pointer = shift.value(buffer.pointer)
     if pointer is None:

@@ -13,7 +13,7 @@ _MATH_CONSTANTS = 9
 """Registers that hold coefficients around a loop with a polynomial in it."""
 
 
-def registers_per_value(group: cpu.GroupOp, available: int) -> int:
+def registers_per_value(group: cpu.FusionGroupOp, available: int) -> int:
     """4, 2 or 1: the most registers a value may take without spilling."""
     block = group.body.block
     uses_math = any(op.name.startswith("math.") for op in block.walk())

@@ -33,7 +33,7 @@ def is_turned(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadVie
     return plain and down == 1 and across not in (0, 1)
 
 
-def turned_side(group: cpu.GroupOp, target: Any) -> int:
+def turned_side(group: cpu.FusionGroupOp, target: Any) -> int:
     """The side of the blocks a group goes in; 0 where it does not."""
     extents, members = group.extents, list(group.body.block.ops)
     if len(extents) != 2 or not any(is_turned(op, extents) for op in members):
@@ -58,7 +58,7 @@ def _bytes(value: Any) -> int:
 
 def _goes_by_rows(op: Operation, extents: tuple[int, ...]) -> bool:
     """Whether a member can be done for a run of columns of one row, contiguous where it writes."""
-    if isinstance(op, cpu.GroupEndOp):
+    if isinstance(op, cpu.YieldOp):
         return not op.operands
     if isinstance(op, cpu.WriteOp):
         return tile.shape_of(tile_of(op.buffer)) == extents

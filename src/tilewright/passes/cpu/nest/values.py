@@ -140,7 +140,7 @@ class Body:
                 self._for(op, at)
             elif isinstance(op, scf.IfOp):
                 self._if(op, at)
-            elif isinstance(op, scf.YieldOp | cpu.GroupEndOp):
+            elif isinstance(op, scf.YieldOp | cpu.YieldOp):
                 continue
             elif op.results and tile.is_tile(op.results[0]):
                 if not is_virtual(op):

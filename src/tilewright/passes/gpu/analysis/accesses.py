@@ -17,17 +17,17 @@ from tilewright.passes.analysis.facts import Facts
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
 
-VECTOR = "gpu.vector"
+VECTOR = "gpu.vector_width"
 """On an access: how many neighbours it takes at once (`vectorize-copies`); 1 without it."""
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 
-View = tile.LoadViewOp | tile.StoreViewOp | gpu.CopyOp
+View = tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp
 
 
 def tile_of(op: Operation) -> Any:
     """The type of the tile that an access moves."""
-    return op.buffer.type.tile if isinstance(op, gpu.CopyOp) else accessed(op).type  # type: ignore[union-attr]
+    return op.buffer.type.tile if isinstance(op, gpu.AsyncCopyOp) else accessed(op).type  # type: ignore[union-attr]
 
 
 def accessed(op: Operation) -> SSAValue:

@@ -39,7 +39,7 @@ class _Touched:
 def drop_barriers(body: Block, kept: Operation) -> None:
     """Take away the barriers of a loop's body, other than `kept`, that keep no accesses apart."""
     products = [op for op in body.walk() if isinstance(op, gpu.WgmmaOp)]
-    copied = {op.buffer for op in body.walk() if isinstance(op, gpu.CopyOp)}
+    copied = {op.buffer for op in body.walk() if isinstance(op, gpu.AsyncCopyOp)}
 
     def touched(ops: Iterable[Operation]) -> _Touched:
         found = _Touched()
@@ -61,7 +61,7 @@ def _add(
         case gpu.LocalStoreOp():
             found.written.add(op.buffer)
             found.writes.add(op.buffer)
-        case gpu.TurnOp():
+        case gpu.LocalTransposeOp():
             found.reads.add(op.source)
             found.written.add(op.target)
             found.writes.add(op.target)
@@ -72,11 +72,11 @@ def _add(
         case gpu.WgmmaWaitOp():
             for product in products:
                 found.reads.update((product.lhs, product.rhs))
-        case gpu.CopyOp() | gpu.TmaCopyOp():
+        case gpu.AsyncCopyOp() | gpu.TmaLoadOp():
             found.writes.add(op.buffer)
-        case gpu.WaitOp():
+        case gpu.AsyncWaitOp():
             found.written |= copied
-        case gpu.ReleaseOp():
+        case gpu.LocalDeallocOp():
             found.reads.update(op.buffers)
             found.writes.update(op.buffers)
         case _:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-BLOCKS = "gpu.blocks"
+BLOCKS = "gpu.num_ctas"
 
 
 def blocks_of(op: Operation) -> int:
-    """Blocks of the program that `op` is in, or is: the attribute `gpu.blocks`, 1 without it.
+    """Blocks of the program that `op` is in, or is: the attribute `gpu.num_ctas`, 1 without it.
 
     Each has as many of the program's warps as the others; together they are a cluster. They share no
     shared memory, so what needs operands there (`wgmma`, copies) is for programs of one block.

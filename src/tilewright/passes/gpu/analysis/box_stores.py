@@ -33,7 +33,7 @@ _PAD = 16
 least; code generation takes as many more as it likes if they fit."""
 _ACCESSES = (
     tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
-    gpu.CopyOp, gpu.TmaCopyOp, gpu.TmaStoreOp,
+    gpu.AsyncCopyOp, gpu.TmaLoadOp, gpu.TmaStoreOp,
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ class BoxStore:
     """How a store becomes one of boxes: the tile before it changed its layout, where it goes, how the whole
     of it would lie in shared memory."""
 
-    convert: gpu.ConvertOp
+    convert: gpu.ConvertLayoutOp
     box: Box
     whole: SharedLayout
 
@@ -86,7 +86,7 @@ class BoxStore:
 def box_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> BoxStore | None:
     """How a store becomes one of boxes; None where it cannot."""
     convert, dim = op.value.owner, contiguous_dim(op)
-    if not isinstance(convert, gpu.ConvertOp) or len(list(convert.result.uses)) != 1:
+    if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return None
     shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
     if op.mask is not None or op.cache is not None or op.eviction is not None:
@@ -131,7 +131,7 @@ def exchanged_in_parts(
     ]
     boxes = {store.convert: store for store in stores if store is not None}
     beside = 0
-    others = list[gpu.ConvertOp]()
+    others = list[gpu.ConvertLayoutOp]()
     for change in _changes(op, function, but):
         if change in boxes:
             beside += boxes[change].least_bytes
@@ -140,12 +140,12 @@ def exchanged_in_parts(
     return beside + max(map(_exchange_bytes, others), default=0) + (RESERVE if beside else 0)
 
 
-def _changes(op: Operation, function: FuncOp, but: Operation | None) -> list[gpu.ConvertOp]:
+def _changes(op: Operation, function: FuncOp, but: Operation | None) -> list[gpu.ConvertLayoutOp]:
     around = outermost_in(function.body.block, op)
-    return [op for op in around.walk() if isinstance(op, gpu.ConvertOp) and op is not but]
+    return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op is not but]
 
 
-def _exchange_bytes(change: gpu.ConvertOp) -> int:
+def _exchange_bytes(change: gpu.ConvertLayoutOp) -> int:
     value = change.result
     shape, size = tile.shape_of(value), tile.element_bytes(tile.element_of(value))
     return prod(shape[:-1]) * (shape[-1] * size + _PAD)

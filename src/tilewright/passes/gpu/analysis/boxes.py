@@ -61,7 +61,7 @@ class Box:
     """Elements from one to the next along each dimension but the first."""
     corner: tuple[Polynomial, ...]
     guards: tuple[int, ...]
-    """Dimensions along which the program may reach further than coordinates (`gpu.tma_copy`)."""
+    """Dimensions along which the program may reach further than coordinates (`gpu.tma_load`)."""
     parts: bool = False
     """Whether x is to be divided into parts, which are one more dimension."""
     conditions: tuple[tuple[int, SSAValue], ...] = ()
@@ -91,13 +91,13 @@ class Box:
         return corner
 
     @property
-    def guarded(self) -> DenseArrayBase:
+    def range_checked(self) -> DenseArrayBase:
         """The property of this name."""
         last = (len(self.extents),) if self.parts else ()
         return DenseArrayBase.from_list(i64, [*self.guards, *last])
 
 
-Access = gpu.CopyOp | tile.StoreViewOp
+Access = gpu.AsyncCopyOp | tile.StoreViewOp
 _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
@@ -108,7 +108,7 @@ def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Bo
     """
     dim = contiguous_dim(copy)
     root = root_of(copy.base)
-    shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.CopyOp) else buffer
+    shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
     if shared is None:
         return None
     if dim is None or root is None or dim != shared.dim or not _fits_box(shared, buffer is None):
@@ -138,7 +138,7 @@ def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Bo
         return None
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     sizes = [shared.length, shared.lines, *(1 for _ in planes)]
-    guarded = [
+    range_checked = [
         d
         for d, (line, length) in enumerate(zip(dims, sizes, strict=True))
         if not line.within(length, sums) and not (d == 0 and divided)
@@ -149,7 +149,7 @@ def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Bo
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
         (between, *(plane.stride for plane in planes)),
         tuple(line.place for line in dims),
-        tuple(guarded),
+        tuple(range_checked),
         divided,
         tuple(conditions),
     )
@@ -323,13 +323,13 @@ def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
             op = use.operation
             if isinstance(op, gpu.WgmmaOp | tile.DotOp):
                 found.append((op.result, 1 if op.operands[0] is value else 0))
-            elif isinstance(op, gpu.TurnOp):
+            elif isinstance(op, gpu.LocalTransposeOp):
                 pending += [op.target] if use.index == 0 else []
             elif isinstance(op, gpu.LocalStoreOp):
                 pending += [op.buffer] if use.index == 0 else []
             elif isinstance(op, gpu.LocalLoadOp) or is_lane_wise(op):
                 pending += op.results
-            elif not isinstance(op, gpu.CopyOp | gpu.TmaCopyOp):
+            elif not isinstance(op, gpu.AsyncCopyOp | gpu.TmaLoadOp):
                 return []
     return found
 
@@ -378,7 +378,7 @@ def _follow(
         return [parent.results[index], parent.body.block.args[index + 1]]
     if isinstance(op, scf.ForOp):
         return [op.results[index - 3], op.body.block.args[index - 2]]
-    if isinstance(op, gpu.WgmmaOp | gpu.WgmmaWaitOp | gpu.ConvertOp):
+    if isinstance(op, gpu.WgmmaOp | gpu.WgmmaWaitOp | gpu.ConvertLayoutOp):
         return list(op.results)
     if isinstance(op, tile.DotOp) and op.acc is value and index == 2:
         return list(op.results)

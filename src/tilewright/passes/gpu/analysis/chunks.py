@@ -21,7 +21,7 @@ VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 Mapping = dict[SSAValue, SSAValue]
 
-KEPT = "gpu.kept"
+KEPT = "gpu.cache_in_shared"
 """On a load of a chunk: which load of the program it is of; the chunk's number as one number plus another
 times what the loop around it counts; how many chunks have it. Those with equal ones load the same."""
 EXCHANGES = 8 << 10

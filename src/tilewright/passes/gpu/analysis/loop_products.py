@@ -20,10 +20,10 @@ Reader = gpu.WgmmaOp | gpu.LocalLoadOp
 class Pattern:
     """The copies of a loop that can be started iterations ahead, and their readers."""
 
-    copies: list[gpu.CopyOp]
-    turns: list[gpu.TurnOp]
-    commits: list[gpu.CommitOp]
-    waits: list[gpu.WaitOp]
+    copies: list[gpu.AsyncCopyOp]
+    turns: list[gpu.LocalTransposeOp]
+    commits: list[gpu.AsyncCommitGroupOp]
+    waits: list[gpu.AsyncWaitOp]
     readers: list[Reader]
     """What reads the stages, in order."""
     last_barrier: gpu.BarrierOp | None
@@ -34,7 +34,14 @@ class Pattern:
     """Whether more than one product reads the stages; each is over at the end of its iteration."""
 
 
-_KINDS = (gpu.CopyOp, gpu.CommitOp, gpu.WaitOp, gpu.WgmmaOp, gpu.WgmmaWaitOp, gpu.LocalLoadOp)
+_KINDS = (
+    gpu.AsyncCopyOp,
+    gpu.AsyncCommitGroupOp,
+    gpu.AsyncWaitOp,
+    gpu.WgmmaOp,
+    gpu.WgmmaWaitOp,
+    gpu.LocalLoadOp,
+)
 
 
 def find_pattern(loop: scf.ForOp) -> Pattern | None:
@@ -46,9 +53,9 @@ def find_one_product(loop: scf.ForOp) -> Pattern | None:
     """The one multiplication of a loop whose operands are copied for it."""
     ops = list(loop.body.block.ops)
     found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
-    turns = [op for op in ops if isinstance(op, gpu.TurnOp)]
-    copies, products, reads = found[gpu.CopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
-    commits, waits = found[gpu.CommitOp], found[gpu.WaitOp]
+    turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp)]
+    copies, products, reads = found[gpu.AsyncCopyOp], found[gpu.WgmmaOp], found[gpu.LocalLoadOp]
+    commits, waits = found[gpu.AsyncCommitGroupOp], found[gpu.AsyncWaitOp]
     if len(commits) != 1 or len(waits) != 1:
         return None
     if may_write(loop, [copy.base for copy in copies]):
@@ -89,21 +96,21 @@ def _several(loop: scf.ForOp) -> Pattern | None:
     """Products one after another, each complete at the end of the iteration, whatever is between them."""
     body = loop.body.block
     ops = list(body.ops)
-    copies = [op for op in ops if isinstance(op, gpu.CopyOp)]
-    waits = [op for op in ops if isinstance(op, gpu.WaitOp)]
-    commits = [op for op in ops if isinstance(op, gpu.CommitOp)]
+    copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
+    waits = [op for op in ops if isinstance(op, gpu.AsyncWaitOp)]
+    commits = [op for op in ops if isinstance(op, gpu.AsyncCommitGroupOp)]
     if not copies or may_write(loop, [copy.base for copy in copies]):
         return None
     inside = [o for op in ops for region in op.regions for o in region.walk()]
-    if any(isinstance(op, (*_KINDS, gpu.TurnOp)) for op in inside):
+    if any(isinstance(op, (*_KINDS, gpu.LocalTransposeOp)) for op in inside):
         return None
     if any(wait.pending.value.data for wait in waits):
         return None
     buffers = {copy.buffer for copy in copies}
     users = [use.operation for buffer in buffers for use in buffer.uses]
-    users = [op for op in users if not isinstance(op, gpu.ReleaseOp)]  # behind the loop
+    users = [op for op in users if not isinstance(op, gpu.LocalDeallocOp)]  # behind the loop
     readers = [op for op in ops if op in users and isinstance(op, Reader)]
-    turns = [op for op in ops if isinstance(op, gpu.TurnOp) and op in users]
+    turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp) and op in users]
     known = {*copies, *readers, *turns}
     if len(buffers) != len(copies) or not readers or any(user not in known for user in users):
         return None

@@ -31,14 +31,16 @@ def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
     """Buffers whose last use is before the operation of the function's block that holds `op`."""
     plan = SharedPlan(function)
     return [
-        a.result for a in function.walk() if isinstance(a, gpu.AllocOp) and plan.over(a.result, op)
+        a.result
+        for a in function.walk()
+        if isinstance(a, gpu.LocalAllocOp) and plan.over(a.result, op)
     ]
 
 
 def bytes_beside(function: FuncOp, buffers: list[SSAValue]) -> int:
     """Bytes of all other buffers that cannot have the place of `buffers`."""
     plan = SharedPlan(function)
-    others = [a.result for a in function.walk() if isinstance(a, gpu.AllocOp)]
+    others = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
     return sum(
         buffer_bytes(other)
         for other in others
@@ -50,7 +52,7 @@ def release_between_loops(function: FuncOp) -> None:
     """Give back, behind each operation of the function's block, the buffers that it alone uses, where
     later ones could have their place."""
     block = function.body.block
-    buffers = [a.result for a in function.walk() if isinstance(a, gpu.AllocOp)]
+    buffers = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
     users = {b: {outermost_in(block, use.operation) for use in b.uses} for b in buffers}
     order = {op: i for i, op in enumerate(block.ops)}
     last = max((order[op] for ops in users.values() for op in ops), default=-1)
@@ -59,7 +61,7 @@ def release_between_loops(function: FuncOp) -> None:
         follows = any(order[op] < min(map(order.__getitem__, u)) for u in users.values() if u)
         behind = op.next_op
         if op.regions and mine and order[op] < last and follows and behind is not None:
-            insert_before(gpu.ReleaseOp.create(operands=mine), behind)
+            insert_before(gpu.LocalDeallocOp.create(operands=mine), behind)
             insert_before(gpu.BarrierOp.create(), behind)
 
 
@@ -74,11 +76,11 @@ class SharedPlan:
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
         for op in function.walk():
-            if type(op) is gpu.AllocOp:
+            if type(op) is gpu.LocalAllocOp:
                 self._put(op.result, buffer_bytes(op.result))
         end = self.end
         for op in function.walk():
-            if type(op) is gpu.BarriersOp:
+            if type(op) is gpu.MbarrierInitOp:
                 kind: Any = op.result.type
                 self._note(op.result)
                 start = -(-end // BARRIER) * BARRIER
@@ -113,7 +115,7 @@ class SharedPlan:
 
     def _gone(self, one: SSAValue, other: SSAValue) -> bool:
         """Whether `one` is released before `other` is used."""
-        released = any(isinstance(use.operation, gpu.ReleaseOp) for use in one.uses)
+        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in one.uses)
         return released and self._last[one] < self._first[other]
 
     @property
@@ -137,7 +139,7 @@ class SharedPlan:
 
     def over(self, buffer: SSAValue, op: Operation) -> bool:
         """Whether a buffer is used, but not by `op` or anything after it, nor released yet."""
-        released = any(isinstance(use.operation, gpu.ReleaseOp) for use in buffer.uses)
+        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in buffer.uses)
         return not released and 0 <= self._last[buffer] < self._top(op)
 
     def free_from(self, op: Operation) -> int:

@@ -11,11 +11,11 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 
-SPREAD = "tile.spread"
+SPREAD = "tile.parallel_iterations"
 """On a function: its outermost loop has so many iterations, which are independent of each other, as programs are."""
-CLUSTER = "gpu.cluster"
+CLUSTER = "gpu.cluster_size"
 """On a function: so many blocks do an iteration of that loop each."""
-SHARED = "gpu.same"
+SHARED = "gpu.multicast"
 """On a copy of a box: it is the same in all these blocks, which fetch it together."""
 
 
@@ -26,7 +26,9 @@ def spread_loop(function: FuncOp) -> scf.ForOp | None:
     for op in function.body.block.ops:
         if isinstance(op, scf.ForOp):
             return op
-        if not is_pure(op) and not isinstance(op, gpu.AllocOp | gpu.BarriersOp | tile.AssumeOp):
+        if not is_pure(op) and not isinstance(
+            op, gpu.LocalAllocOp | gpu.MbarrierInitOp | tile.AssumeOp
+        ):
             return None
     return None
 
@@ -39,7 +41,7 @@ def cluster_of(function: FuncOp) -> int:
 
 def shares_boxes(function: FuncOp) -> bool:
     """Whether blocks fetch boxes together."""
-    return any(type(op) is gpu.TmaCopyOp and SHARED in op.attributes for op in function.walk())
+    return any(type(op) is gpu.TmaLoadOp and SHARED in op.attributes for op in function.walk())
 
 
 class Dependence:

@@ -48,7 +48,7 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
 
 def _computes(op: Operation) -> bool:
     """Whether an operation makes tiles of others element by element, or has them in another shape or layout."""
-    return is_lane_wise(op) or type(op) in REMAPS or isinstance(op, gpu.ConvertOp)
+    return is_lane_wise(op) or type(op) in REMAPS or isinstance(op, gpu.ConvertLayoutOp)
 
 
 def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:

@@ -77,7 +77,7 @@ class Parts:
         users = [use.operation for use in value.uses]
         return all(
             user is self.user
-            or isinstance(user, gpu.PartOp)
+            or isinstance(user, gpu.ExtractSliceOp)
             or (len(user.results) == 1 and self._follows(user.results[0]))
             for user in users
         )
@@ -86,7 +86,7 @@ class Parts:
         start = [
             number * self.extent if d == self.dim else 0 for d in range(len(tile.shape_of(value)))
         ]
-        part = gpu.PartOp.create(
+        part = gpu.ExtractSliceOp.create(
             operands=[value],
             properties={"start": DenseArrayBase.from_list(i64, start)},
             result_types=[self._type(value)],

@@ -45,7 +45,7 @@ class ThreadCopies:
 
     phases = False
 
-    def __init__(self, copies: list[gpu.CopyOp]) -> None:
+    def __init__(self, copies: list[gpu.AsyncCopyOp]) -> None:
         self._copies = copies
         self.operands = [v for c in copies for v in c.operands]
 
@@ -55,11 +55,11 @@ class ThreadCopies:
             new.operands[len(new.operands) - 2] = slot
             new.operands[len(new.operands) - 1] = active
             insert_before(new, before)
-        insert_before(gpu.CommitOp.create(), before)
+        insert_before(gpu.AsyncCommitGroupOp.create(), before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
         pending = IntegerAttr(ahead - 1, i32)
-        insert_before(gpu.WaitOp.create(properties={"pending": pending}), before)
+        insert_before(gpu.AsyncWaitOp.create(properties={"pending": pending}), before)
 
 
 class BoxCopies:
@@ -67,14 +67,16 @@ class BoxCopies:
 
     phases = True
 
-    def __init__(self, copies: list[gpu.CopyOp], boxes: list[Box], stages: int, function: FuncOp):
+    def __init__(
+        self, copies: list[gpu.AsyncCopyOp], boxes: list[Box], stages: int, function: FuncOp
+    ):
         self._copies, self._boxes = copies, boxes
         self._entry = start_of(function.body.block)
         self._places = [box.place(copy) for copy, box in zip(copies, boxes, strict=True)]
         self.operands = [v for place in self._places for v in place]
         self._shapes = [box.shape(self._entry) for box in boxes]
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
-        barriers = gpu.BarriersOp.create(result_types=[gpu.BarriersType(IntAttr(stages))])
+        barriers = gpu.MbarrierInitOp.create(result_types=[gpu.MbarriersType(IntAttr(stages))])
         insert_before(barriers, self._entry)
         self.barriers = barriers.result
 
@@ -88,7 +90,7 @@ class BoxCopies:
         elect = gpu.ElectOp.create(result_types=[i1])
         both = arith.AndIOp(elect.result, active)
         inside = Block()
-        expect = gpu.ExpectOp.create(
+        expect = gpu.MbarrierArriveExpectTxOp.create(
             operands=[self.barriers, slot],
             properties={"bytes": IntegerAttr(self._bytes, i32)},
         )
@@ -97,9 +99,9 @@ class BoxCopies:
             self._copies, self._boxes, self._shapes, self._places, strict=True
         ):
             corner = [mapping.get(v, v) for v in place]
-            new = gpu.TmaCopyOp.build(
+            new = gpu.TmaLoadOp.build(
                 operands=[box.root, *shape, corner, copy.buffer, self.barriers, slot],
-                properties={"guarded": box.guarded},
+                properties={"range_checked": box.range_checked},
             )
             new.location = copy.location
             inside.add_op(new)
@@ -111,12 +113,12 @@ class BoxCopies:
             insert_before(op, before)
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
-        wait = gpu.TmaWaitOp.create(operands=[self.barriers, slot, phase])  # type: ignore[list-item]
+        wait = gpu.MbarrierWaitOp.create(operands=[self.barriers, slot, phase])  # type: ignore[list-item]
         insert_before(wait, before)
 
 
 def choose(
-    copies: list[gpu.CopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
+    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
 ) -> Transport:
     """Boxes where the target copies them and all copies are boxes, else threads' copies.
 

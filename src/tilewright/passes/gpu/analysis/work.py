@@ -17,7 +17,7 @@ from tilewright.passes.analysis.effects import is_lane_wise
 _MANY = {
     "arith.divf": 4, "arith.divsi": 20, "arith.divui": 20, "arith.remsi": 20, "arith.remui": 20,
     "math.sin": 40, "math.cos": 40, "math.tan": 60, "math.powf": 60, "math.erf": 20,
-    "tile.libm": 40, "tile.remf": 20, "tile.gate": 7,
+    "tile.libm": 40, "tile.remf": 20, "tile.mul_sigmoid": 7,
 }  # fmt: skip
 """Operations that take many instructions an element."""
 _LOADS = (tile.LoadOp, tile.LoadViewOp)
