@@ -3,7 +3,7 @@
     python benchmarks/gpu_large_tiles.py [--only NAME ...] [--seconds 60] [--no-triton]
 
 Kernels are those of `tests/large_tiles.py`, the same source for both compilers. Contestants: `ours`;
-`anew` without `keep-chunks` (each loop over chunks loads them anew); `whole` without `chunk-tiles` (every
+`anew` without `cache-in-shared` (each loop over chunks loads them anew); `whole` without `strip-mine-tiles` (every
 element in a register, or spilled); `255`, whole with `maxnreg=255`; `triton`. Those that make the same
 code as one before them are left out. Arrays are larger than the L2 cache; results are compared with
 float64 first; times are medians of rounds whose order alternates. Rates are of the bytes that have to be
@@ -36,8 +36,8 @@ import large_tiles  # noqa: E402
 ROUNDS, READING_MS = 7, 4.0
 VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {},
-    "anew": {"disable": "keep-chunks"},
-    "whole": {"disable": "chunk-tiles"},
+    "anew": {"disable": "cache-in-shared"},
+    "whole": {"disable": "strip-mine-tiles"},
 }
 KINDS = {"f": torch.float32, "h": torch.float16, "b": torch.bfloat16}
 

@@ -62,14 +62,14 @@ def softmax_case(what: str, n: int, off: str, kernel: str = "fuse", warps: int =
 
 def softmax() -> Iterator[Case]:
     for n in (256, 1024, 2048, 4096):
-        yield softmax_case("fit-warps", n, "fit-warps")
-    yield softmax_case("split-bounds", 8192, "split-bounds", "tile")
-    yield softmax_case("split-bounds", 8115, "split-bounds", "tile")
-    yield softmax_case("split-bounds", 256, "split-bounds", "online")
-    yield softmax_case("keep-chunks", 32768, "keep-chunks", warps=4)
-    yield softmax_case("keep-chunks", 65536, "keep-chunks")
-    yield softmax_case("keep-chunks", 131072, "keep-chunks")
-    yield softmax_case("keep-chunks", 65536, "keep-chunks", half=True)
+        yield softmax_case("reduce-num-warps", n, "reduce-num-warps")
+    yield softmax_case("partition-loops", 8192, "partition-loops", "tile")
+    yield softmax_case("partition-loops", 8115, "partition-loops", "tile")
+    yield softmax_case("partition-loops", 256, "partition-loops", "online")
+    yield softmax_case("cache-in-shared", 32768, "cache-in-shared", warps=4)
+    yield softmax_case("cache-in-shared", 65536, "cache-in-shared")
+    yield softmax_case("cache-in-shared", 131072, "cache-in-shared")
+    yield softmax_case("cache-in-shared", 65536, "cache-in-shared", half=True)
 
 
 def rope() -> Iterator[Case]:
@@ -87,7 +87,7 @@ def rope() -> Iterator[Case]:
         )  # fmt: skip
 
     # in place: each call turns what the one before has left, so there is nothing to compare with here
-    for off in ("batch-loads", "fit-warps", "batch-loads,fit-warps"):
+    for off in ("batch-loads", "reduce-num-warps", "batch-loads,reduce-num-warps"):
         calls = {"with": launch(), "without": launch(disable=off)}
         yield Case(off, "rope bf16 2x4096x32x128", calls, out, None)
 
@@ -116,7 +116,7 @@ def products() -> Iterator[Case]:
     yield product_case("persistent", 4096, f"{tile} persistent", tile, "float8_e4m3fn")
     tile = "256x128x32 g8 w8 s3"
     tf32 = {"dtype": "float32", "precision": "tf32"}
-    yield product_case("turn-in-registers", 4096, tile, f"{tile} turned", **tf32)
+    yield product_case("select-wgmma-rs", 4096, tile, f"{tile} turned", **tf32)
     yield product_case("persistent", 4096, f"{tile} persistent", tile, **tf32)
     yield product_case("persistent pairs", 4104, f"{tile} persistent pairs", tile, **tf32)
 

@@ -66,9 +66,9 @@ def _pass_section(kind: Any, users: list[str]) -> str:
     if fields:
         options = ", ".join(f"`{f.name.replace('_', '-')}={_option(f.default)}`" for f in fields)
         lines.append(f"Options: {options}.\n")
-    if kind.required:
-        lines.append(f"Cannot be left out: {kind.required}.\n")
-    for other, changed in kind.without.items():
+    if kind.mandatory_reason:
+        lines.append(f"Cannot be left out: {kind.mandatory_reason}.\n")
+    for other, changed in kind.fallback_options.items():
         values = ", ".join(f"`{k.replace('_', '-')}={_option(v)}`" for k, v in changed.items())
         lines.append(f"Without [{other}](#{other}): {values}.\n")
     if len(users) < 2:

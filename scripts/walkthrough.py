@@ -12,10 +12,10 @@ from typing import Any
 
 #: sections of arXiv 2108.13191 that passes stand for
 _PAPER = {
-    "lower-dot": "3.2, 3.4", "form-tile-groups": "3.3", "vectorize": "3.7", "schedule-programs": "3.9",
+    "lower-dot": "3.2, 3.4", "form-fusion-groups": "3.3", "vectorize": "3.7", "schedule-programs": "3.9",
     "assign-layouts": "3.2, 3.9", "select-mma": "3.4", "promote-accumulator": "3.4",
     "promote-shared": "3.3", "swizzle-shared": "3.3", "pipeline-loads": "3.5, 3.10",
-    "insert-barriers": "3.6", "vectorize-copies": "3.7",
+    "insert-barriers": "3.6", "vectorize-accesses": "3.7",
 }  # fmt: skip
 _INTRODUCTION = """# From a description to machine code, pass by pass
 

@@ -7,10 +7,10 @@ BODY = """disable=, Config(disable=), TILEWRIGHT_DISABLE and --disable still tak
 and options (passes/renamed.py) and warn. No generated code changes."""
 
 PASSES = {
-    "turn-in-registers": "select-wgmma-rs", "share-boxes": "multicast-tma-loads", "store-boxes": "lower-stores-to-tma",
-    "chunk-tiles": "strip-mine-tiles", "keep-chunks": "cache-in-shared", "fit-warps": "reduce-num-warps",
-    "split-dots": "emulate-fp32-dots", "split-bounds": "partition-loops", "vectorize-copies": "vectorize-accesses",
-    "form-tile-groups": "form-fusion-groups", "read-in-place": "elide-packing", "park-in-output": "reuse-output-buffer",
+    "select-wgmma-rs": "select-wgmma-rs", "multicast-tma-loads": "multicast-tma-loads", "lower-stores-to-tma": "lower-stores-to-tma",
+    "strip-mine-tiles": "strip-mine-tiles", "cache-in-shared": "cache-in-shared", "reduce-num-warps": "reduce-num-warps",
+    "emulate-fp32-dots": "emulate-fp32-dots", "partition-loops": "partition-loops", "vectorize-accesses": "vectorize-accesses",
+    "form-fusion-groups": "form-fusion-groups", "elide-packing": "elide-packing", "reuse-output-buffer": "reuse-output-buffer",
 }
 #: by the new name of the pass
 OPTIONS = {
@@ -27,7 +27,7 @@ OPTIONS = {
     "batch-loads": {"words": "registers-per-thread", "all-words": "registers-per-cta"},
     "reduce-num-warps": {"share": "elements-per-thread", "schedulers": "schedulers-per-sm"},
     "vectorize-accesses": {"widest": "max-bytes"},
-    "vectorize": {"split-bounds": "partition-loops"},
+    "vectorize": {"partition-loops": "partition-loops"},
 }
 VOCABULARY = {"about": "relevant_ops", "settles": "idempotent", "without": "fallback_options", "required": "mandatory_reason"}
 
@@ -41,7 +41,7 @@ def camel(name):
 
 
 CLASSES = {camel(o): camel(n) for o, n in PASSES.items()} | {"EmulateFp32Dots": "EmulateFp32Dots", "SelectWgmmaRs": "SelectWgmmaRs"}
-FOLDER = {name: "cpu" if name in ("form-tile-groups", "read-in-place", "park-in-output") else "gpu" for name in PASSES}
+FOLDER = {name: "cpu" if name in ("form-fusion-groups", "elide-packing", "reuse-output-buffer") else "gpu" for name in PASSES}
 
 
 def specs(t):
@@ -90,8 +90,8 @@ def fields(t):
         for old, new in table.items():
             t.sub(rf'("{before}": \{{)"{snake(old)}"(?=:)', rf'\1"{snake(new)}"', "tests/*.py", must=False)
     # options that one pass takes when another does not run
-    t.sub(r'"store-boxes": \{"parts": False\}', '"store-boxes": {"epilogue_subtiles": False}', "src/tilewright/passes/gpu/*.py")
-    t.sub(r'"keep-chunks": \{"keep": False\}', '"keep-chunks": {"mark_cacheable": False}', "src/tilewright/passes/gpu/*.py")
+    t.sub(r'"lower-stores-to-tma": \{"parts": False\}', '"lower-stores-to-tma": {"epilogue_subtiles": False}', "src/tilewright/passes/gpu/*.py")
+    t.sub(r'"cache-in-shared": \{"keep": False\}', '"cache-in-shared": {"mark_cacheable": False}', "src/tilewright/passes/gpu/*.py")
 
 
 def names(t):
@@ -218,7 +218,7 @@ def test_every_old_option_means_the_new_one(name, old):
 
 def test_passes_are_switched_off_by_their_old_names():
     with pytest.warns(DeprecationWarning, match="now called"):
-        old, dropped = without_disabled(nvidia_passes(), ("store-boxes", "pipeline-loads{boxes=false}"))
+        old, dropped = without_disabled(nvidia_passes(), ("lower-stores-to-tma", "pipeline-loads{tma=false}"))
     new, also = without_disabled(nvidia_passes(), ("lower-stores-to-tma", "pipeline-loads{tma=false}"))
     assert (old, dropped) == (new, also)
 

@@ -110,7 +110,7 @@ def test_ir_and_ptx_for_another_target(command):
     assert status == 0
     left_out = next(line for line in out.splitlines() if line.startswith("left out: "))
     dependents = {
-        "turn-in-registers", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+        "select-wgmma-rs", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
     }  # fmt: skip
     assert dependents <= set(left_out.removeprefix("left out: ").split(", "))
     assert "instead: select-mma{wgmma=false}\n" in out

@@ -53,11 +53,11 @@ def test_times_and_whole_pipeline(command):
 
 def test_disabled_passes_and_their_dependents_are_named(command):
     status, out, _ = command(
-        "show", ADD, "-s", "BLOCK=128", "--disable", "form-tile-groups", "--pass", "input"
+        "show", ADD, "-s", "BLOCK=128", "--disable", "form-fusion-groups", "--pass", "input"
     )
     assert status == 0
     line = next(line for line in out.splitlines() if line.startswith("left out: "))
-    assert "form-tile-groups" in line and "vectorize" in line
+    assert "form-fusion-groups" in line and "vectorize" in line
     assert "---- vectorize" not in out
 
 
@@ -160,7 +160,7 @@ def test_an_edited_dump_compiles_again_and_runs(command, tmp_path):
     np.testing.assert_array_equal(result, x * y)
 
 
-@pytest.mark.parametrize("stage", ["form-tile-groups", "vectorize", "licm:2"])
+@pytest.mark.parametrize("stage", ["form-fusion-groups", "vectorize", "licm:2"])
 def test_dumps_of_late_stages_give_the_same_code(command, tmp_path, stage):
     assert command("show", ADD, "-s", "BLOCK=128", "--dump", tmp_path)[0] == 0
     whole = command("show", ADD, "-s", "BLOCK=128", "--asm", "llvm")[1]
@@ -190,7 +190,7 @@ def test_an_autotuned_kernel_is_shown_with_its_first_configuration(command):
     assert "\nfor sm_90a: num_warps=4, num_stages=2, num_ctas=1\n" in out
 
 
-@pytest.mark.parametrize("stage", ["front-end", "assign-layouts", "vectorize-copies"])
+@pytest.mark.parametrize("stage", ["front-end", "assign-layouts", "vectorize-accesses"])
 def test_dumps_for_a_gpu_go_on_for_it(command, tmp_path, stage):
     gpu = ("show", ADD, "-s", "BLOCK=4096", "--target", "sm_80", "-o", "num_warps=8")
     assert command(*gpu, "--dump", tmp_path)[0] == 0

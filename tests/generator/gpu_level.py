@@ -81,7 +81,7 @@ def executed(
     options = Options(
         num_warps=4 if total else config.num_warps, num_stages=config.num_stages,
         # the machine has no blocks beside each other that have shared memory of their own
-        disable=() if total else (*config.left_out, "share-boxes"),
+        disable=() if total else (*config.left_out, "multicast-tma-loads"),
     )  # fmt: skip
     artifact = backend.compile(module, options, target)
     kinds = [kind for kind in signature.values() if not isinstance(kind, constexpr)]

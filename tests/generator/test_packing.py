@@ -162,7 +162,7 @@ def test_every_pass_keeps_the_result(element, order, depth):
     for step in range(len(names) + 1):
         result, text = run_programs(case, step)
         assert np.abs(result - reference).max() <= 1e-4 * np.abs(reference).max(), names[step - 1]
-        if step and names[step - 1] == "read-in-place":
+        if step and names[step - 1] == "elide-packing":
             assert text.count("cpu.prepacked") == 2
     assert "@ panel" in text and text.count("cpu.call_microkernel") == 1
 
@@ -174,12 +174,12 @@ def test_without_the_pass_operands_are_copied():
     from tilewright.backends.base import Options
     from tilewright.runtime.export.matmul import argument_types
 
-    for off in ((), ("read-in-place",)):
+    for off in ((), ("elide-packing",)):
         types = argument_types(kernel.program, True)
         found = kernel.compile(types, None, registry.get("cpu").target(), Options(disable=off))
         texts[off] = found.asm["cpu"]
     assert texts[()].count("cpu.scratch_address") == 1
-    assert texts["read-in-place",].count("cpu.scratch_address") == 3
+    assert texts["elide-packing",].count("cpu.scratch_address") == 3
 
 
 # ---- the choice ------------------------------------------------------------------------------------

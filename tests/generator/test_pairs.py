@@ -14,7 +14,7 @@ from tilewright.dialects import gpu
 from tilewright.errors import LaunchError
 from tilewright.interpreter.executor import run_module
 from tilewright.passes.gpu.analysis.spread import SHARED, cluster_of
-from tilewright.passes.gpu.share_boxes import halves
+from tilewright.passes.gpu.multicast_tma_loads import halves
 
 CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, pairs=True)
 
@@ -37,8 +37,8 @@ def test_as_a_gpu_would_have_it(shape, batch, turned, target):
 
 
 OFF = [
-    (), ("share-boxes",), ("specialize-warps",), ("pipeline-loads",), ("pipeline-loads{boxes=false}",),
-    ("store-boxes",), ("promote-shared",), ("insert-barriers",),
+    (), ("multicast-tma-loads",), ("specialize-warps",), ("pipeline-loads",), ("pipeline-loads{tma=false}",),
+    ("lower-stores-to-tma",), ("promote-shared",), ("insert-barriers",),
 ]  # fmt: skip
 
 
@@ -61,11 +61,11 @@ def test_without_passes(off, half):
     assert np.abs(out - wanted).max() <= 2e-3 * np.abs(wanted).max()
     (module,) = seen
     same = [op for op in module.walk() if isinstance(op, gpu.TmaLoadOp) and SHARED in op.attributes]
-    kept = [(), ("store-boxes",), ("insert-barriers",), ("pipeline-loads{boxes=false}",)]
+    kept = [(), ("lower-stores-to-tma",), ("insert-barriers",), ("pipeline-loads{tma=false}",)]
     assert len(same) == (off in kept)
     assert [halves(op) for op in same] == [half] * len(same)
     (function,) = module.body.block.ops
-    assert cluster_of(function) == (1 if off == ("share-boxes",) else 2)
+    assert cluster_of(function) == (1 if off == ("multicast-tma-loads",) else 2)
 
 
 def test_what_the_assembler_gets():

@@ -117,7 +117,7 @@ def test_long_extents(name, level):
     contraction, config, (m, n, k), batch = CASES[name]
     contraction = replace(contraction, long=True, wide=True)
     case = Case(contraction, config, m, n, k, batch)
-    off = (*config.with_(boxes=False).left_out, "store-boxes")
+    off = (*config.with_(boxes=False).left_out, "lower-stores-to-tma")
 
     def lower(module, program):
         if level == "gpu":

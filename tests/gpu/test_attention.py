@@ -20,7 +20,7 @@ def compiled(module, **options):
 
 
 @pytest.mark.parametrize("without", [
-    (), ("pipeline-loads",), ("promote-shared{registers=false}",), ("pipeline-loads{boxes=false}",),
+    (), ("pipeline-loads",), ("promote-shared{register-operands=false}",), ("pipeline-loads{tma=false}",),
     ("promote-shared",),
 ])  # fmt: skip
 @pytest.mark.parametrize(("blocks", "warps", "stages"), [

@@ -1,4 +1,4 @@
-"""Tiles stored as boxes (`store-boxes`) on a GPU: types, orders, ragged ends, loops over tiles."""
+"""Tiles stored as boxes (`lower-stores-to-tma`) on a GPU: types, orders, ragged ends, loops over tiles."""
 
 import pytest
 from tests.gpu.errors_of_products import assert_product

@@ -82,7 +82,7 @@ def pipelined(target, boxes, kernel=None, roles=False):
     module = build(KernelFunction(kernel or matmul), signature, divisible).module
     function = module.body.block.first_op
     function.attributes["gpu.num_stages"] = IntegerAttr(3, i32)
-    options = {"pipeline-loads": {"boxes": boxes}, "specialize-warps": {"everywhere": roles}}
+    options = {"pipeline-loads": {"tma": boxes}, "specialize-warps": {"all_loops": roles}}
     passes = [type(p)(**options[p.name]) if p.name in options else p for p in nvidia_passes()]
     run_pipeline(module, passes, target_info(target))
     return module

@@ -1,4 +1,4 @@
-// RUN: promote-accumulator{apart=true}
+// RUN: promote-accumulator{assume-noalias=true}
 // Listing 1 of arXiv 2108.13191: the sums are loaded and stored at every step of k. The rows beyond a limit
 // are carried too and never stored.
 // CHECK-LABEL: @product

@@ -90,11 +90,11 @@ def test_results_after_each_pass(blocks, depth, warps, stages, n, causal, ragged
 
 
 OFF = [
-    ("promote-shared",), ("swizzle-shared",), ("pipeline-loads",), ("pipeline-loads{boxes=false}",),
-    ("select-mma",), ("store-boxes",), ("raise-access",), ("insert-barriers",),
-    ("swizzle-shared{mode=pad}", "pipeline-loads{boxes=false}"), ("pipeline-loads{limit=65536}",),
-    ("promote-shared{registers=false}",),
-    ("promote-shared{registers=false}", "pipeline-loads{boxes=false}"),
+    ("promote-shared",), ("swizzle-shared",), ("pipeline-loads",), ("pipeline-loads{tma=false}",),
+    ("select-mma",), ("lower-stores-to-tma",), ("raise-access",), ("insert-barriers",),
+    ("swizzle-shared{mode=pad}", "pipeline-loads{tma=false}"), ("pipeline-loads{max-shared-bytes=65536}",),
+    ("promote-shared{register-operands=false}",),
+    ("promote-shared{register-operands=false}", "pipeline-loads{tma=false}"),
 ]  # fmt: skip
 
 
@@ -176,10 +176,10 @@ def test_both_loops_fetch_ahead(target, copies):
 
 
 def test_switched_off_each_product_copies_for_itself():
-    for disabled in (("pipeline-loads",), ("pipeline-loads{several=false}",)):
+    for disabled in (("pipeline-loads",), ("pipeline-loads{multiple-dots=false}",)):
         body = loop_of(laid_out("sm_90a", disabled=disabled))
         assert body.count("gpu.async_wait 0") == 2 and "gpu.tma_load" not in body
-    body = loop_of(laid_out("sm_90a", disabled=("promote-shared{registers=false}",)))
+    body = loop_of(laid_out("sm_90a", disabled=("promote-shared{register-operands=false}",)))
     assert body.count("gpu.local_store") == 1  # the probabilities
 
 

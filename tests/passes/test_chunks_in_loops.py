@@ -1,9 +1,9 @@
-"""`chunk-tiles` where loops, branches and memory are in the way: programs give the same."""
+"""`strip-mine-tiles` where loops, branches and memory are in the way: programs give the same."""
 
 import numpy as np
 import pytest
-from tests.passes.test_chunk_tiles import ONE_EACH, matrix, numbers
-from tests.passes.test_keep_chunks import after_all_passes
+from tests.passes.test_cache_in_shared import after_all_passes
+from tests.passes.test_strip_mine_tiles import ONE_EACH, matrix, numbers
 
 import tilewright.language as tl
 from tilewright.backends.nvidia.pipeline import nvidia_passes
@@ -16,7 +16,7 @@ from tilewright.testing.random_programs import Program
 
 
 def same(function, arguments, constants):
-    """Compare after `chunk-tiles` and after all passes; the number of loops after the first."""
+    """Compare after `strip-mine-tiles` and after all passes; the number of loops after the first."""
     program = Program("", arguments, constants, (1, 1, 1), 1e-4)
     kernel = KernelFunction(function)
     text = str(build(kernel, program.signature(), program.divisible()).module)
@@ -25,7 +25,7 @@ def same(function, arguments, constants):
     module = after_all_passes(text, 1, (*shared_passes(), ONE_EACH))
     program.compare(expected, run_on_copies(module, values, program.grid))
     loops = str(module).count("scf.for")
-    passes = tuple(ONE_EACH if p.name == "chunk-tiles" else p for p in nvidia_passes())
+    passes = tuple(ONE_EACH if p.name == "strip-mine-tiles" else p for p in nvidia_passes())
     module = after_all_passes(text, 1, passes)
     program.compare(expected, run_on_copies(module, values, program.grid))
     return loops

@@ -85,7 +85,7 @@ def test_claims_on_a_cpu(function, expected):
 
 
 @pytest.mark.parametrize(("function", "expected"), [
-    (scaled_rows, {("raise-access", "nonnegative"), ("split-bounds", "in_range"), ("vectorize-copies", "aligned"),
+    (scaled_rows, {("raise-access", "nonnegative"), ("partition-loops", "in_range"), ("vectorize-accesses", "aligned"),
                    ("batch-loads", "in_order"), ("batch-loads", "order_each")}),
     (sums_in_memory, {("promote-accumulator", "exclusive"), ("promote-accumulator", "distinct_lanes")}),
 ])  # fmt: skip
@@ -126,9 +126,9 @@ def test_random_programs_keep_what_is_claimed():
 def test_a_false_claim_names_the_line():
     module = lowered(exponentials, nvidia_passes(), target_info("sm_80"), B=512)
     load = next(op for op in module.walk() if isinstance(op, tile.LoadViewOp))
-    tile.assume(load, "vectorize-copies", aligned=[4096])
+    tile.assume(load, "vectorize-accesses", aligned=[4096])
     arguments = [np.zeros(2048, np.float32)[256:], np.zeros(512, np.float32), 1, 512]
-    with pytest.raises(ClaimError, match="vectorize-copies claims 'aligned'") as caught:
-        tile.assume(load, "vectorize-copies", aligned=[1 << 20], contiguous=[0, 4])
+    with pytest.raises(ClaimError, match="vectorize-accesses claims 'aligned'") as caught:
+        tile.assume(load, "vectorize-accesses", aligned=[1 << 20], contiguous=[0, 4])
         run_on_copies(module, arguments, (1, 1, 1))
     assert caught.value.location is not None and "test_claims.py" in str(caught.value.location)

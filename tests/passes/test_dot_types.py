@@ -159,7 +159,7 @@ def test_results_after_each_pass(types, by_k):
         step.apply(module, target_info("sm_90a"))
         verify_ir(module)
         if str(module) != before and step.name in (
-            "split-dots", "select-mma", "assign-layouts", "promote-shared", "pipeline-loads",
+            "emulate-fp32-dots", "select-mma", "assign-layouts", "promote-shared", "pipeline-loads",
         ):  # fmt: skip
             check(module, types, by_k, f"after {step.name}")
     check(module, types, by_k, "at the end")

@@ -246,7 +246,7 @@ def test_the_next_form_takes_over():
     text, result = lowered(1, ("promote-shared",))
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
     assert result.dropped == (
-        "turn-in-registers", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+        "select-wgmma-rs", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
     )  # fmt: skip
     text, result = lowered(1, ("select-mma",))
     assert "gpu.mma" not in text and "gpu.wgmma" not in text
@@ -272,8 +272,8 @@ def test_without_unroll_loops_stay_loops():
 
 
 def test_without_vectorize_copies_elements_move_one_by_one():
-    threads = ("store-boxes", "pipeline-loads{boxes=false}")
-    for disabled, copied, stored in (((), 16, ".v4.b32"), (("vectorize-copies",), 4, ".b16")):
+    threads = ("lower-stores-to-tma", "pipeline-loads{tma=false}")
+    for disabled, copied, stored in (((), 16, ".v4.b32"), (("vectorize-accesses",), 4, ".b16")):
         module = module_with(text_of("product", 0), 4, 3)
         off = (*threads, *disabled)
         run_pipeline(module, nvidia_passes(), target_info("sm_90a"), disabled=off)

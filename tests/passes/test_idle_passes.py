@@ -39,13 +39,15 @@ def check(text, kind):
     module = cases.module_with(text, 4, 3)
     left_out = 0
     for current in passes:
-        idle = current.about and {op.name for op in module.walk()}.isdisjoint(current.about)
+        idle = current.relevant_ops and {op.name for op in module.walk()}.isdisjoint(
+            current.relevant_ops
+        )
         before = live(module) if idle else ""
         current.apply(module, target)
         if idle:
             left_out += 1
             assert live(module) == before, current.name
-        if current.settles:
+        if current.idempotent:
             before = print_ir(module)
             current.apply(module, target)
             assert print_ir(module) == before, current.name
@@ -81,13 +83,13 @@ def test_the_manager_leaves_them_out():
             object.__setattr__(self, "settles", settles)
 
         def __eq__(self, other):
-            return isinstance(other, Watched) and self.about == other.about
+            return isinstance(other, Watched) and self.relevant_ops == other.relevant_ops
 
         def __hash__(self):
             return 0
 
         def apply(self, module, target):
-            ran.append(self.about)
+            ran.append(self.relevant_ops)
 
     text = "func.func @k() {\n  func.return\n}\n"
     loops, returns = Watched(("scf.for",), False), Watched(("func.return",), True)

@@ -1,11 +1,11 @@
-"""`chunk-tiles` in loops and branches: kernels with large tiles give the same, chunk by chunk."""
+"""`strip-mine-tiles` in loops and branches: kernels with large tiles give the same, chunk by chunk."""
 
 from math import prod
 
 import pytest
 from tests import large_tile_arguments as given
 from tests import large_tiles
-from tests.passes.test_keep_chunks import after_all_passes
+from tests.passes.test_cache_in_shared import after_all_passes
 
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.dialects import tile
@@ -13,11 +13,11 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.passes.gpu.chunk_tiles import ChunkTiles
+from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
-CHUNKS = ChunkTiles(registers=1, share=1, whole=False)
+CHUNKS = StripMineTiles(elements_per_thread=1, strip_elements_per_thread=1, skip_if_fits=False)
 STAY = (
     "layer_norm_backward",  # carries tiles beside sums of its rows
     "linear_recurrence",  # stores what it carries
@@ -48,6 +48,6 @@ def test_chunks(name):
     module = after_all_passes(text, 1, (*shared_passes(), CHUNKS))
     program.compare(expected, run_on_copies(module, values, program.grid))
     assert (largest(module) < block * program.constants.get("BN", 1)) == (name not in STAY)
-    passes = tuple(CHUNKS if p.name == "chunk-tiles" else p for p in nvidia_passes())
+    passes = tuple(CHUNKS if p.name == "strip-mine-tiles" else p for p in nvidia_passes())
     module = after_all_passes(text, 1, passes)
     program.compare(expected, run_on_copies(module, values, program.grid))

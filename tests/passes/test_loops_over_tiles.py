@@ -74,7 +74,7 @@ def lowered(kernel, stages, disabled):
 
 
 @pytest.mark.parametrize(
-    "disabled", [(), ("store-boxes",), ("specialize-warps",), ("pipeline-loads",)], ids=str
+    "disabled", [(), ("lower-stores-to-tma",), ("specialize-warps",), ("pipeline-loads",)], ids=str
 )
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("kernel", [tiles, rows_and_columns, some_tiles])

@@ -155,7 +155,7 @@ def test_shared_pipeline_has_no_options_that_differ_from_defaults():
 @dataclass(frozen=True)
 class Settles(Pass):
     name: ClassVar[str] = "settles"
-    without: ClassVar[dict] = {"cse": {"wide": False, "depth": 2}, "licm": {"depth": 3}}
+    fallback_options: ClassVar[dict] = {"cse": {"wide": False, "depth": 2}, "licm": {"depth": 3}}
     wide: bool = True
     depth: int = 1
 
@@ -166,7 +166,7 @@ class Settles(Pass):
 @dataclass(frozen=True)
 class Needed(Settles):
     name: ClassVar[str] = "needed"
-    required: ClassVar[str] = "nothing stands without it"
+    mandatory_reason: ClassVar[str] = "nothing stands without it"
 
 
 def test_passes_take_other_options_where_another_is_off():

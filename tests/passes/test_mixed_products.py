@@ -72,8 +72,8 @@ def test_results_after_each_pass(name, target):
 
 
 @pytest.mark.parametrize("disabled", [
-    ("promote-shared",), ("pipeline-loads",), ("pipeline-loads{boxes=false}",), ("swizzle-shared",),
-    ("promote-shared{registers=false}",), ("pipeline-loads{several=false}",), ("raise-access",),
+    ("promote-shared",), ("pipeline-loads",), ("pipeline-loads{tma=false}",), ("swizzle-shared",),
+    ("promote-shared{register-operands=false}",), ("pipeline-loads{multiple-dots=false}",), ("raise-access",),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["weights", "scaled"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

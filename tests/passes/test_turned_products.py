@@ -48,14 +48,14 @@ def test_as_few_tiles_as_possible_are_turned_in_memory(orders, through, turns):
     assert str(found).count("gpu.local_transpose ") == turns
     assert "gpu.tma_load" in str(found)
     without = module(orders, extents, blocks)
-    run_pipeline(without, nvidia_passes(), HOPPER, disabled=("turn-in-registers",))
+    run_pipeline(without, nvidia_passes(), HOPPER, disabled=("select-wgmma-rs",))
     assert str(without).count("gpu.local_transpose ") == len([o for o in zip(orders.split(), ("column", "row"), strict=True) if o[0] == o[1]])  # fmt: skip
 
 
 OFF = (
-    "select-mma", "turn-in-registers", "promote-shared", "promote-shared{registers=false}", "swizzle-shared",
-    'swizzle-shared{mode="pad"}', "pipeline-loads", "pipeline-loads{boxes=false}", "pipeline-loads{lag=0}",
-    "store-boxes", "insert-barriers", "vectorize-copies", "raise-access", "fold-transpose", "licm",
+    "select-mma", "select-wgmma-rs", "promote-shared", "promote-shared{register-operands=false}", "swizzle-shared",
+    'swizzle-shared{mode="pad"}', "pipeline-loads", "pipeline-loads{tma=false}", "pipeline-loads{mma-in-flight=0}",
+    "lower-stores-to-tma", "insert-barriers", "vectorize-accesses", "raise-access", "fold-transpose", "licm",
 )  # fmt: skip
 
 

@@ -18,10 +18,10 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import Program
 
-programs = from_file(Path(__file__).parents[1] / "passes" / "test_chunk_tiles.py")
-kept = from_file(Path(__file__).parents[1] / "passes" / "test_keep_chunks.py")
+programs = from_file(Path(__file__).parents[1] / "passes" / "test_strip_mine_tiles.py")
+kept = from_file(Path(__file__).parents[1] / "passes" / "test_cache_in_shared.py")
 matrix, numbers = programs.matrix, programs.numbers
-IN_CHUNKS = ("chunk-tiles{whole=false}",)
+IN_CHUNKS = ("strip-mine-tiles{skip-if-fits=false}",)
 """Though they would fit into the registers."""
 
 CASES = {
@@ -79,7 +79,12 @@ def test_large_tiles(name):
     """In loops and branches, rows one after another: nothing meets where no barrier is."""
     program, text = program_of(name, 32 if name in given.OF_TILES else 256)
     values = list(program.arguments.values())
-    options = Options(num_warps=2, disable=("chunk-tiles{registers=2 share=2 whole=false}",))
+    options = Options(
+        num_warps=2,
+        disable=(
+            "strip-mine-tiles{elements-per-thread=2 strip-elements-per-thread=2 skip-if-fits=false}",
+        ),
+    )
     artifact = backend.compile(parse_ir(text), options, target_info("sm_90a"))
     expected = run_on_copies(parse_ir(text), values, program.grid)
     program.compare(expected, run_ptx(artifact, values, program.grid))

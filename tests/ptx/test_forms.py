@@ -86,8 +86,8 @@ def test_converted_operands(name, target):
 
 @pytest.mark.long
 @pytest.mark.parametrize("off", [
-    ("promote-shared",), ("pipeline-loads",), ("pipeline-loads{boxes=false}",), ("swizzle-shared",),
-    ("promote-shared{registers=false}",), ("pipeline-loads{several=false}",), ("raise-access",),
+    ("promote-shared",), ("pipeline-loads",), ("pipeline-loads{tma=false}",), ("swizzle-shared",),
+    ("promote-shared{register-operands=false}",), ("pipeline-loads{multiple-dots=false}",), ("raise-access",),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["weights", "scaled"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
@@ -130,9 +130,9 @@ def test_sums_that_are_added_up_in_single_precision(imprecise):
 def test_types_in_other_forms(types, by_k, form):
     match form:
         case "threads":
-            dot(types, by_k, "sm_90a", off=("pipeline-loads{boxes=false}",))
+            dot(types, by_k, "sm_90a", off=("pipeline-loads{tma=false}",))
         case "shared":
-            dot(types, by_k, "sm_90a", off=("promote-shared{registers=false}",))
+            dot(types, by_k, "sm_90a", off=("promote-shared{register-operands=false}",))
         case "unswizzled":
             dot(types, by_k, "sm_90a", off=("swizzle-shared",))
         case "wide":
@@ -212,8 +212,8 @@ def test_tiles_in_other_sizes(blocks, warps, stages, sizes):
 
 @pytest.mark.long
 @pytest.mark.parametrize("off", [
-    (), ("specialize-warps",), ("store-boxes",), ("pipeline-loads{boxes=false}",), ("swizzle-shared",),
-    ("pipeline-loads{boxes=false}", "store-boxes"), ("pipeline-loads",), ("insert-barriers",),
+    (), ("specialize-warps",), ("lower-stores-to-tma",), ("pipeline-loads{tma=false}",), ("swizzle-shared",),
+    ("pipeline-loads{tma=false}", "lower-stores-to-tma"), ("pipeline-loads",), ("insert-barriers",),
 ])  # fmt: skip
 @pytest.mark.parametrize("kernel", [product, one_tile], ids=["loop", "program"])
 @pytest.mark.parametrize("warps", [4, 8])
@@ -234,7 +234,7 @@ def test_tiles_without_passes(kernel, warps, off):
 def test_results_in_parts(kind, rows, slots, chance):
     """Parts take turns in fewer places than there are parts."""
     order = random.Random(chance) if chance is not None else None
-    off = (f"store-boxes{{slots={slots}}}",)
+    off = (f"lower-stores-to-tma{{slots={slots}}}",)
     made = tiled(product, kind, rows, (144, 272, 64), (128, 128, 32), 8, 2, 2, order, off)
     parts = 2 if kind == "float16" else 4
     assert made.asm["ptx"].count("bulk.commit_group") == parts
@@ -243,7 +243,7 @@ def test_results_in_parts(kind, rows, slots, chance):
 @pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_nothing_that_parts_wait_for_could_be_left_out(slots):
-    off = (f"store-boxes{{slots={slots}}}",)
+    off = (f"lower-stores-to-tma{{slots={slots}}}",)
     sizes, blocks = (144, 272, 64), (128, 128, 32)
     artifact, arguments, _ = tiled_artifact(product, "float32", True, sizes, blocks, 8, 2, off)
     ptx, survivors = artifact.asm["ptx"], []

@@ -43,7 +43,7 @@ def compiled(target, **options):
 def test_no_more_threads_than_there_is_work_for():
     few, asked = (
         compiled("sm_90a", num_warps=8),
-        compiled("sm_90a", num_warps=8, disable=("fit-warps",)),
+        compiled("sm_90a", num_warps=8, disable=("reduce-num-warps",)),
     )
     assert (few.plan.threads, asked.plan.threads) == (128, 256)
     assert ".maxntid 128" in few.asm["ptx"] and ".maxntid 256" in asked.asm["ptx"]

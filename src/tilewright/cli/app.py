@@ -45,7 +45,7 @@ DisableOption = Annotated[
     typer.Option(
         "--disable",
         help="Passes to leave out, comma separated (dependents go too), or to run with other options: "
-        '"pipeline-loads{boxes=false}".',
+        '"pipeline-loads{tma=false}".',
     ),
 ]
 OptionsOption = Annotated[

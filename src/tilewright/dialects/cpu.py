@@ -2,7 +2,7 @@
 
 Three levels share it, each made by one pass:
 
-1. `form-tile-groups`: `cpu.fusion_group` holds tile operations that will share one loop nest;
+1. `form-fusion-groups`: `cpu.fusion_group` holds tile operations that will share one loop nest;
 2. `plan-scratch`: tiles that cross groups live in per-thread `cpu.scratch` buffers;
 3. `vectorize`: groups are `scf.for` nests over `vector<Wx…>` values, memory is reached by the
    vector operations below. Codegen walks this level once.

@@ -63,7 +63,7 @@ class MatmulConfig:
         boxes: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
             copy them.
         through_registers: tf32 operands that lie across k reach tensor cores through registers (pass
-            `turn-in-registers`, sm_90a); False: they are turned in shared memory.
+            `select-wgmma-rs`, sm_90a); False: they are turned in shared memory.
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
             "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
@@ -147,8 +147,8 @@ class MatmulConfig:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Passes, or forms of passes, that it does without."""
-        boxes = () if self.boxes else ("pipeline-loads{boxes=false}", "specialize-warps")
-        return boxes if self.through_registers else (*boxes, "turn-in-registers")
+        boxes = () if self.boxes else ("pipeline-loads{tma=false}", "specialize-warps")
+        return boxes if self.through_registers else (*boxes, "select-wgmma-rs")
 
     @property
     def text(self) -> str:

@@ -262,7 +262,7 @@ def _turned(work: Workload) -> bool:
 
 def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) -> int:
     """Buffers of a pipeline beside results that are on their way to memory: these pass through shared memory
-    whole where that leaves enough stages, else in parts (`pipeline-loads`, `store-boxes`)."""
+    whole where that leaves enough stages, else in parts (`pipeline-loads`, `lower-stores-to-tma`)."""
     stage = (block[0] + block[1]) * block[2] * SIZES[work.element]
     enough = max(_FEWEST_STAGES_AHEAD, -(-_BYTES_AHEAD // stage))
     whole = _stages(work, *block, target, block[0] * (block[1] * SIZES[work.out] + 16))

@@ -37,7 +37,7 @@ def read_by_groups(
 @functools.cache
 def through_registers(element: str, across: str, block_m: int, block_n: int, warps: int) -> str:
     """The operand, "a" or "b", that passes through registers instead of being turned in shared memory
-    (the pass `turn-in-registers`); "" for none."""
+    (the pass `select-wgmma-rs`); "" for none."""
     if element != "tf32":
         return ""
     larger = "ab" if block_m >= block_n else "ba"

@@ -46,7 +46,7 @@ class AccumulateDot(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "accumulate-dot"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         changed = False

@@ -38,14 +38,14 @@ class Pass(ABC):
     requires: ClassVar[tuple[str, ...]] = ()
     """Names of passes without which this one has nothing to do or does harm: when one of them is
     disabled, this pass is dropped as well."""
-    without: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    fallback_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Other pass -> options that this pass takes when that one is disabled (the next form takes over)."""
-    about: ClassVar[tuple[str, ...]] = ()
+    relevant_ops: ClassVar[tuple[str, ...]] = ()
     """Names of operations without any of which the pass has nothing to do, and is not run; () where there
     always may be something."""
-    settles: ClassVar[bool] = False
+    idempotent: ClassVar[bool] = False
     """Whether the pass leaves nothing to do for itself, and is not run again before another has been."""
-    required: ClassVar[str] = ""
+    mandatory_reason: ClassVar[str] = ""
     """Why the pass cannot be disabled; "" when it can."""
 
     @abstractmethod

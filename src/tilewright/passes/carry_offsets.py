@@ -79,7 +79,7 @@ class CarryOffsets(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "carry-offsets"
-    about: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

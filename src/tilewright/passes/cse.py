@@ -52,7 +52,7 @@ class Cse(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "cse"
-    settles: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

@@ -46,7 +46,7 @@ class FoldReshape(Pass):
     """A load whose tile loses its dimensions of one element is a load without them."""
 
     name: ClassVar[str] = "fold-reshape"
-    about: ClassVar[tuple[str, ...]] = ("tile.reshape",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reshape",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:

@@ -41,7 +41,7 @@ class FoldTranspose(Pass):
     """A transposed load is a load with its dimensions in another order."""
 
     name: ClassVar[str] = "fold-transpose"
-    about: ClassVar[tuple[str, ...]] = ("tile.trans",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.trans",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:

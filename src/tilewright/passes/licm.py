@@ -50,7 +50,7 @@ class Licm(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "licm"
-    about: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

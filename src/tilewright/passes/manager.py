@@ -14,6 +14,7 @@ from tilewright.errors import PassError
 from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
+from tilewright.passes.renamed import current_name, current_specs
 
 Observer = Callable[[str, float, bool, ModuleOp], None]
 """Called after each pass with its name, its seconds, whether the text of the IR changed, and the module."""
@@ -32,13 +33,14 @@ def without_disabled(
 ) -> tuple[tuple[Pass, ...], tuple[str, ...]]:
     """`passes` less those named in `disabled` and those that (transitively) require one of them.
 
-    Passes that stay take the options that they declare for the absence of others (`Pass.without`).
+    Passes that stay take the options that they declare for the absence of others (`Pass.fallback_options`).
     An entry with options, `select-mma{wgmma=false}`, leaves the pass in and gives it these.
     Returns what is left, and the names of what was dropped. A name that no pass has is an error, and
-    so is a pass that cannot be left out (`Pass.required`).
+    so is a pass that cannot be left out (`Pass.mandatory_reason`).
     """
     if not disabled:
         return tuple(passes), ()
+    disabled = current_specs(disabled)
     names = {p.name for p in passes}
     for name in disabled:
         if name not in names:
@@ -54,8 +56,8 @@ def without_disabled(
             break
         off |= more
     for current in passes:
-        if current.name in off and current.required:
-            raise PassError(f"{current.name} cannot be switched off: {current.required}")
+        if current.name in off and current.mandatory_reason:
+            raise PassError(f"{current.name} cannot be switched off: {current.mandatory_reason}")
     dropped = tuple(dict.fromkeys(p.name for p in passes if p.name in off))
     return tuple(_in_absence(p, off) for p in passes if p.name not in off), dropped
 
@@ -78,7 +80,10 @@ def _with_options(passes: Sequence[Pass], specs: Collection[str]) -> Sequence[Pa
 def _in_absence(current: Pass, off: Collection[str]) -> Pass:
     """A pass with the options that it takes when those in `off` do not run."""
     options = {
-        k: v for name, chosen in current.without.items() if name in off for k, v in chosen.items()
+        k: v
+        for name, chosen in current.fallback_options.items()
+        if name in off
+        for k, v in chosen.items()
     }
     return dataclasses.replace(current, **options) if options else current
 
@@ -106,10 +111,14 @@ def run_pipeline(
     latest: Pass | None = None
     for current in chosen:
         start = time.perf_counter()
-        if current.about and present is None:
+        if current.relevant_ops and present is None:
             present = {op.name for op in module.walk()}
-        idle = current.about and present is not None and present.isdisjoint(current.about)
-        if not idle and not (current.settles and current == latest):
+        idle = (
+            current.relevant_ops
+            and present is not None
+            and present.isdisjoint(current.relevant_ops)
+        )
+        if not idle and not (current.idempotent and current == latest):
             present, latest = None, current  # what is present after it is not known
             with internal_errors(f"in pass {current.name}"):
                 current.apply(module, target)
@@ -136,6 +145,7 @@ def _until(
     if stop_after is None:
         return passes
     name, _, count = stop_after.partition(":")
+    name = current_name(name)
     wanted = int(count) if count.isdigit() else 1
     for position, current in enumerate(passes):
         wanted -= current.name == name

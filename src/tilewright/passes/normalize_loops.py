@@ -68,7 +68,7 @@ class NormalizeLoops(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "normalize-loops"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

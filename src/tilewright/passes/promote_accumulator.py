@@ -86,9 +86,9 @@ class PromoteAccumulator(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "promote-accumulator"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
-    apart: bool = False
+    assume_noalias: bool = False
     """Take different arguments, and different lanes of a store, to be different memory."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -122,7 +122,7 @@ class PromoteAccumulator(Pass):
             _same_tile(load, store)
             and all(not defined_inside(v, loop) for v in load.operands)
             and all(not defined_inside(v, loop) for v in store.operands if v is not store.value)
-            and _own_lanes(store, self.apart or _alone(store))
+            and _own_lanes(store, self.assume_noalias or _alone(store))
             and self._untouched(loop, load, store)
             and (not _has_dead_lanes(load) or _flows_to(load.result, store))
         )
@@ -142,7 +142,7 @@ class PromoteAccumulator(Pass):
             other = root_of(pointer)
             if are_apart(pointer, store.base):
                 continue
-            if not self.apart or root is None or other is None or other is root:
+            if not self.assume_noalias or root is None or other is None or other is root:
                 return False
         return True
 

@@ -57,7 +57,7 @@ class GeneratedKernel(JITFunction):
         options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         off = config.left_out
         if self.program.contraction.long:  # boxes are placed by 32-bit numbers
-            off = (*config.with_(boxes=False).left_out, "store-boxes")
+            off = (*config.with_(boxes=False).left_out, "lower-stores-to-tma")
         return {**options, "disable": off} if off else options
 
 

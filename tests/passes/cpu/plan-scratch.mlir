@@ -1,4 +1,4 @@
-// RUN: form-tile-groups,plan-scratch
+// RUN: form-fusion-groups,plan-scratch
 // CHECK-LABEL: @kept
 // CHECK-SAME: cpu.scratch_bytes = 1088
 func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
@@ -20,7 +20,7 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
 }
 
 // -----
-// RUN: lower-dot,form-tile-groups,plan-scratch
+// RUN: lower-dot,form-fusion-groups,plan-scratch
 // One buffer for the accumulator: it is updated in place around the loop.
 // CHECK-LABEL: @accumulator
 func.func @accumulator(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {

@@ -1,4 +1,4 @@
-// RUN: form-tile-groups,plan-scratch,vectorize
+// RUN: form-fusion-groups,plan-scratch,vectorize
 // Full chunks without masks, then the rest with.
 // CHECK-LABEL: @main_and_tail
 func.func @main_and_tail(%p: !tile.ptr<f32>, %n: i64) {
@@ -37,7 +37,7 @@ func.func @range_checked(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
 }
 
 // -----
-// RUN: form-tile-groups,plan-scratch,vectorize
+// RUN: form-fusion-groups,plan-scratch,vectorize
 // What is contiguous down columns is loaded so and transposed in blocks.
 // CHECK-LABEL: @turned
 func.func @turned(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %ld: i64) {

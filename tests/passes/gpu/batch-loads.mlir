@@ -114,7 +114,7 @@ func.func @five(%p: !tile.ptr<f32>) {
 }
 // -----
 // Registers for one iteration only.
-// RUN: batch-loads{words=1}
+// RUN: batch-loads{registers-per-thread=1}
 // CHECK-LABEL: @narrow
 func.func @narrow(%p: !tile.ptr<f32>, %n: i64) {
   // CHECK: scf.for %i = %zero to %n

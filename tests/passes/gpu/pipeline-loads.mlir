@@ -1,4 +1,4 @@
-// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0 boxes=false}
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{mma-in-flight=0 tma=false}
 // Two iterations ahead of three stages; the loop waits for all copies but the newest.
 // CHECK-LABEL: @threads
 func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
@@ -35,7 +35,7 @@ func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.
   func.return
 }
 // -----
-// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{lag=0}
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{mma-in-flight=0}
 // Boxes: one thread starts the copies of a stage, and its barrier counts their bytes.
 // CHECK-LABEL: @boxes
 func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
@@ -104,7 +104,7 @@ func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr
   func.return
 }
 // -----
-// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{boxes=false}
+// RUN: select-mma,assign-layouts,promote-shared,pipeline-loads{tma=false}
 // One stage more, where it costs no program its place: a product is not waited for in its iteration.
 // CHECK-LABEL: @lag
 func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {

@@ -1,4 +1,4 @@
-// RUN: select-mma,assign-layouts,promote-shared,swizzle-shared,specialize-warps{everywhere=true}
+// RUN: select-mma,assign-layouts,promote-shared,swizzle-shared,specialize-warps{all-loops=true}
 // A warp of its own waits for free stages and fills them; the others wait for full ones and give them back.
 // CHECK-LABEL: @roles
 func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {

@@ -31,7 +31,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
 
 #: passes that let micro-kernels, which are not checked, read arrays, or read and write them once more
-_UNCHECKED = ("read-in-place", "park-in-output")
+_UNCHECKED = ("elide-packing", "reuse-output-buffer")
 
 
 class CpuBackend(LoweringBackend):

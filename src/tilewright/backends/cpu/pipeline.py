@@ -12,11 +12,11 @@ from tilewright.passes.pipeline import shared_passes
 def cpu_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> loop nests over vectors."""
     from tilewright.passes.cpu.check_bounds import CheckBounds
-    from tilewright.passes.cpu.form_tile_groups import FormTileGroups
+    from tilewright.passes.cpu.elide_packing import ElidePacking
+    from tilewright.passes.cpu.form_fusion_groups import FormFusionGroups
     from tilewright.passes.cpu.lower_dot import LowerDot
-    from tilewright.passes.cpu.park_in_output import ParkInOutput
     from tilewright.passes.cpu.plan_scratch import PlanScratch
-    from tilewright.passes.cpu.read_in_place import ReadInPlace
+    from tilewright.passes.cpu.reuse_output_buffer import ReuseOutputBuffer
     from tilewright.passes.cpu.schedule_programs import SchedulePrograms
     from tilewright.passes.cpu.vectorize import Vectorize
     from tilewright.passes.cse import Cse
@@ -27,9 +27,9 @@ def cpu_passes() -> tuple[Pass, ...]:
         *shared_passes(),
         PromoteAccumulator(),  # behind licm, which moves addresses and limits in front of loops
         LowerDot(),  # before groups form: its conversions belong into the packing loops
-        ReadInPlace(),  # before groups form: what stays in place is no member of one
-        FormTileGroups(),
-        ParkInOutput(),
+        ElidePacking(),  # before groups form: what stays in place is no member of one
+        FormFusionGroups(),
+        ReuseOutputBuffer(),
         PlanScratch(),
         Vectorize(),
         SchedulePrograms(),

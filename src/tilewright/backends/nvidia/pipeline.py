@@ -14,47 +14,47 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.cse import Cse
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
-    from tilewright.passes.gpu.chunk_tiles import ChunkTiles
-    from tilewright.passes.gpu.fit_warps import FitWarps
+    from tilewright.passes.gpu.cache_in_shared import CacheInShared
+    from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
-    from tilewright.passes.gpu.keep_chunks import KeepChunks
+    from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
+    from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
+    from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
+    from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
     from tilewright.passes.gpu.select_mma import SelectMma
-    from tilewright.passes.gpu.share_boxes import ShareBoxes
+    from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
-    from tilewright.passes.gpu.split_bounds import SplitBounds
-    from tilewright.passes.gpu.split_dots import SplitDots
-    from tilewright.passes.gpu.store_boxes import StoreBoxes
+    from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
-    from tilewright.passes.gpu.turn_in_registers import TurnInRegisters
     from tilewright.passes.gpu.unroll import Unroll
-    from tilewright.passes.gpu.vectorize_copies import VectorizeCopies
+    from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
     from tilewright.passes.licm import Licm
     from tilewright.passes.promote_accumulator import PromoteAccumulator
 
     return (
         *shared_passes(),
-        PromoteAccumulator(apart=True),
-        SplitDots(),
-        ChunkTiles(),
-        FitWarps(),
+        PromoteAccumulator(assume_noalias=True),
+        EmulateFp32Dots(),
+        StripMineTiles(),
+        ReduceNumWarps(),
         SelectMma(),
-        TurnInRegisters(),
+        SelectWgmmaRs(),
         AssignLayouts(),
         PromoteShared(),
         SwizzleShared(),
         SpecializeWarps(),
         PipelineLoads(),
-        ShareBoxes(),
-        StoreBoxes(),
+        MulticastTmaLoads(),
+        LowerStoresToTma(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops
-        KeepChunks(),
+        CacheInShared(),
         InsertBarriers(),
-        SplitBounds(),
+        PartitionLoops(),
         BatchLoads(),  # after insert-barriers: what it moves is known to be apart
         Cse(),
-        VectorizeCopies(),
+        VectorizeAccesses(),
         Unroll(),
     )

@@ -12,7 +12,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.spread import SHARED
-from tilewright.passes.gpu.share_boxes import halves
+from tilewright.passes.gpu.multicast_tma_loads import halves
 
 BYTES = 128
 """Size of a tensor map (CUtensorMap)."""

@@ -6,7 +6,7 @@ the claim is about scalars that the operation does not have, as a `tile.claim`. 
 what an operation does, and code generation ignores them. The interpreter checks each one when it
 executes the operation (`interpreter/claims.py`): a claim that does not hold is a bug of that pass.
 
-    "tile.store_view"(...) {tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [16], contiguous = [4]]>}
+    "tile.store_view"(...) {tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [16], contiguous = [4]]>}
     tile.claim <"vectorize" [in_range = [1, -1]]> of %limit, %end : i64, i64
 """
 
@@ -127,7 +127,7 @@ def claims(by: str, entries: tuple[tuple[str, tuple[int, ...]], ...]) -> Assumes
 
 
 def assume(op: Operation, by: str, **entries: Sequence[int]) -> None:
-    """Write on `op` what pass `by` relies on: `assume(op, "vectorize-copies", aligned=[16])`.
+    """Write on `op` what pass `by` relies on: `assume(op, "vectorize-accesses", aligned=[16])`.
 
     What the same pass wrote there before under these names is replaced.
     """

@@ -74,7 +74,7 @@ class CheckBounds(Pass):
     """Check every access against the extents of the arrays behind its pointer."""
 
     name: ClassVar[str] = "check-bounds"
-    settles: ClassVar[bool] = True
+    idempotent: ClassVar[bool] = True
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

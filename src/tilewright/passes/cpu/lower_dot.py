@@ -7,7 +7,7 @@ After (without AMX):
     %a32 = arith.extf %a ; %b32 = arith.extf %b
     %r = "cpu.dot"(%a32, %b32, %c) <{plan = "fma 64x64x32 f32,f32,f32 ..."}>
 
-The conversions are ordinary element-wise operations: `form-tile-groups` fuses them into the loops
+The conversions are ordinary element-wise operations: `form-fusion-groups` fuses them into the loops
 that pack the operands. Products and sums are done in the plan's types, which hold every product of
 the user's types exactly or in single precision; `input_precision` never lowers it.
 """
@@ -56,7 +56,7 @@ class LowerDot(Pass):
     """Keep several rows and vectors of sums in registers; else one vector of one row."""
     unroll: bool = True
     """Several steps of the inner loop in a trip."""
-    wide: bool = True
+    full_width_vectors: bool = True
     """Vectors of the machine's full width; else of 128 bits."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -66,9 +66,9 @@ class LowerDot(Pass):
 
     def _simplified(self, plan: DotPlan) -> DotPlan:
         """`plan` without what the options leave out; matrix units work on their own tiles."""
-        if plan.uses_amx or (self.register_tile and self.unroll and self.wide):
+        if plan.uses_amx or (self.register_tile and self.unroll and self.full_width_vectors):
             return plan
-        return simpler_plan(plan, self.register_tile, self.unroll, self.wide)
+        return simpler_plan(plan, self.register_tile, self.unroll, self.full_width_vectors)
 
 
 def _lower(op: tile.DotOp, target: Any, simplified: Callable[[DotPlan], DotPlan]) -> None:

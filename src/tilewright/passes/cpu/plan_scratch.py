@@ -47,7 +47,7 @@ class PlanScratch(Pass):
     """Give every tile that crosses groups a buffer in per-thread scratch memory."""
 
     name: ClassVar[str] = "plan-scratch"
-    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups",)
+    requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

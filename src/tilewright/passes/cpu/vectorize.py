@@ -58,9 +58,9 @@ class Vectorize(Pass):
     """Turn each `cpu.fusion_group` into a loop nest over vectors."""
 
     name: ClassVar[str] = "vectorize"
-    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups", "plan-scratch")
+    requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups", "plan-scratch")
 
-    split_bounds: bool = True
+    partition_loops: bool = True
     """Run full chunks unmasked and only the rest under masks."""
     trim_dead_lanes: bool = True
     """Compute lanes beyond every bound once instead of chunk by chunk."""
@@ -71,7 +71,7 @@ class Vectorize(Pass):
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 _Lowering(
-                    function, target, self.split_bounds, self.trim_dead_lanes, self.prefetch
+                    function, target, self.partition_loops, self.trim_dead_lanes, self.prefetch
                 ).run()
 
 

@@ -59,7 +59,7 @@ class AssignLayouts(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "assign-layouts"
-    required: ClassVar[str] = "without layouts no thread knows which elements are its own"
+    mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

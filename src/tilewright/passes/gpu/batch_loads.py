@@ -58,20 +58,22 @@ class BatchLoads(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "batch-loads"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     iterations: int = 4
     """The most iterations that are taken together."""
-    words: int = 32
+    registers_per_thread: int = 32
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
     each thread; never more than `all_words` in all threads."""
-    all_words: int = 20480
+    registers_per_cta: int = 20480
     """Registers that they may take in all threads: with what else a thread needs, two programs of 32
     warps share a multiprocessor and its 65536 registers."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                words = min(self.words, self.all_words // (32 * warps_of(function)))
+                words = min(
+                    self.registers_per_thread, self.registers_per_cta // (32 * warps_of(function))
+                )
                 for number, op in enumerate(list(function.walk())):
                     if isinstance(op, scf.ForOp) and is_simple(op):
                         self._batch(op, words, number)

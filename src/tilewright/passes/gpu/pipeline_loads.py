@@ -75,18 +75,20 @@ class PipelineLoads(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "pipeline-loads"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared",)
-    without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
-    lag: int = 1
+    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
+        "lower-stores-to-tma": {"epilogue_subtiles": False}
+    }
+    mma_in_flight: int = 1
     """Multiplications that an iteration leaves under way (0 or 1)."""
-    boxes: bool = True
+    tma: bool = True
     """Copy whole tiles by the tensor memory accelerator where an access is a box."""
-    several: bool = True
+    multiple_dots: bool = True
     """Also fetch ahead in loops with several products."""
-    parts: bool = True
-    """Count on tiles that are stored as boxes going through shared memory in parts (`store-boxes`)."""
-    limit: int = 0
+    epilogue_subtiles: bool = True
+    """Count on tiles that are stored as boxes going through shared memory in parts (`lower-stores-to-tma`)."""
+    max_shared_bytes: int = 0
     """Bytes of shared memory that all buffers may take (0: what the target has)."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -95,7 +97,7 @@ class PipelineLoads(Pass):
                 stages = stages_of(function)
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and stages > 1:
-                        found = find_pattern(op) if self.several else find_one_product(op)
+                        found = find_pattern(op) if self.multiple_dots else find_one_product(op)
                         if found is not None:
                             Pipeliner(op, found, function, stages, self, target).run()
                 erase_dead(function.body.block)
@@ -119,19 +121,21 @@ class Pipeliner:
         options: PipelineLoads,
         target: Any,
     ) -> None:
-        lag = options.lag if pattern.done is not None else 0
+        lag = options.mma_in_flight if pattern.done is not None else 0
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
-        limit = options.limit or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
+        limit = (
+            options.max_shared_bytes or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
+        )
         mine = [c.buffer for c in pattern.copies] + [t.target for t in pattern.turns]
         others = bytes_beside(function, mine)
         limit -= (1 + lag) * turned + others
         room = limit - exchanged(loop, function)
         enough = max(_ENOUGH, -(-_ENOUGH_BYTES // bytes_))
         enough = min(max(stages, min(stages + lag, _ENOUGH)), enough)
-        if options.parts and room < enough * bytes_:
+        if options.epilogue_subtiles and room < enough * bytes_:
             in_parts = limit - exchanged_in_parts(loop, function, target)
             room = max(room, min(in_parts, enough * bytes_))
         fits = max(1, room // bytes_)
@@ -166,10 +170,10 @@ class Pipeliner:
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
         around = loops_around(self.loop, self.function)
-        boxes = self.options.boxes and around is not None
+        boxes = self.options.tma and around is not None
         self.transport = choose(self.pattern.copies, self.stages, self.function, boxes, self.target)
-        if self.transport.phases and self.options.lag and not self.at_once:
-            self.late, self.lag = True, self.options.lag
+        if self.transport.phases and self.options.mma_in_flight and not self.at_once:
+            self.late, self.lag = True, self.options.mma_in_flight
         sliced = self._slice(self.transport.operands)
         if sliced is None or self.ahead < 1:
             return

@@ -83,9 +83,9 @@ class PromoteShared(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "promote-shared"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
-    registers: bool = True
+    register_operands: bool = True
     """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose
     how threads hold what they read to make operands of."""
 
@@ -98,11 +98,11 @@ class PromoteShared(Pass):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         limit = getattr(target, "shared_bytes", 0) or 48 << 10
                         for read in _stage(op, function, known, limit):
-                            if self.registers:
+                            if self.register_operands:
                                 read_for_products(read)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _promote(op, function, known, stored, self.registers)
+                        _promote(op, function, known, stored, self.register_operands)
                 for block in {op.parent: None for op in function.walk() if _is_product(op)}:
                     if block is not None:
                         chain_products(block)

@@ -57,8 +57,10 @@ class SelectMma(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "select-mma"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
-    without: ClassVar[Mapping[str, Mapping[str, Any]]] = {"promote-shared": {"wgmma": False}}
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    fallback_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "promote-shared": {"wgmma": False}
+    }
     wgmma: bool = True
     """Choose products that read shared memory: `wgmma` where the target has it, `fma.f32`."""
 

@@ -69,12 +69,14 @@ class SpecializeWarps(Pass):
     """See the module docstring."""
 
     name: ClassVar[str] = "specialize-warps"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
-    without: ClassVar[dict[str, dict[str, Any]]] = {"store-boxes": {"parts": False}}
-    everywhere: bool = False
+    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
+        "lower-stores-to-tma": {"epilogue_subtiles": False}
+    }
+    all_loops: bool = False
     """Also where there is no loop over tiles."""
-    parts: bool = True
+    epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -94,7 +96,7 @@ def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
     loop, around = _first_loop(first), None
     if loop is not None and find_one_product(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
-    if around is None and not asked.everywhere:
+    if around is None and not asked.all_loops:
         return
     pattern = find_one_product(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
@@ -104,7 +106,7 @@ def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
     most = min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS)
     if sums <= most and _has_room(pattern.readers[0], warps):
         stages = stages_of(function)
-        options = PipelineLoads(parts=asked.parts)
+        options = PipelineLoads(epilogue_subtiles=asked.epilogue_subtiles)
         _Specializer(loop, pattern, function, stages, options, target).divide(around, first)
 
 

@@ -426,7 +426,7 @@ class CudaDriver:
             f"{self.api.describe(code)[0]}",
             help="an address or a distance between lines or matrices is not a multiple of 16 bytes or is "
             "negative, or an extent exceeds 2^31; "
-            'TILEWRIGHT_DISABLE="pipeline-loads{boxes=false},store-boxes" compiles without tensor maps',
+            'TILEWRIGHT_DISABLE="pipeline-loads{tma=false},lower-stores-to-tma" compiles without tensor maps',
         )
 
     def synchronize(self, index: int | None = None) -> None:

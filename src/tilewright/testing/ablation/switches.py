@@ -38,7 +38,7 @@ GPU_SWITCHES = (
     Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
     Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
     Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
-    Switch("copies", "vectorised copies", "3.7", ("vectorize-copies",), ("vectorize-copies",)),
+    Switch("copies", "vectorised copies", "3.7", ("vectorize-accesses",), ("vectorize-accesses",)),
     Switch("order", "programs in groups of rows", "3.9"),
     Switch(
         "swizzle", "swizzled buffers", "", ('swizzle-shared{mode="pad"}',), ("swizzle-shared",),
@@ -47,11 +47,11 @@ GPU_SWITCHES = (
     Switch("warp groups", "wgmma", "", ("select-mma{wgmma=false}",)),
     Switch(
         "boxes", "tensor memory accelerator", "",
-        ("pipeline-loads{boxes=false}", "specialize-warps"),
+        ("pipeline-loads{tma=false}", "specialize-warps"),
     ),
     Switch("stages", "four stages", "", upon="latency"),
     Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
-    Switch("store boxes", "results through shared memory", "", ("store-boxes",), ("store-boxes",)),
+    Switch("store boxes", "results through shared memory", "", ("lower-stores-to-tma",), ("lower-stores-to-tma",)),
     Switch("persistent", "one program a multiprocessor", ""),
     Switch(
         "warp roles", "a warp of its own copies", "", ("specialize-warps",), ("specialize-warps",),
@@ -62,13 +62,13 @@ CPU_SWITCHES = (
     Switch("tiles", "two-level tiling", "3.2"),
     Switch("registers", "register tile", "3.2", ("lower-dot{register-tile=false}",)),
     Switch("unrolling", "inner loop unrolled", "3.4", ("lower-dot{unroll=false}",)),
-    Switch("vectors", "vectors of full width", "3.4", ("lower-dot{wide=false}",)),
+    Switch("vectors", "vectors of full width", "3.4", ("lower-dot{full-width-vectors=false}",)),
     Switch(
         "hoisting", "sums kept out of C's memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
     Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
-    Switch("bounds", "full tiles without masks", "3.7", ("vectorize{split-bounds=false}",)),
+    Switch("bounds", "full tiles without masks", "3.7", ("vectorize{partition-loops=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
     Switch("order", "programs in groups of rows", "3.9"),
 )  # fmt: skip

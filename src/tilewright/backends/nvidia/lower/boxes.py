@@ -20,8 +20,8 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.shared_plan import BARRIER
 from tilewright.passes.gpu.analysis.spread import SHARED
+from tilewright.passes.gpu.multicast_tma_loads import halves
 from tilewright.passes.gpu.select_mma import SHARED_FMA
-from tilewright.passes.gpu.share_boxes import halves
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen

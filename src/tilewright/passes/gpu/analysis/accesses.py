@@ -18,7 +18,7 @@ WIDEST = 16
 """Bytes that one thread moves with one instruction."""
 
 VECTOR = "gpu.vector_width"
-"""On an access: how many neighbours it takes at once (`vectorize-copies`); 1 without it."""
+"""On an access: how many neighbours it takes at once (`vectorize-accesses`); 1 without it."""
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 

@@ -1,4 +1,4 @@
-"""`split-bounds`: iterations whose tiles lie within their bounds do not test them.
+"""`partition-loops`: iterations whose tiles lie within their bounds do not test them.
 
 A loop over blocks of a row tests every access against the row's length, though only the last block can
 reach beyond it. The test, and the value that lanes beyond it get, cost a tenth of the instructions. This
@@ -52,11 +52,11 @@ Mapping = dict[SSAValue, SSAValue]
 
 
 @dataclass(frozen=True)
-class SplitBounds(Pass):
+class PartitionLoops(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "split-bounds"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    name: ClassVar[str] = "partition-loops"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -262,7 +262,7 @@ class _Splitter:
         """Write down that no limit cuts a tile in these iterations."""
         for limit, start in self.starts:
             operands = [start, trips, *([] if first is None else [first])]
-            claim = in_range(SplitBounds.name, operands, limit.extent, limit.step)
+            claim = in_range(PartitionLoops.name, operands, limit.extent, limit.step)
             e.insert_op(claim)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`share-boxes`: neighbouring blocks do a program's independent iterations, and fetch what is the same for them once.
+"""`multicast-tma-loads`: neighbouring blocks do a program's independent iterations, and fetch what is the same for them once.
 
 A program that is a loop of two independent iterations (`tile.parallel_iterations`) is done by two blocks, a cluster. Where a warp of
 its own copies boxes, both copy the same ones in the same order, and a box whose place does not depend on the iteration
@@ -73,11 +73,11 @@ _ROWS = 8
 
 
 @dataclass(frozen=True)
-class ShareBoxes(Pass):
+class MulticastTmaLoads(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "share-boxes"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
+    name: ClassVar[str] = "multicast-tma-loads"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         if getattr(target, "name", "") != "sm_90a":

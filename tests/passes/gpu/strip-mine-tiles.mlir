@@ -1,4 +1,4 @@
-// RUN: chunk-tiles{registers=1 share=1 whole=false},cse
+// RUN: strip-mine-tiles{elements-per-thread=1 strip-elements-per-thread=1 skip-if-fits=false},cse
 // A tile of 64 elements for 32 threads: two chunks, of which a reduction starts from the first.
 // CHECK-LABEL: @total
 func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.num_warps = 1 : i32} {
@@ -54,7 +54,7 @@ func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64)
   func.return
 }
 // -----
-// RUN: chunk-tiles
+// RUN: strip-mine-tiles
 // CHECK-LABEL: @small
 func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: scf.for

@@ -1,4 +1,4 @@
-"""`split-dots`: single-precision products as several products of parts that tensor cores take.
+"""`emulate-fp32-dots`: single-precision products as several products of parts that tensor cores take.
 
 `input_precision` "tf32x3" writes an operand as the sum of two parts of 11 bits, "bf16x3" of two and "bf16x6"
 of three of 8 bits; the products of the larger parts are summed, small ones first. What is not finite meets
@@ -64,11 +64,11 @@ _SMALLEST = (16, 8, 16)
 
 
 @dataclass(frozen=True)
-class SplitDots(Pass):
+class EmulateFp32Dots(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "split-dots"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    name: ClassVar[str] = "emulate-fp32-dots"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for op in list(module.walk()):

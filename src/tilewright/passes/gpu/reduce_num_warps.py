@@ -1,4 +1,4 @@
-"""`fit-warps`: no more warps than the tiles of a program have elements for.
+"""`reduce-num-warps`: no more warps than the tiles of a program have elements for.
 
 `num_warps` is the author's guess at how many threads share the work. Where tiles are small, many of
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
@@ -42,13 +42,13 @@ _LANES = 32
 
 
 @dataclass(frozen=True)
-class FitWarps(Pass):
+class ReduceNumWarps(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "fit-warps"
-    share: int = 4
+    name: ClassVar[str] = "reduce-num-warps"
+    elements_per_thread: int = 4
     """Elements of the largest tile that each thread should have at least."""
-    schedulers: int = 4
+    schedulers_per_sm: int = 4
     """More warps than this must have twice as many elements a thread."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -57,7 +57,7 @@ class FitWarps(Pass):
                 largest = _largest_tile(function)
                 warps = warps_of(function)
                 while largest and warps > max(1, blocks_of(function)):
-                    share = self.share * (2 if warps > self.schedulers else 1)
+                    share = self.elements_per_thread * (2 if warps > self.schedulers_per_sm else 1)
                     if largest >= _LANES * warps * share:
                         break
                     warps //= 2

@@ -1,4 +1,4 @@
-// RUN: fit-warps
+// RUN: reduce-num-warps
 // 64 elements are for one warp, not for eight.
 // CHECK: func.func @small{{.+}}gpu.num_warps = 1 : i32
 func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
@@ -46,7 +46,7 @@ func.func @product(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x1
   func.return
 }
 // -----
-// RUN: fit-warps{share=1}
+// RUN: reduce-num-warps{elements-per-thread=1}
 // CHECK: func.func @share{{.+}}gpu.num_warps = 4 : i32
 func.func @share(%a: f32) attributes {gpu.num_warps = 8 : i32} {
   %x = tile.splat %a : f32 to tensor<128xf32>

@@ -1,4 +1,4 @@
-"""`chunk-tiles`: tiles of more elements than threads have registers are gone through in chunks.
+"""`strip-mine-tiles`: tiles of more elements than threads have registers are gone through in chunks.
 
 A thread holds its elements of a tile in registers, and code for each is written out. Beyond `registers`
 elements a thread, where with what else is held they are more than the registers there are, these go to memory
@@ -13,7 +13,7 @@ of the tile of what loads, computes element by element, reduces and stores::
 
 What several loops need is computed, and loaded, again in each. Stores and reductions share a loop as long
 as none needs what another one reduces. As many chunks as shared memory has room for are marked, in loops
-of their own, so that `keep-chunks` may keep them there.
+of their own, so that `cache-in-shared` may keep them there.
 
 Tiles of more dimensions go in chunks of whole rows (the first dimension). What is reduced along a row
 stays within its chunk, so that a loop over rows may normalise and store them.
@@ -33,7 +33,7 @@ exchanged with the loop over chunks::
 
 A load is done again, or later than stores, only where they are apart or, in the same loop, lane by lane at
 the same addresses (the contract of execution; two arguments are taken to be apart or lane by lane the
-same, and what all programs load is written by none). Before `fit-warps` and `assign-layouts`.
+same, and what all programs load is written by none). Before `reduce-num-warps` and `assign-layouts`.
 """
 
 from __future__ import annotations
@@ -89,26 +89,28 @@ _LEAST, _MOST = 8, 64
 
 
 @dataclass(frozen=True)
-class ChunkTiles(Pass):
+class StripMineTiles(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "chunk-tiles"
-    registers: int = 64
+    name: ClassVar[str] = "strip-mine-tiles"
+    elements_per_thread: int = 64
     """Elements of a tile that a thread may hold."""
-    all_registers: int = 49152
+    elements_per_cta: int = 49152
     """Elements of a tile that all threads may hold: three quarters of a multiprocessor's registers."""
-    share: int = 16
+    strip_elements_per_thread: int = 16
     """Elements of a chunk that each thread gets, where it has registers for them; of rows four times as many,
     where that is little code."""
-    code: int = 2048
+    max_instructions: int = 2048
     """Operations on single elements in a thread's code that are too many, whatever they are on."""
-    crowd: int = 2
+    max_pressure: int = 2
     """Registers that tiles would need at once, of those that a thread has, that are too many."""
-    whole: bool = True
+    skip_if_fits: bool = True
     """Leave tiles whole where all that is held at once fits into the registers."""
-    keep: bool = True
-    """Mark what `keep-chunks` may keep."""
-    without: ClassVar[dict[str, dict[str, Any]]] = {"keep-chunks": {"keep": False}}
+    mark_cacheable: bool = True
+    """Mark what `cache-in-shared` may keep."""
+    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
+        "cache-in-shared": {"mark_cacheable": False}
+    }
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
@@ -131,7 +133,7 @@ class ChunkTiles(Pass):
 
     def _kept(self, plan: Plan, groups: list[Group], function: FuncOp, target: Any) -> Kept:
         """What several loops load, and how many chunks of it."""
-        if not self.keep or len(groups) < 2 or blocks_of(function) > 1:
+        if not self.mark_cacheable or len(groups) < 2 or blocks_of(function) > 1:
             return Kept()
         slices = [group.slice() for group in groups]
         loads = dict.fromkeys(op for ops in slices for op in ops if isinstance(op, LOADS))
@@ -148,7 +150,7 @@ class ChunkTiles(Pass):
 class _Planner:
     """Finds the loops to make in each block of a function, the innermost first."""
 
-    def __init__(self, options: ChunkTiles, function: FuncOp) -> None:
+    def __init__(self, options: StripMineTiles, function: FuncOp) -> None:
         self.options, self.function = options, function
         self.threads = _LANES * warps_of(function)
         self.registers = registers_of_a_thread(warps_of(function))
@@ -179,7 +181,7 @@ class _Planner:
         """Blocks of the function, those within others first: of programs with products only its own."""
         body = self.function.body.block
         largest = max((_elements(r) for op in self.place for r in op.results), default=0)
-        if largest <= min(self.options.share, _LEAST) * self.threads:
+        if largest <= min(self.options.strip_elements_per_thread, _LEAST) * self.threads:
             return []
         if any(isinstance(op, tile.DotOp) for op in self.place):
             return [body] if not self._has_large_elsewhere(body) else []
@@ -202,7 +204,7 @@ class _Planner:
 
     @property
     def _limit(self) -> int:
-        return min(self.options.registers * self.threads, self.options.all_registers)
+        return min(self.options.elements_per_thread * self.threads, self.options.elements_per_cta)
 
     def _of_block(self, block: Block) -> tuple[Plan, list[Group]]:
         loops = frozenset(self.loops)
@@ -211,7 +213,7 @@ class _Planner:
         carries = any(op in loops for op in ops)
         chunks = self._chunks(ops, words, carries)
         plan, groups = Plan(block, self.place, (_NEVER, *chunks)), []
-        fits = self.options.whole and words + _OTHERS <= self.registers
+        fits = self.options.skip_if_fits and words + _OTHERS <= self.registers
         if not fits:
             plan = Plan(block, self.place, (self._limit, *chunks), loops)
             groups = plan.groups()
@@ -224,30 +226,30 @@ class _Planner:
     def _chunks(self, ops: Sequence[Operation], words: int, carries: bool) -> tuple[int, int]:
         """Elements of a chunk, and of one of rows: `words` are what a thread needs for all of `ops`."""
         largest = max((_elements(r) for op in ops for r in op.results), default=1)
-        share = self.options.share
+        share = self.options.strip_elements_per_thread
         wide = 4 * share
 
         def is_crowded(elements: int) -> bool:
             return words * elements * self.threads > self.registers * largest
 
         # each load of a loop waits for the one before: as many at once as there is room for
-        while carries and self.options.whole and share < _MOST and not is_crowded(4 * share):
+        while carries and self.options.skip_if_fits and share < _MOST and not is_crowded(4 * share):
             share *= 2
         while share > _LEAST and is_crowded(share):
             share //= 2
         while wide > share and is_crowded(wide):
             wide //= 2
         wide = max(share, wide)
-        if instructions_of_an_element(ops) * wide > self.options.code // 2:
-            wide = min(share, self.options.share)
+        if instructions_of_an_element(ops) * wide > self.options.max_instructions // 2:
+            wide = min(share, self.options.strip_elements_per_thread)
         return share * self.threads, wide * self.threads
 
     def _is_much(self, block: Block) -> bool:
         """Whether what a block does is much code, or needs far more registers than there are."""
         ops = list(block.ops)
-        if instructions(ops, self.threads) > self.options.code:
+        if instructions(ops, self.threads) > self.options.max_instructions:
             return True
-        return words_at_once(ops, self.threads) > self.options.crowd * self.registers
+        return words_at_once(ops, self.threads) > self.options.max_pressure * self.registers
 
 
 def _elements(value: SSAValue) -> int:
@@ -331,10 +333,10 @@ class _Writer:
 
     def _claim(self, loop: scf.ForOp) -> None:
         """Write down the order that the accesses of all chunks had."""
-        tile.assume(loop, ChunkTiles.name, order=[self.number])
+        tile.assume(loop, StripMineTiles.name, order=[self.number])
         accesses = (op for op in loop.body.walk() if isinstance(op, (*LOADS, *STORES)))
         for position, op in enumerate(accesses):
-            tile.assume(op, ChunkTiles.name, in_order=[self.number, position])
+            tile.assume(op, StripMineTiles.name, in_order=[self.number, position])
 
     @staticmethod
     def _reduce(e: Emitter, reductions: list[tile.ReduceOp], tiles: list[SSAValue]) -> None:

@@ -1,4 +1,4 @@
-// RUN: share-boxes
+// RUN: multicast-tma-loads
 // Boxes that are at the same place in both iterations are fetched together, others are not.
 // CHECK-LABEL: @same
 // CHECK-SAME: gpu.cluster_size = 2 : i32

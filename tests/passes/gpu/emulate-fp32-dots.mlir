@@ -1,4 +1,4 @@
-// RUN: split-dots
+// RUN: emulate-fp32-dots
 // Three parts an operand, six products, the largest last.
 // CHECK-LABEL: @six
 func.func @six(%a: tensor<16x16xf32>, %b: tensor<16x8xf32>, %c: tensor<16x8xf32>) -> tensor<16x8xf32> {

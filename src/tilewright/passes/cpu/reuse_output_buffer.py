@@ -42,11 +42,11 @@ from tilewright.passes.cpu.analysis.hazards import (
 
 
 @dataclass(frozen=True)
-class ParkInOutput(Pass):
+class ReuseOutputBuffer(Pass):
     """Keep a tile that waits for its normalisation in the output instead of in scratch."""
 
-    name: ClassVar[str] = "park-in-output"
-    requires: ClassVar[tuple[str, ...]] = ("form-tile-groups",)
+    name: ClassVar[str] = "reuse-output-buffer"
+    requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

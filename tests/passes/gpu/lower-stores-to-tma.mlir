@@ -1,4 +1,4 @@
-// RUN: store-boxes
+// RUN: lower-stores-to-tma
 // A tile of fragments goes to shared memory, and from there as a box; the limits are the matrix's end.
 // CHECK-LABEL: @limits
 func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n: i64 {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
@@ -97,7 +97,7 @@ func.func @parts(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 
   func.return
 }
 // -----
-// RUN: store-boxes{slots=1}
+// RUN: lower-stores-to-tma{epilogue-stages=1}
 // In a loop with fewer places than parts the place of a part is waited for.
 // CHECK-LABEL: @turns
 func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<128x128xf16, "128x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]">) attributes {gpu.num_warps = 8 : i32} {
@@ -125,7 +125,7 @@ func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64,
   func.return
 }
 // -----
-// RUN: store-boxes
+// RUN: lower-stores-to-tma
 // A tile made of two would keep both in registers while parts are made: it goes as a whole.
 // CHECK-LABEL: @two
 func.func @two(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %r: tensor<64x128xf16, "64x128 r[0,1 8,0 0,8 0,16 0,32 0,64] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) attributes {gpu.num_warps = 4 : i32} {

@@ -1,4 +1,4 @@
-"""`keep-chunks`: what several loops load is read from shared memory, with the same results."""
+"""`cache-in-shared`: what several loops load is read from shared memory, with the same results."""
 
 import importlib.util
 from pathlib import Path
@@ -14,7 +14,7 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.passes.gpu.chunk_tiles import ChunkTiles
+from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.manager import run_pipeline
 from tilewright.testing.random_programs import Program
 
@@ -26,7 +26,7 @@ def from_file(path):
     return module
 
 
-programs = from_file(Path(__file__).parent / "test_chunk_tiles.py")
+programs = from_file(Path(__file__).parent / "test_strip_mine_tiles.py")
 matrix, numbers = programs.matrix, programs.numbers
 
 
@@ -96,7 +96,8 @@ def program_of(name):
 def after_all_passes(text, warps=4, passes=None, target="sm_90a"):
     """`passes`: those of a GPU, with tiles in chunks though they would fit, if none are given."""
     passes = passes or tuple(
-        ChunkTiles(whole=False) if p.name == "chunk-tiles" else p for p in nvidia_passes()
+        StripMineTiles(skip_if_fits=False) if p.name == "strip-mine-tiles" else p
+        for p in nvidia_passes()
     )
     module = parse_ir(text)
     module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)
@@ -121,7 +122,9 @@ def test_some_are_kept_and_others_loaded_again(name):
     """With little shared memory, as a quarter of the chunks or more must fit."""
     program, text = program_of(name)
     passes = tuple(
-        ChunkTiles(registers=8, share=2, whole=False) if p.name == "chunk-tiles" else p
+        StripMineTiles(elements_per_thread=8, strip_elements_per_thread=2, skip_if_fits=False)
+        if p.name == "strip-mine-tiles"
+        else p
         for p in nvidia_passes()
     )
     module = after_all_passes(text, passes=passes, target="sm_86")

@@ -1,4 +1,4 @@
-"""`turn-in-registers`: operands of 4 bytes that lie across k reach `wgmma` through registers.
+"""`select-wgmma-rs`: operands of 4 bytes that lie across k reach `wgmma` through registers.
 
 `wgmma` reads tf32 from shared memory only where lines are along k. A row-major B is not, nor is a column-major
 A. Turning such a tile from one buffer to another reads and writes it once more. But the instruction's left
@@ -54,11 +54,11 @@ from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma
 
 
 @dataclass(frozen=True)
-class TurnInRegisters(Pass):
+class SelectWgmmaRs(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "turn-in-registers"
-    about: ClassVar[tuple[str, ...]] = ("tile.dot",)
+    name: ClassVar[str] = "select-wgmma-rs"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
 
     def apply(self, module: ModuleOp, target: Any) -> None:

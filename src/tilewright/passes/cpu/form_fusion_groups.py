@@ -54,10 +54,10 @@ _RECOMPUTE_LIMIT = 5
 
 
 @dataclass(frozen=True)
-class FormTileGroups(Pass):
+class FormFusionGroups(Pass):
     """Gather tile operations that can share one loop nest into `cpu.fusion_group` regions."""
 
-    name: ClassVar[str] = "form-tile-groups"
+    name: ClassVar[str] = "form-fusion-groups"
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

@@ -1,4 +1,4 @@
-"""`chunk-tiles`: programs give the same when their tiles are gone through in chunks."""
+"""`strip-mine-tiles`: programs give the same when their tiles are gone through in chunks."""
 
 import random
 
@@ -12,28 +12,28 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.passes.gpu.chunk_tiles import ChunkTiles
+from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program, generate
 
-ONE_EACH = ChunkTiles(registers=1, share=1, whole=False)
+ONE_EACH = StripMineTiles(elements_per_thread=1, strip_elements_per_thread=1, skip_if_fits=False)
 """A thread has one element of a tile or of a chunk."""
 
 
-def chunked(function, arguments, constants, chunk_tiles=ONE_EACH):
+def chunked(function, arguments, constants, strip_mine_tiles=ONE_EACH):
     """Compare before and after; the text afterwards."""
     program = Program("", arguments, constants, (1, 1, 1), 1e-5)
-    return chunked_program(program, function, chunk_tiles)
+    return chunked_program(program, function, strip_mine_tiles)
 
 
-def chunked_program(program, function, chunk_tiles=ONE_EACH):
+def chunked_program(program, function, strip_mine_tiles=ONE_EACH):
     text = str(build(KernelFunction(function), program.signature()).module)
     values = list(program.arguments.values())
     before = run_on_copies(parse_ir(text), values, program.grid)
     module = parse_ir(text)
     module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(1, i32)
-    passes = (*shared_passes(), chunk_tiles)
+    passes = (*shared_passes(), strip_mine_tiles)
     run_pipeline(module, passes, target_info("sm_90a"), verify="each")
     program.compare(before, run_on_copies(module, values, program.grid))
     return str(module)
@@ -284,9 +284,11 @@ def noise_twice(out, total, n, seed, BLOCK: tl.constexpr):
 
 def test_smaller_tiles_with_much_code():
     arguments = {"out": numbers(1000), "n": 1000, "seed": 7}
-    once = chunked(noise, arguments, {"BLOCK": 1024}, ChunkTiles())
+    once = chunked(noise, arguments, {"BLOCK": 1024}, StripMineTiles())
     assert once.count("scf.for") == 1 and "tensor<1024" not in once
-    assert "scf.for" not in chunked(noise, arguments, {"BLOCK": 1024}, ChunkTiles(code=10_000))
+    assert "scf.for" not in chunked(
+        noise, arguments, {"BLOCK": 1024}, StripMineTiles(max_instructions=10_000)
+    )
     arguments = {"out": numbers(1000), "total": numbers(1), "n": 1000, "seed": 7}
-    twice = chunked(noise_twice, arguments, {"BLOCK": 1024}, ChunkTiles())
+    twice = chunked(noise_twice, arguments, {"BLOCK": 1024}, StripMineTiles())
     assert "scf.for" not in twice

@@ -43,10 +43,10 @@ Digits = list[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class ReadInPlace(Pass):
+class ElidePacking(Pass):
     """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them."""
 
-    name: ClassVar[str] = "read-in-place"
+    name: ClassVar[str] = "elide-packing"
     requires: ClassVar[tuple[str, ...]] = ("raise-access", "lower-dot")
 
     def apply(self, module: ModuleOp, target: Any) -> None:

@@ -1,6 +1,6 @@
-"""`keep-chunks`: chunks that several loops of a program load are kept in shared memory by the first.
+"""`cache-in-shared`: chunks that several loops of a program load are kept in shared memory by the first.
 
-`chunk-tiles` goes through a tile that registers cannot hold once for each thing that is done to it, and
+`strip-mine-tiles` goes through a tile that registers cannot hold once for each thing that is done to it, and
 loads it anew each time. Multiprocessors have as much shared memory as registers; what fits there is
 read from global memory once::
 
@@ -15,8 +15,8 @@ read from global memory once::
 
 Each thread reads what it wrote itself. Loads of one chunk in different layouts stay, and so do those of
 programs that need the room for something else (conversions, reductions, scans, products). Relies on
-`chunk-tiles`, which marks the loads and has checked that nothing changes in memory between them, and on
-`assign-layouts`. After `licm`, before loops are divided (`split-bounds`).
+`strip-mine-tiles`, which marks the loads and has checked that nothing changes in memory between them, and on
+`assign-layouts`. After `licm`, before loops are divided (`partition-loops`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _PADDING = 64
 
 
 @dataclass(frozen=True)
-class KeepChunks(Pass):
+class CacheInShared(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "keep-chunks"
-    about: ClassVar[tuple[str, ...]] = ("scf.for",)
-    requires: ClassVar[tuple[str, ...]] = ("chunk-tiles", "assign-layouts")
+    name: ClassVar[str] = "cache-in-shared"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

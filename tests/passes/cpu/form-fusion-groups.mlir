@@ -1,4 +1,4 @@
-// RUN: form-tile-groups
+// RUN: form-fusion-groups
 // A reduction ends its group; the load is cheap, so the second group does it again.
 // CHECK-LABEL: @reload_after_reduction
 func.func @reload_after_reduction(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {

@@ -1,4 +1,4 @@
-// RUN: turn-in-registers
+// RUN: select-wgmma-rs
 // A row-major B lies across k: it passes through registers, as the left operand of the transposed product.
 // CHECK-LABEL: @row_row
 func.func @row_row(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {

@@ -1,4 +1,4 @@
-"""`store-boxes`: tiles that change their layout to be stored are stored by the tensor memory accelerator.
+"""`lower-stores-to-tma`: tiles that change their layout to be stored are stored by the tensor memory accelerator.
 
 A tile that tensor cores made lies in their fragments, in which no thread has many neighbours; to be
 stored it goes through shared memory into a layout of wide accesses. Where its place in memory is a box of
@@ -88,12 +88,12 @@ with fewer the part before would have to be read by then."""
 
 
 @dataclass(frozen=True)
-class StoreBoxes(Pass):
+class LowerStoresToTma(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "store-boxes"
+    name: ClassVar[str] = "lower-stores-to-tma"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
-    slots: int = 0
+    epilogue_stages: int = 0
     """Places for parts of a tile (0: as many as there is room for; in loops, and where a tile is made of several,
     the whole at once if there is room)."""
 
@@ -121,9 +121,9 @@ class StoreBoxes(Pass):
             used += exchanged(op, function, store.convert)
             least += exchanged_in_parts(op, function, target, store.convert)
         at_once = again or _of_several_tiles(store, op)
-        if at_once and not self.slots and used + store.whole_bytes <= limit:
+        if at_once and not self.epilogue_stages and used + store.whole_bytes <= limit:
             return 1, 1
-        fits = min((limit - least) // store.part_bytes, self.slots or count, count)
+        fits = min((limit - least) // store.part_bytes, self.epilogue_stages or count, count)
         return (count, fits) if fits > 0 else None
 
 

@@ -1,4 +1,4 @@
-// RUN: lower-dot,read-in-place
+// RUN: lower-dot,elide-packing
 // Rows of A one after the other and panels of B: both are read where they stand.
 // CHECK-LABEL: @packed
 func.func @packed(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %acc: tensor<32x64xf32>, %o: tensor<32x64x!tile.ptr<f32>>) {
@@ -19,7 +19,7 @@ func.func @packed(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %acc: tensor<32x64xf32
 }
 
 // -----
-// RUN: lower-dot,read-in-place
+// RUN: lower-dot,elide-packing
 // Rows of a larger matrix have gaps between them, and a store may write what is read.
 // CHECK-LABEL: @not_so
 // CHECK-NOT: cpu.prepacked

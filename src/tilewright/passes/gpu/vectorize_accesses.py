@@ -1,4 +1,4 @@
-"""`vectorize-copies`: how many neighbours each access to memory takes at once.
+"""`vectorize-accesses`: how many neighbours each access to memory takes at once.
 
 A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
 address that is provably a multiple of so much (arXiv 2108.13191, section 3.7). The number is written on the
@@ -63,12 +63,12 @@ _WIDE = frozenset(
 
 
 @dataclass(frozen=True)
-class VectorizeCopies(Pass):
+class VectorizeAccesses(Pass):
     """See the module docstring."""
 
-    name: ClassVar[str] = "vectorize-copies"
+    name: ClassVar[str] = "vectorize-accesses"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
-    widest: int = WIDEST
+    max_bytes: int = WIDEST
     """Bytes that one access may take (4, 8 or 16)."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
@@ -122,7 +122,7 @@ class VectorizeCopies(Pass):
                 return self._run(layout, 0, WIDEST // 4, 4) if layout is not None else 1
             case _ if isinstance(op, _EXCHANGES):
                 sizes = [_size(v) for v in op.operands if tile.is_tile(v)]
-                return self.widest // min(sizes, default=self.widest)
+                return self.max_bytes // min(sizes, default=self.max_bytes)
             case _:
                 return 1
 
@@ -142,7 +142,7 @@ class VectorizeCopies(Pass):
         return self._run(layout, dim, 2, 2) if kind == "f16" else 1
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
-        return layout.run(dim, max(1, min(length, self.widest // size)))
+        return layout.run(dim, max(1, min(length, self.max_bytes // size)))
 
 
 def _size(value: Any) -> int:

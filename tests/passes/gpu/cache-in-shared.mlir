@@ -1,4 +1,4 @@
-// RUN: chunk-tiles{registers=4 share=1 whole=false},assign-layouts,cse,keep-chunks
+// RUN: strip-mine-tiles{elements-per-thread=4 strip-elements-per-thread=1 skip-if-fits=false},assign-layouts,cse,cache-in-shared
 // Chunks for 16 warps of 32 threads, gone through twice: the second time they are in shared memory.
 // CHECK-LABEL: @centred
 func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f32> {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 16 : i32} {

@@ -1,9 +1,9 @@
-// RUN: assign-layouts,vectorize-copies
+// RUN: assign-layouts,vectorize-accesses
 // 16 bytes where the address is a multiple of so much, less where not; code generation compares the lanes of a mask.
 // CHECK-LABEL: @loads
 func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f16> {tile.divisibility = 8 : i32}, %m: tensor<512xi1>, %n: i64) {
-  // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
-  // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
+  // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
+  // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
   // CHECK: "tile.store_view"(%p, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = {{.+}}} : (
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
@@ -14,25 +14,25 @@ func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.pt
   func.return
 }
 // -----
-// RUN: assign-layouts,vectorize-copies{widest=8}
+// RUN: assign-layouts,vectorize-accesses{max-bytes=8}
 // CHECK-LABEL: @narrow
 func.func @narrow(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
-  // CHECK: tile.load_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
-  // CHECK: tile.store_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
+  // CHECK: tile.load_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
+  // CHECK: tile.store_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
   %one = arith.constant 1 : i64
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
   "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<512xf32>) -> ()
   func.return
 }
 // -----
-// RUN: select-mma,assign-layouts,promote-shared,swizzle-shared,vectorize-copies
+// RUN: select-mma,assign-layouts,promote-shared,swizzle-shared,vectorize-accesses
 // Copies of 16 bytes, and the conversion in front of the store.
 // CHECK-LABEL: @copies
 func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 2 : i32} {
-  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
-  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
+  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
+  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
   // CHECK: gpu.convert_layout {{.+}} {gpu.vector_width = 4 : i32}
-  // CHECK: "tile.store_view"({{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-copies" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
+  // CHECK: "tile.store_view"({{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
   %one = arith.constant 1 : i64
   %f = arith.constant 0.0 : f32
   %start = tile.splat %f : f32 to tensor<64x64xf32>
@@ -43,7 +43,7 @@ func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
   func.return
 }
 // -----
-// RUN: assign-layouts,vectorize-copies
+// RUN: assign-layouts,vectorize-accesses
 // A histogram's counts are 4 bytes each, whatever is counted; one a thread is nothing to say.
 // CHECK-LABEL: @counted
 func.func @counted(%x: tensor<128xi8>, %p: tensor<4x!tile.ptr<i32>>, %q: tensor<1024x!tile.ptr<i32>>) {

@@ -1,4 +1,4 @@
-// RUN: split-bounds
+// RUN: partition-loops
 // Down: the last iterations are cut.
 // CHECK-LABEL: @down
 func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
@@ -65,7 +65,7 @@ func.func @others(%p: !tile.ptr<f32>, %q: !tile.ptr<i64>, %size: i64, %n: i64) {
   func.return
 }
 // -----
-// RUN: split-bounds,batch-loads
+// RUN: partition-loops,batch-loads
 // Backwards, in 32 bits: the whole tiles come second, and several of them at a time (`batch-loads` sees by how
 // much their addresses advance).
 // CHECK-LABEL: @backwards
