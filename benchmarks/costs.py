@@ -116,7 +116,7 @@ def parallel_launch(torch: Any) -> Iterator[Cost]:
     """Two programs that wait for each other: the launch ends only if they run at the same time."""
     import numpy as np
 
-    from meeting_kernels import mark_kernel, meet_kernel
+    from concurrent_kernels import mark_kernel, meet_kernel
     from tilewright.runtime.drivers.cpu import driver
 
     if torch is not None:

@@ -163,13 +163,13 @@ KERNELS = [
     (OWN, "nested_loops", "x=*fp32:16,out=*fp32:16,lengths=*i32,n=i32:16,BLOCK=256", ""),
     *(("tests/attention.py", "attention", ATTENTION.format(*v[:-1]), f"num_warps={v[-1]},num_stages=2") for v in (
         ("fp16", 64, 64, 64, False, False, 4), ("fp16", 128, 64, 64, True, False, 4), ("bf16", 128, 128, 128, True, False, 8), ("fp16", 64, 32, 64, True, True, 4))),
-    *((MN, "product", MN_MAJOR.format(*v), "num_warps=4") for MN in ("tests/turned_products.py",) for v in itertools.product((True, False), repeat=2)),
-    *((MIXED, name, text + ",K=i32:16,sa=i32:16,sb=i32:16,sc=i32:16,BM=64,BN=64,BK=64", "num_warps=4") for MIXED in ("tests/mixed_products.py",) for name, text in (
+    *((MN, "product", MN_MAJOR.format(*v), "num_warps=4") for MN in ("tests/mn_major_dots.py",) for v in itertools.product((True, False), repeat=2)),
+    *((MIXED, name, text + ",K=i32:16,sa=i32:16,sb=i32:16,sc=i32:16,BM=64,BN=64,BK=64", "num_warps=4") for MIXED in ("tests/mixed_precision_dots.py",) for name, text in (
         ("weights", "A=*fp16:16,B=*i8:16,C=*fp32:16"), ("scaled", "A=*u8:16,S=*u8:16,B=*bf16:16,C=*fp32:16"))),
     *(("tests/tiled_products.py", name, TILED.format(t), "num_warps=8") for name in ("product", "one_tile") for t in ("fp16", "fp32")),
     ("benchmarks/elementwise_kernels.py", "scale_kernel", "x_ptr=*fp16:16,out_ptr=*fp16:16,factor=fp32,n_elements=i32,BLOCK_SIZE=1024", ""),
     ("benchmarks/elementwise_kernels.py", "relu_kernel", "x_ptr=*fp32:16,out_ptr=*fp32:16,n_elements=i32,BLOCK_SIZE=1024", ""),
-    ("benchmarks/meeting_kernels.py", "meet_kernel", "counter_ptr=*i64,met_ptr=*i64:16,wanted=i32,LIMIT=1000", ""),
+    ("benchmarks/concurrent_kernels.py", "meet_kernel", "counter_ptr=*i64,met_ptr=*i64:16,wanted=i32,LIMIT=1000", ""),
 ]  # fmt: skip
 
 # ---- described matmuls -----------------------------------------------------------------------------

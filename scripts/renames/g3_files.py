@@ -9,62 +9,62 @@ SUBJECT = "[layout] Rename modules after what they compute, in the field's terms
 BODY = """Files only: no line of code changes but imports and paths in prose."""
 
 MOVES = """
-src/tilewright/passes/gpu/analysis/homes.py anchor_layouts
-src/tilewright/passes/gpu/analysis/around.py loop_carried
-src/tilewright/passes/gpu/analysis/boxes.py tma_tiles
-src/tilewright/passes/gpu/analysis/box_stores.py tma_stores
-src/tilewright/passes/gpu/analysis/chains.py dot_chains
-src/tilewright/passes/gpu/analysis/loop_products.py loop_dots
-src/tilewright/passes/gpu/analysis/chunk_plan.py strip_plan
-src/tilewright/passes/gpu/analysis/chunks.py strips
-src/tilewright/passes/gpu/analysis/row_operands.py register_operands
-src/tilewright/passes/gpu/analysis/spread.py cluster_loops
-src/tilewright/passes/gpu/analysis/blocks.py num_ctas
-src/tilewright/passes/gpu/analysis/tile_parts.py epilogue_subtiles
-src/tilewright/passes/gpu/analysis/transports.py copy_engines
-src/tilewright/passes/gpu/analysis/work.py register_pressure
-src/tilewright/passes/gpu/analysis/shared_plan.py shared_allocation
-src/tilewright/passes/gpu/analysis/writes.py clobbers
-src/tilewright/passes/analysis/highest.py upper_bounds
-src/tilewright/passes/analysis/lines.py disjoint_rows
-src/tilewright/passes/analysis/addresses.py aliasing
-src/tilewright/passes/cpu/nest/turned.py transpose_blocks
-src/tilewright/passes/cpu/nest/guards.py alias_checks
-src/tilewright/dialects/tile/agreement.py layout_verification
-src/tilewright/dialects/tile/effects.py hints_and_io
-src/tilewright/dialects/operand_groups.py operand_segments
-src/tilewright/backends/nvidia/lower/boxes.py tma
-src/tilewright/backends/nvidia/lower/turn.py local_transpose
-src/tilewright/backends/nvidia/lower/exchange.py convert_layout
-src/tilewright/backends/nvidia/lower/launches.py programmatic_launch
-src/tilewright/backends/nvidia/lower/order.py store_scheduling
-src/tilewright/backends/nvidia/lower/words.py vector_access
-src/tilewright/backends/nvidia/lower/through_registers.py wgmma_rs
-src/tilewright/layouts/group_products.py wgmma_partition
-src/tilewright/generator/sums.py accumulator_types
-src/tilewright/generator/python_sums.py scalar_accumulators
-src/tilewright/generator/named_products.py linalg_named_ops
-src/tilewright/generator/linalg_products.py linalg_contractions
-src/tilewright/generator/joined_rows.py gemv_rows
-src/tilewright/generator/recognise.py recognize
-src/tilewright/generator/reading.py mlir_parser
-src/tilewright/generator/machines.py hardware_rates
-src/tilewright/interpreter/roles.py producer_warp
-src/tilewright/interpreter/box_stores.py async_tma_stores
-src/tilewright/runtime/overlap.py output_aliasing
-src/tilewright/runtime/untraced.py dynamo
-src/tilewright/runtime/collector.py gc_pause
-src/tilewright/runtime/key_code.py fast_path
-src/tilewright/runtime/drivers/conditions.py argument_guards
-src/tilewright/runtime/back_end.py backend_compile
-tests/turned_products.py mn_major_dots
-tests/mixed_products.py mixed_precision_dots
-tests/odd_blocks.py non_pow2_tiles
-tests/ptx/machine.py emulator
-tests/ptx/together.py warp_collectives
-tests/ptx/products.py wgmma_state
-benchmarks/gpu_switches.py gpu_pass_ablation
-benchmarks/meeting_kernels.py concurrent_kernels
+src/tilewright/passes/gpu/analysis/anchor_layouts.py anchor_layouts
+src/tilewright/passes/gpu/analysis/loop_carried.py loop_carried
+src/tilewright/passes/gpu/analysis/tma_tiles.py tma_tiles
+src/tilewright/passes/gpu/analysis/tma_stores.py tma_stores
+src/tilewright/passes/gpu/analysis/dot_chains.py dot_chains
+src/tilewright/passes/gpu/analysis/loop_dots.py loop_dots
+src/tilewright/passes/gpu/analysis/strip_plan.py strip_plan
+src/tilewright/passes/gpu/analysis/strips.py strips
+src/tilewright/passes/gpu/analysis/register_operands.py register_operands
+src/tilewright/passes/gpu/analysis/cluster_loops.py cluster_loops
+src/tilewright/passes/gpu/analysis/num_ctas.py num_ctas
+src/tilewright/passes/gpu/analysis/epilogue_subtiles.py epilogue_subtiles
+src/tilewright/passes/gpu/analysis/copy_engines.py copy_engines
+src/tilewright/passes/gpu/analysis/register_pressure.py register_pressure
+src/tilewright/passes/gpu/analysis/shared_allocation.py shared_allocation
+src/tilewright/passes/gpu/analysis/clobbers.py clobbers
+src/tilewright/passes/analysis/upper_bounds.py upper_bounds
+src/tilewright/passes/analysis/disjoint_rows.py disjoint_rows
+src/tilewright/passes/analysis/aliasing.py aliasing
+src/tilewright/passes/cpu/nest/transpose_blocks.py transpose_blocks
+src/tilewright/passes/cpu/nest/alias_checks.py alias_checks
+src/tilewright/dialects/tile/layout_verification.py layout_verification
+src/tilewright/dialects/tile/hints_and_io.py hints_and_io
+src/tilewright/dialects/operand_segments.py operand_segments
+src/tilewright/backends/nvidia/lower/tma.py tma
+src/tilewright/backends/nvidia/lower/local_transpose.py local_transpose
+src/tilewright/backends/nvidia/lower/convert_layout.py convert_layout
+src/tilewright/backends/nvidia/lower/programmatic_launch.py programmatic_launch
+src/tilewright/backends/nvidia/lower/store_scheduling.py store_scheduling
+src/tilewright/backends/nvidia/lower/vector_access.py vector_access
+src/tilewright/backends/nvidia/lower/wgmma_rs.py wgmma_rs
+src/tilewright/layouts/wgmma_partition.py wgmma_partition
+src/tilewright/generator/accumulator_types.py accumulator_types
+src/tilewright/generator/scalar_accumulators.py scalar_accumulators
+src/tilewright/generator/linalg_named_ops.py linalg_named_ops
+src/tilewright/generator/linalg_contractions.py linalg_contractions
+src/tilewright/generator/gemv_rows.py gemv_rows
+src/tilewright/generator/recognize.py recognize
+src/tilewright/generator/mlir_parser.py mlir_parser
+src/tilewright/generator/hardware_rates.py hardware_rates
+src/tilewright/interpreter/producer_warp.py producer_warp
+src/tilewright/interpreter/async_tma_stores.py async_tma_stores
+src/tilewright/runtime/output_aliasing.py output_aliasing
+src/tilewright/runtime/dynamo.py dynamo
+src/tilewright/runtime/gc_pause.py gc_pause
+src/tilewright/runtime/fast_path.py fast_path
+src/tilewright/runtime/drivers/argument_guards.py argument_guards
+src/tilewright/runtime/backend_compile.py backend_compile
+tests/mn_major_dots.py mn_major_dots
+tests/mixed_precision_dots.py mixed_precision_dots
+tests/non_pow2_tiles.py non_pow2_tiles
+tests/ptx/emulator.py emulator
+tests/ptx/warp_collectives.py warp_collectives
+tests/ptx/wgmma_state.py wgmma_state
+benchmarks/gpu_pass_ablation.py gpu_pass_ablation
+benchmarks/concurrent_kernels.py concurrent_kernels
 """
 
 
@@ -162,15 +162,15 @@ ALONE = ("key_code", "conditions", "untraced", "back_end", "chunk_plan", "row_op
 BY_NAME = ("turned_products", "mixed_products", "odd_blocks", "gpu_switches", "meeting_kernels")
 #: test files that are named after a module or a pass
 TESTS = {
-    "tests/passes/test_turned_products.py": "test_mn_major_dots", "tests/ptx/test_turned_products.py": "test_mn_major_dots",
-    "tests/passes/test_mixed_products.py": "test_mixed_precision_dots", "tests/passes/test_odd_blocks.py": "test_non_pow2_tiles",
-    "tests/gpu/test_odd_blocks.py": "test_non_pow2_tiles", "tests/gpu/test_box_stores.py": "test_tma_stores",
-    "tests/layouts/test_group_products.py": "test_wgmma_partition", "tests/generator/test_joined_rows.py": "test_gemv_rows",
-    "tests/generator/test_overlap.py": "test_aliasing", "tests/runtime/test_conditions.py": "test_argument_guards",
-    "tests/backends/nvidia/test_turn.py": "test_local_transpose", "tests/backends/nvidia/test_through_registers.py": "test_wgmma_rs",
-    "tests/backends/nvidia/test_launches.py": "test_programmatic_launch", "tests/passes/test_boxes.py": "test_tma_tiles",
-    "tests/gpu/test_boxes.py": "test_tma_tiles", "tests/passes/test_chunks_in_loops.py": "test_strips_in_loops",
-    "tests/gpu/test_chunks.py": "test_strips", "tests/ptx/test_chunks.py": "test_strips",
+    "tests/passes/test_mn_major_dots.py": "test_mn_major_dots", "tests/ptx/test_mn_major_dots.py": "test_mn_major_dots",
+    "tests/passes/test_mixed_precision_dots.py": "test_mixed_precision_dots", "tests/passes/test_non_pow2_tiles.py": "test_non_pow2_tiles",
+    "tests/gpu/test_non_pow2_tiles.py": "test_non_pow2_tiles", "tests/gpu/test_tma_stores.py": "test_tma_stores",
+    "tests/layouts/test_wgmma_partition.py": "test_wgmma_partition", "tests/generator/test_gemv_rows.py": "test_gemv_rows",
+    "tests/generator/test_aliasing.py": "test_aliasing", "tests/runtime/test_argument_guards.py": "test_argument_guards",
+    "tests/backends/nvidia/test_local_transpose.py": "test_local_transpose", "tests/backends/nvidia/test_wgmma_rs.py": "test_wgmma_rs",
+    "tests/backends/nvidia/test_programmatic_launch.py": "test_programmatic_launch", "tests/passes/test_tma_tiles.py": "test_tma_tiles",
+    "tests/gpu/test_tma_tiles.py": "test_tma_tiles", "tests/passes/test_strips_in_loops.py": "test_strips_in_loops",
+    "tests/gpu/test_strips.py": "test_strips", "tests/ptx/test_strips.py": "test_strips",
 }
 
 

@@ -13,7 +13,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import gpu
 from tilewright.errors import LaunchError
 from tilewright.interpreter.executor import run_module
-from tilewright.passes.gpu.analysis.spread import SHARED, cluster_of
+from tilewright.passes.gpu.analysis.cluster_loops import SHARED, cluster_of
 from tilewright.passes.gpu.multicast_tma_loads import halves
 
 CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, pairs=True)

@@ -3,7 +3,7 @@
 import pytest
 from tests.attention import attention_ir
 from tests.gpu.errors_of_products import assert_product
-from tests.mixed_products import mixed_ir
+from tests.mixed_precision_dots import mixed_ir
 
 from tilewright import dtypes
 from tilewright.backends.base import Options

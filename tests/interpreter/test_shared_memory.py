@@ -167,9 +167,9 @@ def test_operands_that_the_loop_writes_are_not_fetched_ahead():
 
 
 def test_a_copy_of_what_is_written_meanwhile_is_a_fault(monkeypatch):
-    from tilewright.passes.gpu.analysis import loop_products, transports
+    from tilewright.passes.gpu.analysis import copy_engines, loop_dots
 
-    for module in (loop_products, transports):
+    for module in (loop_dots, copy_engines):
         monkeypatch.setattr(module, "may_write", lambda *_: False)
     module = pipelined("sm_90a", True, writes_ahead)
     with pytest.raises(InterpreterError, match="what it copies was written meanwhile"):

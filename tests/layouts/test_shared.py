@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16, f32, f64, i8
 
 from tilewright.backends.nvidia.lower.asynchronous import Place
-from tilewright.backends.nvidia.lower.exchange import (
+from tilewright.backends.nvidia.lower.convert_layout import (
     Panel,
     SharedTile,
     padding,

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.passes.test_boxes import TARGET, built, close, copied
+from tests.passes.test_tma_tiles import TARGET, built, close, copied
 from tests.ptx.launch import run_ptx
 
 import tilewright.language as tl

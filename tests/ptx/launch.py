@@ -1,7 +1,7 @@
 """Run a compiled kernel on arrays: what `runtime.drivers.cuda` does with a GPU."""
 
 import numpy as np
-from tests.ptx.machine import Machine, parse
+from tests.ptx.emulator import Machine, parse
 from tests.ptx.memory import Global
 from tests.ptx.values import bits_of
 

@@ -11,8 +11,8 @@ import pytest
 from tests.attention import attention_ir
 from tests.generator import test_gpu_level as level
 from tests.generator.gpu_level import executed, interpret
-from tests.mixed_products import mixed_ir
-from tests.odd_blocks import grid, product_ir
+from tests.mixed_precision_dots import mixed_ir
+from tests.non_pow2_tiles import grid, product_ir
 from tests.passes import test_attention as of_attention
 from tests.passes import test_dot_types as of_types
 from tests.passes import test_mixed_products as of_mixed

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from tilewright.runtime.collector import objects_set_aside
+from tilewright.runtime.gc_pause import objects_set_aside
 
 
 class Node:

@@ -43,7 +43,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.operand_groups import quick_operand_groups
+from tilewright.dialects.operand_segments import quick_operand_groups
 from tilewright.dialects.tile import PtrType
 
 

@@ -41,10 +41,10 @@ from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
-from tilewright.dialects.operand_groups import quick_operand_groups
-from tilewright.dialects.tile.agreement import layout_of as layout_of
-from tilewright.dialects.tile.agreement import same_layout
+from tilewright.dialects.operand_segments import quick_operand_groups
 from tilewright.dialects.tile.base import require, same_shape
+from tilewright.dialects.tile.layout_verification import layout_of as layout_of
+from tilewright.dialects.tile.layout_verification import same_layout
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout, parse_shared
 
@@ -406,7 +406,7 @@ class WgmmaOp(IRDLOperation):
 
     `a` may be a tile in registers instead, in the layout that sums of the same rows have (its stage then
     means nothing). An instruction that ends in `.rs` or `.rs.swap_ab` has threads read that buffer, contiguous across k,
-    into registers as part of the product; sums are laid out accordingly (`layouts/group_products.py`).
+    into registers as part of the product; sums are laid out accordingly (`layouts/wgmma_partition.py`).
     `max_num_imprecise_acc` is that of `tile.dot`.
     """
 

@@ -14,12 +14,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects import tile
-from tilewright.dialects.tile.agreement import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.base import require
+from tilewright.dialects.tile.layout_verification import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.memory import verify_view
 from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
-from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
+from tilewright.layouts.wgmma_partition import group_product
 
 _SPANS = (128, 64, 32, 0, WHOLE)
 _LARGEST_BOX = 256

@@ -21,10 +21,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
 from tilewright.errors import CompilationError
-from tilewright.generator.description import Access, Argument, Bound, Description, Loop, roles_of
-from tilewright.generator.element_types import CONVERSIONS, language_type
-from tilewright.generator.elementwise import zero_like
-from tilewright.generator.sums import (
+from tilewright.generator.accumulator_types import (
     PRODUCTS,
     SUMS,
     check_conversions,
@@ -32,6 +29,9 @@ from tilewright.generator.sums import (
     plain,
     without_signs,
 )
+from tilewright.generator.description import Access, Argument, Bound, Description, Loop, roles_of
+from tilewright.generator.element_types import CONVERSIONS, language_type
+from tilewright.generator.elementwise import zero_like
 from tilewright.ir.location import location_of
 
 

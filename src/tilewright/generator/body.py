@@ -83,7 +83,7 @@ class Body:
         """Emit everything but the function's end."""
         pid = self.s.program_id(0)
         if self.program.part == PARTIAL and self.config.join_rows > 1:
-            from tilewright.generator.joined_rows import JoinedRows
+            from tilewright.generator.gemv_rows import JoinedRows
 
             JoinedRows(self).emit(pid)
             return

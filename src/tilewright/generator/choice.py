@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.generator import model, tuning
 from tilewright.generator.config import MatmulConfig, Panels
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
-from tilewright.generator.machines import LINE
+from tilewright.generator.hardware_rates import LINE
 from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 
 #: bytes of the matrix that a program of the "vector" form reads at a time

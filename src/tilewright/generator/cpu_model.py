@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tilewright.generator.machines import Machine, cpu_rates
+from tilewright.generator.hardware_rates import Machine, cpu_rates
 from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
 
 _Sizes: TypeAlias = tuple[int, ...]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.generator.machines import (
+from tilewright.generator.hardware_rates import (
     L2_BYTES,
     LINE,
     GpuRates,
@@ -255,7 +255,7 @@ def _of_tile(
 def _turned(work: Workload) -> bool:
     """Whether warps turn an operand before products read it: the only program of a multiprocessor waits for that.
 
-    `benchmarks/gpu_switches.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
+    `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
     """
     return bool(work.across) and SIZES[work.element] != 2
 

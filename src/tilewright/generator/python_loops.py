@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
-from tilewright.generator.python_sums import sums_in_place
+from tilewright.generator.scalar_accumulators import sums_in_place
 from tilewright.ir.location import location_attribute
 from tilewright.ir.names import name_value
 

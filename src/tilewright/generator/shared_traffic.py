@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from tilewright.layouts.fragments import GroupInstruction
-from tilewright.layouts.group_products import group_product
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 #: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25

@@ -18,7 +18,7 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.machines import Machine
+from tilewright.generator.hardware_rates import Machine
 from tilewright.generator.model import Tiling, Workload, choose
 
 #: candidates of other tiles that are tried

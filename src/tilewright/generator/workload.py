@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.generator.machines import LINE
+from tilewright.generator.hardware_rates import LINE
 
 #: bytes of an element of each type
 SIZES = {

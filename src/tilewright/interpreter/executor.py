@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.errors import DeviceAssertError, SourceLocation
-from tilewright.interpreter import box_stores, registry, roles, scratch
+from tilewright.interpreter import async_tma_stores, producer_warp, registry, scratch
 from tilewright.interpreter.accesses import view_mask, view_pointers
 from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
@@ -170,11 +170,11 @@ class Executor:
             self.values = dict(zip(block.args, arguments, strict=True))
             try:
                 self.block(block)
-                roles.finish(self)
+                producer_warp.finish(self)
             finally:
-                roles.give_up(self)
+                producer_warp.give_up(self)
             self.shared.end(self)
-            box_stores.finish(self)
+            async_tma_stores.finish(self)
 
     def block(self, block: Block) -> list[Any]:
         """Run a block; the operands of its terminator."""
@@ -438,8 +438,8 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     tile.ClaimOp: lambda run, op: run.claims.claim(op),
     **scratch.HANDLERS,
     **SHARED_HANDLERS,
-    **box_stores.HANDLERS,
-    **roles.HANDLERS,
+    **async_tma_stores.HANDLERS,
+    **producer_warp.HANDLERS,
 }
 
 

@@ -61,7 +61,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import (
+from tilewright.passes.analysis.aliasing import (
     are_apart,
     has_distinct_lanes,
     is_apart,

@@ -18,7 +18,7 @@ from typing import Any
 from tilewright import config
 from tilewright.errors import InternalError, TilewrightError
 from tilewright.ir.formats import formats_read_when_used
-from tilewright.runtime.back_end import compile_here
+from tilewright.runtime.backend_compile import compile_here
 from tilewright.runtime.workers import receive, send
 
 _IDLE_SECONDS = 30.0

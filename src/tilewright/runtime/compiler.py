@@ -25,12 +25,12 @@ from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.language.target_info import GPUTarget, compiled_for
-from tilewright.runtime.back_end import compile_module, start_workers
+from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
-from tilewright.runtime.collector import objects_set_aside
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
+from tilewright.runtime.gc_pause import objects_set_aside
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 
 #: folders whose content decides what code comes out

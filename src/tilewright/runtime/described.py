@@ -13,13 +13,13 @@ from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
+from tilewright.runtime.dynamo import untraced
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import ArgumentType, element_type, is_array
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
-from tilewright.runtime.untraced import untraced
 
 
 class Described:
@@ -272,7 +272,7 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     `function` names one of several. Raises CompilationError with line and column for text that is no
     MLIR or no contraction.
     """
-    from tilewright.generator.recognise import descriptions
+    from tilewright.generator.recognize import descriptions
 
     if not isinstance(source, (str, Path)):
         raise LaunchError(f"from_mlir: a {type(source).__name__} is neither text nor a path")

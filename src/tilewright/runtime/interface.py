@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.runtime.untraced import untraced
+from tilewright.runtime.dynamo import untraced
 
 
 def innermost(kernel: Any) -> Any:

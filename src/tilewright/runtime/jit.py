@@ -16,13 +16,13 @@ from tilewright.dtypes import constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.dependencies import Dependencies, dependencies_of
+from tilewright.runtime.dynamo import untraced
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option
 from tilewright.runtime.representations import kernel_html, kernel_text
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
-from tilewright.runtime.untraced import untraced
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 

@@ -29,12 +29,12 @@ from tilewright.runtime.bounds import CheckedLaunch, after_tuple
 from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
+from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.fast_path import KeyCode, wide_integer
 from tilewright.runtime.grids import grid_extents
-from tilewright.runtime.key_code import KeyCode, wide_integer
 from tilewright.runtime.settings import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
-from tilewright.runtime.untraced import untraced
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel

@@ -18,15 +18,15 @@ from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
 from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs, spreads
 from tilewright.runtime.devices import Place, place_of
+from tilewright.runtime.dynamo import untraced
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_plan import Launch, Panels, Plan
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
-from tilewright.runtime.overlap import ResultApart, overlaps_itself
+from tilewright.runtime.output_aliasing import ResultApart, overlaps_itself
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
-from tilewright.runtime.untraced import untraced
 
 _plans: dict[Any, Plan] = {}
 _MOST_PLANS = 4096

@@ -12,7 +12,7 @@ from tilewright.dtypes import dtype
 from tilewright.runtime.devices import Place, stream_function
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
-from tilewright.runtime.overlap import ResultApart
+from tilewright.runtime.output_aliasing import ResultApart
 from tilewright.runtime.workspace import workspace
 
 if TYPE_CHECKING:

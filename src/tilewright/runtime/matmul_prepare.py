@@ -21,7 +21,7 @@ from tilewright.runtime.matmul_shapes import (
     broadcast_batches,
     view_of,
 )
-from tilewright.runtime.overlap import has_twins, overlaps_itself
+from tilewright.runtime.output_aliasing import has_twins, overlaps_itself
 from tilewright.runtime.specialize import element_type
 
 

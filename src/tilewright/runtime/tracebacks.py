@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 from tilewright import config
 from tilewright.errors import CompilationError, InternalError, SourceLocation, TilewrightError
+from tilewright.runtime.dynamo import untraced
 from tilewright.runtime.interface import innermost
-from tilewright.runtime.untraced import untraced
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = str(Path(__file__).resolve().parent.parent)

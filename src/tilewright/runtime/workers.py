@@ -25,7 +25,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends.base import Artifact, Options, TargetInfo
-from tilewright.runtime.back_end import compile_here
+from tilewright.runtime.backend_compile import compile_here
 
 #: compilations from which on workers pay: to start one takes as long as several small kernels
 _FEWEST_JOBS = 6

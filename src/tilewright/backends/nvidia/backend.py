@@ -20,7 +20,7 @@ from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import BLOCKS
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES

@@ -25,17 +25,17 @@ from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
-    boxes,
+    convert_layout,
     dot,
-    exchange,
     fragments,
     inline_asm,
-    launches,
+    local_transpose,
     memory,
     output,
+    programmatic_launch,
     reductions,
     shapes,
-    turn,
+    tma,
     wgmma,
 )
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
@@ -46,9 +46,9 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import NO_UNROLL
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.shared_plan import SharedPlan
-from tilewright.passes.gpu.analysis.spread import cluster_of, shares_boxes, spread_loop
+from tilewright.passes.gpu.analysis.cluster_loops import cluster_of, shares_boxes, spread_loop
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.shared_allocation import SharedPlan
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -110,7 +110,7 @@ class KernelCodegen:
         self.role = ""
         """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
-        self.overlap = launches.Overlap(self)
+        self.overlap = programmatic_launch.Overlap(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
 
@@ -140,7 +140,7 @@ class KernelCodegen:
         for op in block.ops:
             self.op(op)
             if op is self.overlap.lets:
-                launches.let_next_begin(self)
+                programmatic_launch.let_next_begin(self)
         self.threads.finish(start)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
@@ -301,7 +301,7 @@ class KernelCodegen:
             same = before[0] is block and before[2] == start
             safe = small and same and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
-        safe = safe or exchange.just_met(self.current)
+        safe = safe or convert_layout.just_met(self.current)
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)
@@ -447,27 +447,27 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.LocalAllocOp: _nothing,
     gpu.LocalDeallocOp: asynchronous.lower_release,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
-    gpu.LocalTransposeOp: turn.lower_turn,
+    gpu.LocalTransposeOp: local_transpose.lower_turn,
     gpu.LocalLoadOp: fragments.lower_local_load,
     gpu.AsyncCopyOp: asynchronous.lower_copy,
     gpu.AsyncCommitGroupOp: asynchronous.lower_commit,
     gpu.AsyncWaitOp: asynchronous.lower_wait,
     gpu.WgmmaOp: wgmma.lower_wgmma,
     gpu.WgmmaWaitOp: wgmma.lower_wgmma_wait,
-    gpu.MbarrierInitOp: boxes.lower_barriers,
-    gpu.ElectOp: boxes.lower_elect,
-    gpu.MbarrierArriveExpectTxOp: boxes.lower_expect,
-    gpu.MbarrierArriveOp: boxes.lower_arrive,
-    gpu.ProducerWarpOp: boxes.lower_produce,
-    gpu.TmaLoadOp: boxes.lower_tma_copy,
-    gpu.MbarrierWaitOp: boxes.lower_tma_wait,
-    gpu.TmaStoreOp: boxes.lower_tma_store,
-    gpu.TmaStoreWaitOp: boxes.lower_tma_store_wait,
-    gpu.ConvertLayoutOp: exchange.lower_convert,
-    gpu.ExtractSliceOp: exchange.lower_part,
-    tile.CatOp: exchange.lower_cat,
-    tile.GatherOp: exchange.lower_gather,
-    tile.HistogramOp: exchange.lower_histogram,
+    gpu.MbarrierInitOp: tma.lower_barriers,
+    gpu.ElectOp: tma.lower_elect,
+    gpu.MbarrierArriveExpectTxOp: tma.lower_expect,
+    gpu.MbarrierArriveOp: tma.lower_arrive,
+    gpu.ProducerWarpOp: tma.lower_produce,
+    gpu.TmaLoadOp: tma.lower_tma_copy,
+    gpu.MbarrierWaitOp: tma.lower_tma_wait,
+    gpu.TmaStoreOp: tma.lower_tma_store,
+    gpu.TmaStoreWaitOp: tma.lower_tma_store_wait,
+    gpu.ConvertLayoutOp: convert_layout.lower_convert,
+    gpu.ExtractSliceOp: convert_layout.lower_part,
+    tile.CatOp: convert_layout.lower_cat,
+    tile.GatherOp: convert_layout.lower_gather,
+    tile.HistogramOp: convert_layout.lower_histogram,
     tile.LoadViewOp: memory.lower_load_view,
     tile.StoreViewOp: memory.lower_store_view,
     tile.LoadOp: memory.lower_load,

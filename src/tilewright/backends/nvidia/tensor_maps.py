@@ -11,7 +11,7 @@ from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.gpu.analysis.spread import SHARED
+from tilewright.passes.gpu.analysis.cluster_loops import SHARED
 from tilewright.passes.gpu.multicast_tma_loads import halves
 
 BYTES = 128

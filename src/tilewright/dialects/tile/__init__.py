@@ -25,14 +25,6 @@ from tilewright.dialects.tile.base import (
     with_shape,
 )
 from tilewright.dialects.tile.claims import AssumesAttr, ClaimOp, assume, claims_of
-from tilewright.dialects.tile.effects import (
-    AssertOp,
-    AssumeOp,
-    BarrierOp,
-    HintOp,
-    InlineAsmOp,
-    PrintOp,
-)
 from tilewright.dialects.tile.elementwise import (
     BitcastOp,
     CmpFOp,
@@ -45,6 +37,14 @@ from tilewright.dialects.tile.elementwise import (
     PtrToIntOp,
     RemFOp,
     SelectOp,
+)
+from tilewright.dialects.tile.hints_and_io import (
+    AssertOp,
+    AssumeOp,
+    BarrierOp,
+    HintOp,
+    InlineAsmOp,
+    PrintOp,
 )
 from tilewright.dialects.tile.memory import (
     ROW_ALIGNMENT,

@@ -26,18 +26,18 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, Pure
 
-from tilewright.dialects.tile.agreement import (
-    corresponds,
-    dot_operands,
-    same_layout,
-    scanned_in_order,
-)
 from tilewright.dialects.tile.base import (
     element_of,
     elementwise,
     require,
     require_element,
     shape_of,
+)
+from tilewright.dialects.tile.layout_verification import (
+    corresponds,
+    dot_operands,
+    same_layout,
+    scanned_in_order,
 )
 
 

@@ -26,7 +26,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.tile.agreement import same_layout
+from tilewright.dialects.tile.layout_verification import same_layout
 
 WRAPS = "tile.wraps"
 """Attribute of an integer sum, difference, product or left shift of unsigned numbers: it wraps also where it

@@ -32,8 +32,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.operand_groups import quick_operand_groups
-from tilewright.dialects.tile.agreement import corresponds
+from tilewright.dialects.operand_segments import quick_operand_groups
 from tilewright.dialects.tile.base import (
     PtrType,
     elementwise,
@@ -43,6 +42,7 @@ from tilewright.dialects.tile.base import (
     scalar_of,
     shape_of,
 )
+from tilewright.dialects.tile.layout_verification import corresponds
 
 
 @irdl_op_definition

@@ -23,7 +23,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.tile.agreement import corresponds, same_layout
 from tilewright.dialects.tile.base import (
     element_of,
     elementwise,
@@ -32,6 +31,7 @@ from tilewright.dialects.tile.base import (
     require_element,
     shape_of,
 )
+from tilewright.dialects.tile.layout_verification import corresponds, same_layout
 
 
 @irdl_op_definition

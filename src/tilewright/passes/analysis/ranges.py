@@ -8,10 +8,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.effects import defined_inside
-from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.analysis.lines import (
+from tilewright.passes.analysis.disjoint_rows import (
     accesses_arithmetic,
     base_of,
     dimensions_of,
@@ -20,6 +17,9 @@ from tilewright.passes.analysis.lines import (
     is_strided,
     offset_of,
 )
+from tilewright.passes.analysis.effects import defined_inside
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 

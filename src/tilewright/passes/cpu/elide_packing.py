@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
-from tilewright.passes.analysis.addresses import constant_of
+from tilewright.passes.analysis.aliasing import constant_of
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass

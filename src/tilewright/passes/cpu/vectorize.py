@@ -38,6 +38,7 @@ from tilewright.passes.cpu.analysis.buffers import (
     row_layout,
     tile_of,
 )
+from tilewright.passes.cpu.nest.alias_checks import hazards, ordered_accesses, safe_condition
 from tilewright.passes.cpu.nest.dead_lanes import (
     BufferBounds,
     DeadLanes,
@@ -45,7 +46,6 @@ from tilewright.passes.cpu.nest.dead_lanes import (
     keeps_all_lanes,
 )
 from tilewright.passes.cpu.nest.emit import Emitter, Index
-from tilewright.passes.cpu.nest.guards import hazards, ordered_accesses, safe_condition
 from tilewright.passes.cpu.nest.histogram import emit_histogram
 from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores

@@ -41,7 +41,7 @@ from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, access_layout, contiguous_dim
-from tilewright.passes.gpu.analysis.homes import (
+from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
     Homes,
     accumulator_layout,

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.aliasing import root_of
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int

@@ -35,7 +35,7 @@ from tilewright.layouts.shared import WHOLE, SharedLayout
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.chunks import EXCHANGES, KEPT
+from tilewright.passes.gpu.analysis.strips import EXCHANGES, KEPT
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _OTHERS = (

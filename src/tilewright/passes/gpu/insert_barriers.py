@@ -38,7 +38,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.addresses import has_distinct_lanes, root_of, same_addresses
+from tilewright.passes.analysis.aliasing import has_distinct_lanes, root_of, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.ranges import apart

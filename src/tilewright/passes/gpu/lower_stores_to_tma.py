@@ -68,17 +68,17 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before, outerm
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.around import repeats
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.box_stores import (
+from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
+from tilewright.passes.gpu.analysis.loop_carried import repeats
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
+from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
     BoxStore,
     box_store,
     exchanged,
     exchanged_in_parts,
 )
-from tilewright.passes.gpu.analysis.shared_plan import dead_buffers, live_bytes
-from tilewright.passes.gpu.analysis.tile_parts import Parts
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.passes.gpu.promote_shared import allocate
 

@@ -63,8 +63,8 @@ from xdsl.dialects.func import FuncOp
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.spread import CLUSTER, SHARED, Dependence, spread_loop
+from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, spread_loop
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
 
 #: iterations that are spread: blocks of a cluster
 _BLOCKS = 2

@@ -40,7 +40,7 @@ from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.work import instructions_of_an_element
+from tilewright.passes.gpu.analysis.register_pressure import instructions_of_an_element
 from tilewright.passes.gpu.batch_loads import is_simple
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)

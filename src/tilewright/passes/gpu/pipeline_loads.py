@@ -50,16 +50,16 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.around import Carried, loops_around, repeats
 from tilewright.passes.gpu.analysis.barriers import drop_barriers
-from tilewright.passes.gpu.analysis.box_stores import exchanged, exchanged_in_parts
-from tilewright.passes.gpu.analysis.loop_products import (
+from tilewright.passes.gpu.analysis.copy_engines import choose
+from tilewright.passes.gpu.analysis.loop_carried import Carried, loops_around, repeats
+from tilewright.passes.gpu.analysis.loop_dots import (
     Pattern,
     find_one_product,
     find_pattern,
 )
-from tilewright.passes.gpu.analysis.shared_plan import bytes_beside
-from tilewright.passes.gpu.analysis.transports import choose
+from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
+from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 STAGES = "gpu.num_stages"

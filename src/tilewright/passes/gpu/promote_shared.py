@@ -10,7 +10,7 @@ read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahea
 each other share waits and barriers.
 
 A left operand that was computed from 16-bit sums (the probabilities of attention) or from what is read lane
-by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/row_operands.py`);
+by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/register_operands.py`);
 one that a loop does not change is written to its buffer before the loop. Buffers that one loop alone uses
 are given back behind it.
 
@@ -62,11 +62,11 @@ from tilewright.passes.analysis.edit import insert_before, outermost_in, start_o
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.around import repeats
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.chains import chain_products
-from tilewright.passes.gpu.analysis.row_operands import read_for_products, stays_in_registers
-from tilewright.passes.gpu.analysis.shared_plan import release_between_loops
+from tilewright.passes.gpu.analysis.dot_chains import chain_products
+from tilewright.passes.gpu.analysis.loop_carried import repeats
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.register_operands import read_for_products, stays_in_registers
+from tilewright.passes.gpu.analysis.shared_allocation import release_between_loops
 from tilewright.passes.gpu.analysis.staging import first_user, is_plain_copy, staged_loads
 from tilewright.passes.gpu.select_mma import (
     instruction_of,

@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 
 _LANES = 32

@@ -38,7 +38,7 @@ from tilewright.dialects import tile
 from tilewright.layouts.fragments import INSTRUCTIONS, GroupInstruction, arrange_groups
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import blocks_of
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
 
 ATTRIBUTE = "gpu.mma"
 SHARED_FMA = "fma.f32"

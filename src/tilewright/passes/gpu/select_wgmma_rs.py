@@ -42,7 +42,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.layouts.fragments import GroupInstruction, parse_group
-from tilewright.layouts.group_products import group_product
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.facts import Facts

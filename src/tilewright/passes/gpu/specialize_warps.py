@@ -35,17 +35,17 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import parse_group
-from tilewright.layouts.group_products import group_product
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.around import Carried
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.loop_products import find_one_product
+from tilewright.passes.gpu.analysis.cluster_loops import spread_loop
+from tilewright.passes.gpu.analysis.copy_engines import BoxCopies, choose
+from tilewright.passes.gpu.analysis.loop_carried import Carried
+from tilewright.passes.gpu.analysis.loop_dots import find_one_product
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
-from tilewright.passes.gpu.analysis.spread import spread_loop
-from tilewright.passes.gpu.analysis.transports import BoxCopies, choose
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,

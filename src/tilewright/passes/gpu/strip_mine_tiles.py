@@ -53,8 +53,14 @@ from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.chunk_plan import (
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.register_pressure import (
+    instructions,
+    instructions_of_an_element,
+    words_at_once,
+)
+from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.strip_plan import (
     LOADS,
     STORES,
     Group,
@@ -62,7 +68,7 @@ from tilewright.passes.gpu.analysis.chunk_plan import (
     is_sum_of_rows,
     ops_of,
 )
-from tilewright.passes.gpu.analysis.chunks import (
+from tilewright.passes.gpu.analysis.strips import (
     KEPT,
     VIEWS,
     Kept,
@@ -71,12 +77,6 @@ from tilewright.passes.gpu.analysis.chunks import (
     move_to_row,
     of_program,
     what_to_keep,
-)
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
-from tilewright.passes.gpu.analysis.work import (
-    instructions,
-    instructions_of_an_element,
-    words_at_once,
 )
 from tilewright.passes.gpu.assign_layouts import warps_of
 

@@ -37,8 +37,8 @@ from xdsl.ir import SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.layouts.fragments import parse_group
-from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, roomy_span, widest_span
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
 

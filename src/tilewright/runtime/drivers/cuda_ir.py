@@ -22,8 +22,8 @@ the fault record's address are parameters more, in this order.
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.argument_guards import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.arguments_ir import FETCH, READ_GRID
-from tilewright.runtime.drivers.conditions import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 
 #: how a slot's value is fetched from a Python object

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilewright.backends.base import TensorMap
 from tilewright.runtime.drivers import cuda_ir
-from tilewright.runtime.drivers.conditions import OTHER_CASE, all_hold
+from tilewright.runtime.drivers.argument_guards import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.cuda_api import SUCCESS, CudaApi
 from tilewright.runtime.drivers.tensor_map_ir import (
     DATA_TYPES,

@@ -26,8 +26,8 @@ block of programs that its number says, so that a thread meets the same data in 
 
 from __future__ import annotations
 
+from tilewright.runtime.drivers.argument_guards import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.arguments_ir import FETCH, READ_GRID
-from tilewright.runtime.drivers.conditions import HOLDS, OTHER_CASE
 from tilewright.runtime.drivers.pool_ir import NO_POOL, POOL
 from tilewright.runtime.drivers.signals_ir import signals_ir
 

@@ -20,7 +20,7 @@ from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers import native_ir
-from tilewright.runtime.drivers.conditions import OTHER_CASE, all_hold
+from tilewright.runtime.drivers.argument_guards import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 from tilewright.runtime.drivers.native_code import jit_compiler
 

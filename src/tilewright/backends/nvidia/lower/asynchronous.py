@@ -14,8 +14,8 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
-from tilewright.backends.nvidia.lower.order import made_when_written
-from tilewright.backends.nvidia.lower.words import joined, storage
+from tilewright.backends.nvidia.lower.store_scheduling import made_when_written
+from tilewright.backends.nvidia.lower.vector_access import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.layout import Vector

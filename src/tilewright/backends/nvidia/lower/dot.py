@@ -10,9 +10,14 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value, llvm_type
-from tilewright.backends.nvidia.lower.exchange import SharedTile, bytes_for, element_pointer, put
+from tilewright.backends.nvidia.lower.convert_layout import (
+    SharedTile,
+    bytes_for,
+    element_pointer,
+    put,
+)
 from tilewright.backends.nvidia.lower.fragments import fragments_of
-from tilewright.backends.nvidia.lower.words import joined, register, storage
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.backends.nvidia.lower.memory import runs
-from tilewright.backends.nvidia.lower.words import joined, register, storage
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,

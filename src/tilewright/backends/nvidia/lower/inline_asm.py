@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.words import register, storage
+from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
 
 if TYPE_CHECKING:

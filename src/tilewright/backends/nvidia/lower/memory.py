@@ -14,7 +14,7 @@ from llvmlite import ir
 from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm.types import Value, constant, llvm_type
-from tilewright.backends.nvidia.lower.words import (
+from tilewright.backends.nvidia.lower.vector_access import (
     load_words,
     pack,
     store_words,

@@ -13,8 +13,8 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block
 
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.exchange import SharedAccess, SharedTile, bytes_for
-from tilewright.backends.nvidia.lower.words import register, storage
+from tilewright.backends.nvidia.lower.convert_layout import SharedAccess, SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of

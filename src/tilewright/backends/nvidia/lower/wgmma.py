@@ -2,7 +2,7 @@
 
 Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so
 that LLVM keeps them in place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix
-multiply"). An operand that passes through registers (`layouts/group_products.py`) is read a few steps of k at a
+multiply"). An operand that passes through registers (`layouts/wgmma_partition.py`) is read a few steps of k at a
 time, into one set of registers while the products of the other are under way.
 """
 
@@ -20,15 +20,15 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.dot import halves
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
-from tilewright.backends.nvidia.lower.through_registers import ThroughRegisters
-from tilewright.backends.nvidia.lower.words import joined, storage
+from tilewright.backends.nvidia.lower.vector_access import joined, storage
+from tilewright.backends.nvidia.lower.wgmma_rs import ThroughRegisters
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
-from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import (
+from tilewright.passes.analysis.aliasing import (
     are_apart,
     constant_of,
     has_distinct_lanes,

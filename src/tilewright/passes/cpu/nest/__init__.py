@@ -2,5 +2,5 @@
 
 `emit` writes operations, `coordinates` names the element a chunk is at, `values` computes a tile at
 coordinates, `memory` its loads and stores, `reductions` accumulates, `loops` builds the nest,
-`guards` compares byte ranges.
+`alias_checks` compares byte ranges.
 """

@@ -20,7 +20,7 @@ from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.pressure import registers_per_value
-from tilewright.passes.cpu.nest.turned import is_turned, turned_side
+from tilewright.passes.cpu.nest.transpose_blocks import is_turned, turned_side
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 _ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)

@@ -15,7 +15,7 @@ from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
-from tilewright.passes.gpu.analysis.homes import REMAPS
+from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
 
 
 def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:

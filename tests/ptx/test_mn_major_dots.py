@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.generator.gpu_level import prepared, specialised
+from tests.mn_major_dots import as_tf32, case, check, grid, module, normalised, zeros
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
-from tests.turned_products import as_tf32, case, check, grid, module, normalised, zeros
 
 import tilewright as tw
 from tilewright import dtypes

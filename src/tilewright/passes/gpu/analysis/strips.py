@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import has_distinct_lanes, root_of, same_addresses
+from tilewright.passes.analysis.aliasing import has_distinct_lanes, root_of, same_addresses
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
@@ -64,7 +64,7 @@ def what_to_keep(
     """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
     little, or where the L2 cache has what all programs there load.
 
-    `benchmarks/gpu_switches.py` measures softmaxes with chunks kept and loaded again: the latter is as fast where the
+    `benchmarks/gpu_pass_ablation.py` measures softmaxes with chunks kept and loaded again: the latter is as fast where the
     cache has the rows (65,536 columns in half precision, 32 warps).
 
     Args:

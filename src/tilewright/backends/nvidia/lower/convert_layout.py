@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.backends.llvm.types import Value, llvm_type
-from tilewright.backends.nvidia.lower.words import register, storage
+from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.banks import passes

@@ -11,7 +11,7 @@ from xdsl.dialects import test as made
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, f8E4M3FN, f32, i32
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.backends.nvidia.lower.turn import lower_turn
+from tilewright.backends.nvidia.lower.local_transpose import lower_turn
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.layouts.banks import fewest_passes, passes

@@ -4,7 +4,7 @@ import functools
 import re
 
 import pytest
-from tests.turned_products import module
+from tests.mn_major_dots import module
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools

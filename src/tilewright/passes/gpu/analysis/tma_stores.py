@@ -12,12 +12,12 @@ from xdsl.ir import Operation
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
-from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.aliasing import root_of
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.blocks import blocks_of
-from tilewright.passes.gpu.analysis.boxes import Box, box_of
+from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.tma_tiles import Box, box_of
 
 RESERVE = 2048
 """Bytes of shared memory left to memory barriers and alignment."""

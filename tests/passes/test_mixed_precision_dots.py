@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.mixed_products import mixed_ir
+from tests.mixed_precision_dots import mixed_ir
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright.backends.nvidia.codegen import emit_module

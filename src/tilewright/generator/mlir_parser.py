@@ -56,7 +56,7 @@ class _Parser(Parser):
 
 def read_mlir(text: str, name: str = "<mlir>") -> ModuleOp:
     """The module that `text` holds. Raises CompilationError with line and column for bad text."""
-    from tilewright.generator.named_products import linalg_dialect
+    from tilewright.generator.linalg_named_ops import linalg_dialect
 
     if name.startswith("<"):  # errors show lines of texts that are in no file, too
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
-from tilewright.layouts.group_products import GroupProduct
+from tilewright.layouts.wgmma_partition import GroupProduct
 from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
 
 if TYPE_CHECKING:

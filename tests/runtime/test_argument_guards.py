@@ -13,7 +13,7 @@ from tests.runtime.kernels import scalars, unspecialized
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime.descriptors import TensorDescriptor
-from tilewright.runtime.drivers import conditions
+from tilewright.runtime.drivers import argument_guards
 from tilewright.runtime.drivers.native_code import NativeLinker, object_of
 
 INTEGERS = (1, 0, -1, 2, 3, 16, 17, -16, -15, 1 << 31, -(1 << 31), (1 << 31) - 16, 1 << 40)
@@ -22,7 +22,9 @@ LARGE = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 @pytest.fixture(scope="module")
 def native():
-    text = "declare ptr @PyErr_Occurred()\n" + conditions.HOLDS.replace("define internal", "define")
+    text = "declare ptr @PyErr_Occurred()\n" + argument_guards.HOLDS.replace(
+        "define internal", "define"
+    )
     linker = NativeLinker()
     linked = linker.link(object_of(text, "conditions"), "holds")
     call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.c_uint8, ctypes.c_int64)(linked["holds"])
@@ -39,18 +41,18 @@ def native():
     value=st.sampled_from(INTEGERS) | st.integers(-40, 40) | st.integers(-(1 << 63), (1 << 63) - 1)
 )
 def test_native_code_asks_the_same(native, condition, value):
-    assert native(condition, value) == conditions.holds(condition, value)
+    assert native(condition, value) == argument_guards.holds(condition, value)
 
 
 @pytest.mark.parametrize("aligned", [True, False])
 @pytest.mark.parametrize("value", INTEGERS)
 def test_a_value_meets_its_own_condition(value, aligned):
     for made in (
-        conditions.of_integer(value, aligned), conditions.of_word(value),
-        conditions.of_address(value, aligned), conditions.of_extent(value, aligned),
+        argument_guards.of_integer(value, aligned), argument_guards.of_word(value),
+        argument_guards.of_address(value, aligned), argument_guards.of_extent(value, aligned),
     ):  # fmt: skip
-        nowhere = value == 0 and made in (conditions.ALIGNED, conditions.SOMEWHERE)
-        assert made is None or conditions.holds(made, value) != nowhere
+        nowhere = value == 0 and made in (argument_guards.ALIGNED, argument_guards.SOMEWHERE)
+        assert made is None or argument_guards.holds(made, value) != nowhere
 
 
 def words(torch):

@@ -7,8 +7,8 @@ import pytest
 
 from tilewright.layouts import bank_conflicts
 from tilewright.layouts.fragments import GroupInstruction, parse_group
-from tilewright.layouts.group_products import group_product
 from tilewright.layouts.shared import SharedLayout
+from tilewright.layouts.wgmma_partition import group_product
 
 TILES = [
     (64, 64, 4), (128, 64, 4), (64, 128, 4), (128, 128, 4), (256, 64, 4), (64, 256, 4), (256, 128, 8),

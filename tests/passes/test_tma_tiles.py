@@ -20,7 +20,7 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.interpreter.executor import run_module
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.passes.gpu.analysis import boxes
+from tilewright.passes.gpu.analysis import tma_tiles
 from tilewright.passes.manager import run_pipeline
 
 TARGET = target_info("sm_90a")
@@ -158,7 +158,7 @@ def machine(kernel, constants, disabled=()):
 @pytest.mark.parametrize("mask", [True, False])
 def test_the_machine_agrees(mask, monkeypatch):
     """Lines are divided into parts of 2^30 elements; here of 2^9, of which there are some."""
-    monkeypatch.setattr(boxes, "_PART", 9)
+    monkeypatch.setattr(tma_tiles, "_PART", 9)
     made = machine(batched, {"MASK": mask, "INDEX": "plain"})
     assert "cp.async.bulk.tensor.3d.shared" in made.asm["ptx"]
     size = (48, 32, 80) if mask else (64, 64, 128)

@@ -18,7 +18,7 @@ from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked, outer
 from tilewright.layouts.fragments import mma_layouts, parse_group
-from tilewright.layouts.group_products import group_product
+from tilewright.layouts.wgmma_partition import group_product
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.facts import Facts

@@ -9,7 +9,7 @@ from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
 from tilewright.runtime.descriptors import Described, TensorDescriptor
 from tilewright.runtime.devices import stream_function
-from tilewright.runtime.drivers import conditions
+from tilewright.runtime.drivers import argument_guards
 
 if TYPE_CHECKING:
     from tilewright.runtime.launch import Launcher
@@ -35,8 +35,8 @@ class KeyCode:
         self.params = launcher.params
         self.classes = classes
         self.scope: dict[str, Any] = {
-            "_tw_integer": conditions.of_integer, "_tw_word": conditions.of_word,
-            "_tw_pointer": conditions.of_address, "_tw_extent": conditions.of_extent,
+            "_tw_integer": argument_guards.of_integer, "_tw_word": argument_guards.of_word,
+            "_tw_pointer": argument_guards.of_address, "_tw_extent": argument_guards.of_extent,
         }  # fmt: skip
         self._tests: list[str] = []
         self._bases: list[str] = []

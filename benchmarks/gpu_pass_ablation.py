@@ -3,7 +3,7 @@
 The figures of `docs/adr` that `gpu_kernels.py`, `generated_matmul.py` and `tilewright bench ablation` have no row for. Timed
 as in `gpu_kernels.py`; every result is compared with float64 first.
 
-    python benchmarks/gpu_switches.py [--only softmax rope products] [--to DIR]
+    python benchmarks/gpu_pass_ablation.py [--only softmax rope products] [--to DIR]
 
 writes `benchmarks/results/gpu_switches_<device>.{json,md}`.
 """

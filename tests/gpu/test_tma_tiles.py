@@ -1,4 +1,4 @@
-"""Boxes of arrays of several dimensions on a GPU, the kernels of `tests/passes/test_boxes.py`."""
+"""Boxes of arrays of several dimensions on a GPU, the kernels of `tests/passes/test_tma_tiles.py`."""
 
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def test_what_coordinates_do_not_reach_stops_the_program():
         import sys, torch
         sys.path.insert(0, {str(Path(__file__).parents[2])!r})
         import tilewright as tw
-        from tests.passes.test_boxes import below
+        from tests.passes.test_tma_tiles import below
         from tilewright.errors import KernelFault
         a, b, c = (torch.ones(s, 128, device="cuda").half() for s in (192, 64, 32))
         for first in (32, -16):

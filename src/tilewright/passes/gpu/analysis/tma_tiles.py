@@ -30,7 +30,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
-from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.aliasing import root_of
 from tilewright.passes.analysis.effects import is_lane_wise
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts

@@ -20,7 +20,7 @@ from tilewright.passes.analysis.effects import (
     is_volatile,
 )
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.gpu.analysis.chunks import in_step, leaves_alone
+from tilewright.passes.gpu.analysis.strips import in_step, leaves_alone
 
 LOADS = (tile.LoadViewOp, tile.LoadOp)
 STORES = (tile.StoreViewOp, tile.StoreOp)

@@ -9,12 +9,12 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from tests.ptx import together
+from tests.ptx import warp_collectives
 from tests.ptx.clocks import Clocks
 from tests.ptx.memory import LOCAL, Local, Shared
-from tests.ptx.products import Products
 from tests.ptx.scalar import OPERATIONS, compared
 from tests.ptx.values import Fault, immediate
+from tests.ptx.wgmma_state import Products
 
 np.seterr(all="ignore")
 _STATEMENT = re.compile(r"(?:@(!?)([%\w]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
@@ -100,7 +100,7 @@ class Machine:
         """Thread -> what it waits for."""
         self.parked = np.full(self.threads, -1, np.int64)
         """The instruction at which a thread waits for the others that must take part, -1: none."""
-        self.together = together.Together(self)
+        self.together = warp_collectives.Together(self)
         self.products = Products(self)
         self.carry = np.zeros(self.threads, np.uint64)
 
@@ -133,7 +133,7 @@ class Machine:
         if text.startswith("__local_depot"):
             return np.full(self.threads, LOCAL, np.uint64)
         if text in self.arguments:
-            return np.full(self.threads, together.parameter_address(self, text), np.uint64)
+            return np.full(self.threads, warp_collectives.parameter_address(self, text), np.uint64)
         if text in self.predicates:
             return self.predicates[text].astype(np.uint64)
         raise Fault(f"{text} is read, and nothing was written there")
@@ -211,7 +211,7 @@ class Machine:
         return ready
 
     def _step(self, op, place, mask):
-        if op.name in together.OF_ALL:
+        if op.name in warp_collectives.OF_ALL:
             mask = self._gathered(op, place, mask)
             if not mask.any():
                 return
@@ -240,8 +240,8 @@ class Machine:
         if not mask.any():
             self._declare(op)
             return None
-        if name in together.HANDLERS:
-            return together.HANDLERS[name](self.together, op, mask, place)
+        if name in warp_collectives.HANDLERS:
+            return warp_collectives.HANDLERS[name](self.together, op, mask, place)
         simple = getattr(self, f"_{name}", None)
         if simple is not None:
             simple(op, mask)

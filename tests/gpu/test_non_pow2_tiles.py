@@ -2,7 +2,7 @@
 
 import pytest
 from tests.gpu.errors_of_products import assert_product
-from tests.odd_blocks import grid, product_ir
+from tests.non_pow2_tiles import grid, product_ir
 
 from tilewright import dtypes
 from tilewright.backends.base import Options

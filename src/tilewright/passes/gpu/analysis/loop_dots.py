@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.gpu.analysis.writes import may_write
+from tilewright.passes.gpu.analysis.clobbers import may_write
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 Reader = gpu.WgmmaOp | gpu.LocalLoadOp

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tests.turned_products import case, check, grid, module
+from tests.mn_major_dots import case, check, grid, module
 
 from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.odd_blocks import grid, product_ir
+from tests.non_pow2_tiles import grid, product_ir
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright.backends.base import Options

@@ -17,8 +17,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.boxes import Box, box_of
-from tilewright.passes.gpu.analysis.writes import may_write
+from tilewright.passes.gpu.analysis.clobbers import may_write
+from tilewright.passes.gpu.analysis.tma_tiles import Box, box_of
 
 Mapping = dict[SSAValue, SSAValue]
 

@@ -20,6 +20,14 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tilewright.errors import CompilationError
+from tilewright.generator.accumulator_types import (
+    PRODUCTS,
+    SUMS,
+    check_conversions,
+    check_sums,
+    plain,
+    without_signs,
+)
 from tilewright.generator.description import (
     RESULT,
     Access,
@@ -31,15 +39,7 @@ from tilewright.generator.description import (
 )
 from tilewright.generator.element_types import language_type
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
-from tilewright.generator.named_products import NamedProduct
-from tilewright.generator.sums import (
-    PRODUCTS,
-    SUMS,
-    check_conversions,
-    check_sums,
-    plain,
-    without_signs,
-)
+from tilewright.generator.linalg_named_ops import NamedProduct
 from tilewright.ir.location import location_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from tilewright.errors import CompilationError
-from tilewright.generator import affine_loops, linalg_products
+from tilewright.generator import affine_loops, linalg_contractions
 from tilewright.generator.description import Description
-from tilewright.generator.reading import read_mlir
+from tilewright.generator.mlir_parser import read_mlir
 
 
 def descriptions(text: str, name: str = "<mlir>") -> dict[str, Description]:
@@ -31,4 +31,4 @@ def describe(function: Any) -> Description:
     """The contraction of one function. Raises CompilationError at what does not belong to one."""
     if affine_loops.has_loops(function):
         return affine_loops.recognise(function)
-    return linalg_products.recognise(function)
+    return linalg_contractions.recognise(function)

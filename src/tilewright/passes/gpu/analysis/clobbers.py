@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.addresses import root_of
+from tilewright.passes.analysis.aliasing import root_of
 
 _WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
 

@@ -12,14 +12,14 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
-from tilewright.backends.nvidia.lower.launches import fetch_maps, wait_for_kernel_before
+from tilewright.backends.nvidia.lower.programmatic_launch import fetch_maps, wait_for_kernel_before
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.fragments import parse_group
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.shared_plan import BARRIER
-from tilewright.passes.gpu.analysis.spread import SHARED
+from tilewright.passes.gpu.analysis.cluster_loops import SHARED
+from tilewright.passes.gpu.analysis.shared_allocation import BARRIER
 from tilewright.passes.gpu.multicast_tma_loads import halves
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
