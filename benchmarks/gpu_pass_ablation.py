@@ -111,14 +111,14 @@ def product_case(what: str, n: int, config: str, other: str, dtype: str = "float
 def products() -> Iterator[Case]:
     torch.backends.cuda.matmul.allow_tf32 = True
     for n, tile in ((1000, "64x128x64 g8 w4 s7"), (4104, "128x256x64 g16 w8 s2")):
-        yield product_case("pairs", n, f"{tile} persistent pairs", f"{tile} persistent")
+        yield product_case("pairs", n, f"{tile} persistent multicast", f"{tile} persistent")
     tile = "256x128x64 g8 w8 s3"
     yield product_case("persistent", 4096, f"{tile} persistent", tile, "float8_e4m3fn")
     tile = "256x128x32 g8 w8 s3"
     tf32 = {"dtype": "float32", "precision": "tf32"}
     yield product_case("select-wgmma-rs", 4096, tile, f"{tile} turned", **tf32)
     yield product_case("persistent", 4096, f"{tile} persistent", tile, **tf32)
-    yield product_case("persistent pairs", 4104, f"{tile} persistent pairs", tile, **tf32)
+    yield product_case("persistent multicast", 4104, f"{tile} persistent multicast", tile, **tf32)
 
 
 SECTIONS = {"softmax": softmax, "rope": rope, "products": products}

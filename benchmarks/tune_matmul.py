@@ -60,15 +60,15 @@ SIZES = (1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
 #: rows that start anywhere in a line of 128 bytes: a row of a box touches two lines, and a box takes two requests for
 #: one (ADR 12). "pairs": neighbours fetch what both need together
 _UNALIGNED_TILES = (
-    "64x128x64 g8 w4 s5 persistent pairs", "64x128x64 g8 w4 s7 persistent pairs", "64x128x64 g16 w4 s7",
-    "64x128x64 g4 w4 s6 persistent pairs", "128x64x64 g8 w8 s6 persistent pairs", "128x128x64 g8 w8 s6",
-    "64x192x64 g8 w4 s5 persistent pairs", "128x96x64 g8 w8 s5 persistent pairs",
-    "128x128x64 g8 w8 s4 persistent pairs", "64x256x64 g8 w4 s3 persistent pairs", "64x128x64 g8 w4 s5 persistent",
+    "64x128x64 g8 w4 s5 persistent multicast", "64x128x64 g8 w4 s7 persistent multicast", "64x128x64 g16 w4 s7",
+    "64x128x64 g4 w4 s6 persistent multicast", "128x64x64 g8 w8 s6 persistent multicast", "128x128x64 g8 w8 s6",
+    "64x192x64 g8 w4 s5 persistent multicast", "128x96x64 g8 w8 s5 persistent multicast",
+    "128x128x64 g8 w8 s4 persistent multicast", "64x256x64 g8 w4 s3 persistent multicast", "64x128x64 g8 w4 s5 persistent",
     "64x128x64 g8 w4 s5 threads",
 )  # fmt: skip
 _LARGE_UNALIGNED_TILES = (
-    "192x192x64 g8 w12 s2 persistent pairs", "192x192x64 g8 w12 s2 persistent", "128x256x64 g8 w8 s2 persistent pairs",
-    "128x256x64 g16 w8 s2 persistent pairs", "128x192x64 g8 w8 s3 persistent pairs", "128x256x64 g8 w8 s2 persistent",
+    "192x192x64 g8 w12 s2 persistent multicast", "192x192x64 g8 w12 s2 persistent", "128x256x64 g8 w8 s2 persistent multicast",
+    "128x256x64 g16 w8 s2 persistent multicast", "128x192x64 g8 w8 s3 persistent multicast", "128x256x64 g8 w8 s2 persistent",
     "192x192x64 g8 w12 s3", "128x256x64 g8 w8 s3 threads",
 )  # fmt: skip
 #: 64 x 512³: 100 MB for 17 GFLOP, so as much memory as products, in eight steps a tile: what counts is that one

@@ -274,7 +274,7 @@ def choices_page() -> str:
         best = model.choose(model.Workload(m, n, k, batch), target).best
         name = f"{batch} of " * (batch > 1) + f"{m} x {n} x {k}"
         cells = [name, str(best.tiling), str(best.programs), str(best.waves)]
-        rows.append(f"| {' | '.join([*cells, f'{best.filled:.0%}', best.bound])} |")
+        rows.append(f"| {' | '.join([*cells, f'{best.wave_utilization:.0%}', best.bound])} |")
     example = model.choose(model.Workload(1536, 1536, 1536), target).explain(3)
     cpu_example, cpu_rows = _cpu_choices()
     page = _CHOICES.format(

@@ -34,7 +34,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = Path(__file__).resolve().with_name("replay_corpus.py")
 #: fields of launch plans that got other names: old name → new name
-RENAMED_PLAN_FIELDS: dict[str, str] = {}
+RENAMED_PLAN_FIELDS: dict[str, str] = {
+    "overlaps": "programmatic_launch",
+    "cluster": "cluster_size",
+    "extents": "global_dims",
+    "pitches": "global_strides",
+    "box": "box_dims",
+    "span": "swizzle_bytes",
+}
 
 Texts = dict[str, str]
 

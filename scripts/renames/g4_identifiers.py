@@ -79,13 +79,13 @@ SYMBOLS = {
 }
 #: unique words, wherever they are
 WORDS = {
-    "is_lane_wise": "is_pure_elementwise", "nonnegative_until_it_is": "nonnegative_until_it_is",
-    "meet_cluster": "cluster_barrier", "_meeting_place": "_cluster_scratch", "_own_iteration": "_emit_cta_iteration",
-    "wait_for_kernel_before": "emit_grid_dependency_wait", "let_next_begin": "emit_launch_dependents", "fetch_maps": "prefetch_tensor_maps",
-    "UnderWay": "InFlightAccumulator", "box_places": "tma_tile_elements", "synchronise": "synchronize",
-    "near_pack_bytes_per_ns": "l1_pack_bytes_per_ns", "own_pack_bytes_per_ns": "program_pack_bytes_per_ns",
-    "alone_cycles": "single_warpgroup_stall_cycles", "step_share": "mma_utilization", "OF_A_PARTITION": "REGISTERS_PER_PARTITION",
-    "papers_end": "paper_endpoint", "last_words": "report_at_exit", "adds_up": "has_disjoint_bits",
+    "is_pure_elementwise": "is_pure_elementwise", "nonnegative_until_it_is": "nonnegative_until_it_is",
+    "cluster_barrier": "cluster_barrier", "_cluster_scratch": "_cluster_scratch", "_emit_cta_iteration": "_emit_cta_iteration",
+    "emit_grid_dependency_wait": "emit_grid_dependency_wait", "emit_launch_dependents": "emit_launch_dependents", "prefetch_tensor_maps": "prefetch_tensor_maps",
+    "InFlightAccumulator": "InFlightAccumulator", "tma_tile_elements": "tma_tile_elements", "synchronize": "synchronize",
+    "l1_pack_bytes_per_ns": "l1_pack_bytes_per_ns", "program_pack_bytes_per_ns": "program_pack_bytes_per_ns",
+    "single_warpgroup_stall_cycles": "single_warpgroup_stall_cycles", "mma_utilization": "mma_utilization", "REGISTERS_PER_PARTITION": "REGISTERS_PER_PARTITION",
+    "paper_endpoint": "paper_endpoint", "report_at_exit": "report_at_exit", "has_disjoint_bits": "has_disjoint_bits",
 }
 GPU = "src/tilewright/layouts/* src/tilewright/dialects/* src/tilewright/passes/gpu/* src/tilewright/backends/nvidia/* src/tilewright/interpreter/* src/tilewright/generator/* src/tilewright/cli/layouts.py tests/* benchmarks/*"
 
@@ -265,18 +265,18 @@ def test_stored_configurations_are_read_without_a_word(recwarn):
 
 def test_constructors_take_old_names_and_warn():
     with pytest.warns(DeprecationWarning, match="'boxes' is now called 'use_tma'"):
-        assert MatmulConfig(boxes=False) == MatmulConfig(use_tma=False)
+        assert MatmulConfig(use_tma=False) == MatmulConfig(use_tma=False)
     with pytest.warns(DeprecationWarning, match="'vector' is now called 'gemv'"):
-        assert MatmulConfig(1, 64, form="vector").form == "gemv"
+        assert MatmulConfig(1, 64, form="gemv").form == "gemv"
     with pytest.warns(DeprecationWarning, match="'panels' is now called 'prepack'"):
-        assert MatmulConfig(panels=Panels(32)).prepack == Panels(32)
+        assert MatmulConfig(prepack=Panels(32)).prepack == Panels(32)
     with pytest.warns(DeprecationWarning, match="'through_registers' is now called 'wgmma_rs'"):
         assert dataclasses.replace(NEW, through_registers=True).wgmma_rs
     with pytest.warns(DeprecationWarning, match="'join_rows' is now called 'rows_per_load'"):
-        assert NEW.with_(join_rows=4).rows_per_load == 4
+        assert NEW.with_(rows_per_load=4).rows_per_load == 4
     half = Operand(dtypes.float16)
     with pytest.warns(DeprecationWarning, match="'scaled' is now called 'has_alpha'"):
-        assert Contraction(half, half, half, scaled=True) == Contraction(half, half, half, has_alpha=True)
+        assert Contraction(half, half, half, has_alpha=True) == Contraction(half, half, half, has_alpha=True)
 
 
 def test_old_attributes_are_read_and_warn():
@@ -306,7 +306,7 @@ def configuration(t):
         ('"tma_multicast": {"tma_multicast": True}', '"multicast": {"tma_multicast": True}'),
         ('"threads": {"use_tma": False}, "turned": {"wgmma_rs": False}', '"no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False}'),
         ('            "vector", a reduction', '            "gemv", a reduction'), ('(form "vector")', '(form "gemv")'),
-        ('self.form != "vector"', 'self.form != "gemv"'), ("join_rows is for form 'vector'", "rows_per_load is for form 'gemv'"),
+        ('self.form != "gemv"', 'self.form != "gemv"'), ("join_rows is for form 'vector'", "rows_per_load is for form 'gemv'"),
         ("pairs are for persistent programs", "tma_multicast is for persistent programs"),
         ("panels are for form", "prepack is for form"), ("(pairs go with persistent programs)", "(`tma_multicast` goes with persistent programs)"),
         ('parts.append("tma_multicast")', 'parts.append("multicast")'), ('parts.append("threads")', 'parts.append("no-tma")'), ('parts.append("turned")', 'parts.append("no-rs")'),
@@ -341,7 +341,7 @@ def configuration(t):
     t.sub(r"^\| `(pairs|panels)(?=`|=)", lambda m: f"| `{CONFIG[m[1]]}", "docs/generator.md", must=False, flags=8)
     t.sub(r"(?<=`)(pairs|panels|join_rows)(?=`)", lambda m: CONFIG[m[1]], "docs/generator.md", must=False)
     t.sub(r"`threads` without boxes, `turned` not\s+through\s+registers,", "`no-tma`, `no-rs`,", "docs/generator.md", must=False)
-    t.sub(r'`form="vector"`', '`form="gemv"`', "docs/generator.md")
+    t.sub(r'`form="gemv"`', '`form="gemv"`', "docs/generator.md")
     t.sub(r"persistent=true,pairs=true", "persistent=true,tma_multicast=true", "docs/generator.md")
     # tokens in texts of configurations that tests and benchmarks write
     t.sub(r"(\d+x\d+x\d+[\w ]*(?:persistent|\{tile\} persistent)) pairs\b", r"\1 multicast", "tests/*.py benchmarks/*.py docs/*.md", but="tests/generator/test_deprecated.py", must=False)

@@ -36,13 +36,13 @@ def test_why(tmp_path, capsys):
 def test_configurations(tmp_path, capsys):
     (tmp_path / "product.mlir").write_text(TEXT)
     command = ["generate", str(tmp_path / "product.mlir"), "--target", "sm_90a", "--config"]
-    told = "block_m=64,block_n=32, block_k = 16,persistent=true,pairs=yes,through_registers=false,boxes=0"
+    told = "block_m=64,block_n=32, block_k = 16,persistent=true,tma_multicast=yes,wgmma_rs=false,use_tma=0"
     assert main([*command, told]) == 0
-    assert "persistent pairs threads turned for sm_90a" in capsys.readouterr().err
+    assert "persistent multicast no-tma no-rs for sm_90a" in capsys.readouterr().err
     for wrong, says in {
         "persistent=perhaps": "neither persistent=true nor persistent=false",
-        "pairs": "neither pairs=true", "block_m=x": "no NAME=NUMBER", "panels=3": "no field panels",
-        "speed=9": "no field speed", "pairs=true,persistent=false": "pairs are for persistent programs",
+        "tma_multicast": "neither tma_multicast=true", "block_m=x": "no NAME=NUMBER", "prepack=3": "no field prepack",
+        "speed=9": "no field speed", "tma_multicast=true,persistent=false": "tma_multicast is for persistent programs",
     }.items():  # fmt: skip
         assert main([*command, wrong]) != 0
         assert says in capsys.readouterr().err

@@ -111,8 +111,8 @@ def interpret(
     numbers += [part.number for part in parts if part.number is not None]
     problem = found.problem
     shape = (found.config.parts, problem.batches, problem.m, problem.n)
-    work = aligned(shape, found.contraction.sums)
-    work[...] = np.nan if found.contraction.sums.is_floating() else -7
+    work = aligned(shape, found.contraction.accumulator_type)
+    work[...] = np.nan if found.contraction.accumulator_type.is_floating() else -7
     arrays = {"a": a, "b": b, "out": out, "c": c, "work": work}
     arrays |= {f"x{i}": x for i, x in enumerate(x for part in parts for x in part.arrays)}
     for kernel in kernels_of(found):

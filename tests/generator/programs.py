@@ -38,7 +38,7 @@ class Case:
             self._add(rng, f"x{i}", shape, extra.dtype, "row", extra.batch)
         count = int(np.prod(self.batch)) if self.batch else 1
         self.count = count
-        self.arrays["work"] = aligned((config.split_k, count, m, n), contraction.sums)
+        self.arrays["work"] = aligned((config.split_k, count, m, n), contraction.accumulator_type)
 
     def _add(self, rng, name, shape, kind, order, varies):
         lead = tuple(n for n, own in zip(self.batch, varies, strict=True) if own)
@@ -60,7 +60,7 @@ class Case:
 
     def integer(self, name):
         """What is given for an integer parameter."""
-        return self._value(name) // dict(self.contraction.units).get(name, 1)
+        return self._value(name) // dict(self.contraction.size_divisors).get(name, 1)
 
     def _value(self, name):
         if name in self.sizes:
@@ -98,7 +98,7 @@ class Case:
     def run(self, lower=lambda module, program: None):
         """Interpret all programs after `lower`; the result as float64."""
         self.stored["out"][...] = 0
-        self.arrays["work"][...] = np.nan if self.contraction.sums.is_floating() else -7
+        self.arrays["work"][...] = np.nan if self.contraction.accumulator_type.is_floating() else -7
         for program in programs(self.contraction, self.config):
             signature, divisibility, arguments = self.signature(program)
             module = program.build(signature, divisibility)

@@ -24,9 +24,9 @@ def configs(draw: st.DrawFn) -> MatmulConfig:
     return MatmulConfig(
         draw(_NUMBERS), columns * draw(_NUMBERS), rows * draw(_NUMBERS), draw(_NUMBERS),
         draw(st.sampled_from([1, 2, 4, 8, 12])), draw(_NUMBERS), split_k=split, persistent=persistent,
-        pairs=persistent and draw(st.booleans()), boxes=draw(st.booleans()),
-        through_registers=draw(st.booleans()), form=form,
-        join_rows=draw(_NUMBERS) if form == "vector" else 1, panels=panels,
+        tma_multicast=persistent and draw(st.booleans()), use_tma=draw(st.booleans()),
+        wgmma_rs=draw(st.booleans()), form=form,
+        rows_per_load=draw(_NUMBERS) if form == "gemv" else 1, prepack=panels,
     )  # fmt: skip
 
 
@@ -36,12 +36,12 @@ def test_text_tells_all(config: MatmulConfig) -> None:
 
 
 def test_every_word() -> None:
-    text = "1x64x8 g1 w4 s3 k2 j8 persistent pairs threads turned vector"
+    text = "1x64x8 g1 w4 s3 k2 j8 persistent multicast threads turned vector"
     assert MatmulConfig.from_text(text) == MatmulConfig(
-        1, 64, 8, 1, 4, 3, 2, persistent=True, boxes=False, through_registers=False, form="vector",
-        join_rows=8, pairs=True,
+        1, 64, 8, 1, 4, 3, 2, persistent=True, use_tma=False, wgmma_rs=False, form="gemv",
+        rows_per_load=8, tma_multicast=True,
     )  # fmt: skip
-    assert MatmulConfig.from_text("4x64x8 p32x2 fp32").panels == Panels(32, 2, "fp32")
+    assert MatmulConfig.from_text("4x64x8 p32x2 fp32").prepack == Panels(32, 2, "fp32")
 
 
 @pytest.mark.parametrize(

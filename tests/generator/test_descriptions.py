@@ -333,7 +333,7 @@ def test_generate_shows_what_was_read(capfd):
     assert "total" in text.out
 
 
-@pytest.mark.parametrize("config", ["boxes=false", ""])
+@pytest.mark.parametrize("config", ["use_tma=false", ""])
 def test_generate_shows_the_passes_of_the_configuration(config, capfd):
     from tilewright.cli.main import main
 
@@ -341,7 +341,7 @@ def test_generate_shows_the_passes_of_the_configuration(config, capfd):
     given += ["--config", config] if config else []
     main(["generate", f"{__file__}:product", *given, "--pass", "insert-barriers"])
     text = capfd.readouterr().out
-    assert ("tma_load" in text) == (config != "boxes=false")
+    assert ("tma_load" in text) == (config != "use_tma=false")
 
 
 def test_products_of_long_extents_have_no_boxes(capfd):

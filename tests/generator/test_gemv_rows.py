@@ -14,7 +14,7 @@ from tilewright.generator.contraction import COLUMN, Contraction, Operand
 
 def config(across, deep, joined, split=1, column=False):
     tile = (across, 1) if column else (1, across)
-    return tw.MatmulConfig(*tile, deep, 1, 4, 3, split, form="vector", join_rows=joined)
+    return tw.MatmulConfig(*tile, deep, 1, 4, 3, split, form="gemv", rows_per_load=joined)
 
 
 @pytest.mark.parametrize("column", [False, True])
@@ -56,21 +56,21 @@ def test_as_a_gpu_would_have_it(target, column):
 def test_what_is_chosen():
     half = Contraction(*[Operand(dtypes.float16)] * 3)
     gpu = target_info("sm_90a")
-    assert choose(half, 1, 50257, 4096, gpu, packed=True).join_rows == 8
-    assert choose(half, 1, 50258, 4096, gpu, packed=True).join_rows == 4
-    assert choose(half, 1, 50257, 4096, gpu).join_rows == 1
-    assert choose(half, 1, 50257, 4095, gpu, packed=True).join_rows == 1
-    assert choose(half, 1, 50264, 4096, gpu, packed=True).join_rows == 1
-    assert choose(half, 1, 1000, 4096, gpu, packed=True).join_rows == 1  # shorter than a tile
+    assert choose(half, 1, 50257, 4096, gpu, packed=True).rows_per_load == 8
+    assert choose(half, 1, 50258, 4096, gpu, packed=True).rows_per_load == 4
+    assert choose(half, 1, 50257, 4096, gpu).rows_per_load == 1
+    assert choose(half, 1, 50257, 4095, gpu, packed=True).rows_per_load == 1
+    assert choose(half, 1, 50264, 4096, gpu, packed=True).rows_per_load == 1
+    assert choose(half, 1, 1000, 4096, gpu, packed=True).rows_per_load == 1  # shorter than a tile
     # columns are counted in 32 bits, and a workspace holds what all batches sum up
-    assert choose(half, 1, (1 << 28) + 1, 8, gpu, packed=True).join_rows == 1
-    assert choose(half, 1, 1025, 8, gpu, 1 << 20, packed=True).join_rows == 1
-    assert choose(half, 1, 1025, 8, gpu, 1 << 10, packed=True).join_rows == 8
+    assert choose(half, 1, (1 << 28) + 1, 8, gpu, packed=True).rows_per_load == 1
+    assert choose(half, 1, 1025, 8, gpu, 1 << 20, packed=True).rows_per_load == 1
+    assert choose(half, 1, 1025, 8, gpu, 1 << 10, packed=True).rows_per_load == 8
     single = Contraction(*[Operand(dtypes.float32)] * 3)
-    assert choose(single, 1, 50257, 4096, gpu, packed=True).join_rows == 4
+    assert choose(single, 1, 50257, 4096, gpu, packed=True).rows_per_load == 4
     column = Contraction(Operand(dtypes.float16, COLUMN), *[Operand(dtypes.float16)] * 2)
     found = choose(column, 50257, 1, 4096, gpu, packed=True)
-    assert found.join_rows == 8 and found.block_n == 1
+    assert found.rows_per_load == 8 and found.block_n == 1
 
 
 def test_what_cannot_be():
@@ -85,5 +85,5 @@ def test_what_cannot_be():
         tw.matmul(a, b, config=config(8, 4, 2, column=True))
     with pytest.raises(LaunchError, match="not for 1 x 8 of a result of 300 x 1"):
         tw.matmul(b.T, a.T, config=config(8, 4, 2))
-    with pytest.raises(LaunchError, match="form 'vector'"):
-        tw.MatmulConfig(join_rows=2)
+    with pytest.raises(LaunchError, match="form 'gemv'"):
+        tw.MatmulConfig(rows_per_load=2)

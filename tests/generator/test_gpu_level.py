@@ -15,7 +15,7 @@ from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 
 KINDS = {
     "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
@@ -48,8 +48,8 @@ def random_config(rng, target):
         int(rng.choice([16, 32, 64, 96, 128] if hopper else [16, 32, 64, 128])),
         int(rng.choice([16, 32, 64])), int(rng.choice([1, 4])), warps, int(rng.choice([1, 2, 3, 4])),
         split_k=int(rng.choice([1, 1, 2, 3])) if form == "tiled" else 1,
-        persistent=persistent, pairs=persistent and bool(rng.random() < 0.4),
-        boxes=bool(rng.random() < 0.8), through_registers=bool(rng.random() < 0.7), form=form,
+        persistent=persistent, tma_multicast=persistent and bool(rng.random() < 0.4),
+        use_tma=bool(rng.random() < 0.8), wgmma_rs=bool(rng.random() < 0.7), form=form,
     )  # fmt: skip
 
 
@@ -109,10 +109,7 @@ def test_vectors_by_a_few_rows_of_k_at_a_time(shape, turned, target):
     out = empty((m, n), dtypes.float32)
     configs = [
         None,
-        *(
-            [tw.MatmulConfig(*((1, 64) if m == 1 else (64, 1)), 8, 1, 4, 3, form="vector")]
-            * (k > 16)
-        ),
+        *([tw.MatmulConfig(*((1, 64) if m == 1 else (64, 1)), 8, 1, 4, 3, form="gemv")] * (k > 16)),
     ]
     for config in configs:
         out[...] = np.nan
@@ -139,11 +136,11 @@ def test_one_more_warp_only_where_registers_are_left(block, warps, threads):
     interpret(target_info("sm_90a"), a, b, out, config=config, run=compiled)
     (plan,) = made
     assert plan.threads == threads and plan.spills == 0
-    assert plan.registers <= registers_of_a_thread(threads // 32)
+    assert plan.registers <= max_registers_per_thread(threads // 32)
 
 
 @pytest.mark.parametrize(
     ("warps", "most"), [(1, 255), (4, 255), (8, 255), (9, 168), (12, 168), (13, 128), (32, 64)]
 )
 def test_registers_of_a_thread(warps, most):
-    assert registers_of_a_thread(warps) == most
+    assert max_registers_per_thread(warps) == most

@@ -87,7 +87,7 @@ def random_config(rng, dtype):
         columns = int(rng.choice([16, 32]))
         return tw.MatmulConfig(
             int(rng.choice([16, 48])), 2 * columns, int(rng.choice([16, 32])),
-            panels=Panels(columns, rows, element),
+            prepack=Panels(columns, rows, element),
         )  # fmt: skip
     form = str(rng.choice(["tiled", "tiled", "listing1"]))
     return tw.MatmulConfig(
@@ -300,7 +300,7 @@ def test_one_compilation_serves_many_shapes():
         a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
         check(tw.matmul(a, b, config=config), a @ b, 1e-13, k)
     (launch,) = {plan.launches[0].kernel for key, plan in _plans.items() if key not in before}
-    assert launch in kernels(launch.program.contraction, config, launch.program.apart)
+    assert launch in kernels(launch.program.contraction, config, launch.program.noalias_output)
     assert len(launch.launcher.compiled) == 1
 
 

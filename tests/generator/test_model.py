@@ -75,9 +75,9 @@ def test_half_accumulators_take_larger_tiles():
 def test_operands_that_warps_turn_are_not_for_one_program_a_multiprocessor(element, across):
     """4096 on an H200: fp8 with a row-major B 691 TFLOP/s persistent, 1183 not; tf32, both turned, 167 and 281."""
     out, sums = ("i32", "i32") if element == "i8" else ("fp32", "fp32")
-    work = Workload(4096, 4096, 4096, element=element, out=out, accumulator=sums, across=across)
+    work = Workload(4096, 4096, 4096, element=element, out=out, accumulator=sums, mn_major=across)
     assert choose(work, HOPPER).tiling.persistent == (not across)
-    inside_lines = replace(work, starts=(16, 16))
+    inside_lines = replace(work, row_alignment=(16, 16))
     assert any(t.pairs for t in gpu_tilings(inside_lines, HOPPER)) == (not across)
 
 
@@ -115,7 +115,7 @@ def test_any_shape_has_a_choice_at_once_and_always_the_same(target, shape):
         assert choose(work, machine) == choice
     assert min(taken) < 0.05
     assert choice.best.nanoseconds > 0
-    assert 0 < choice.best.filled <= 1
+    assert 0 < choice.best.wave_utilization <= 1
     assert choice.explain().startswith(f"{shape[0]} x {shape[1]} x {shape[2]} ")
 
 

@@ -66,7 +66,7 @@ def test_products(dtype, order, size):
     rng, (m, n, k) = np.random.default_rng(0), size
     a = turned(rng, (m, k), dtype, order[0] == "T")
     b = turned(rng, (k, n), dtype, order[1] == "T")
-    config = MatmulConfig(48, 32, 16, panels=PANELS[dtype])
+    config = MatmulConfig(48, 32, 16, prepack=PANELS[dtype])
     result = tw.matmul(a, b, config=config)
     check(result, a.astype(np.float64) @ b.astype(np.float64), dtype)
 
@@ -80,7 +80,7 @@ def test_columns_in_one_piece_are_read_as_whole_words(dtype, batch):
         a = random_array(rng, (70, k), dtype)
         stored = random_array(rng, (*batch, n * step, k + 32), dtype)
         b = np.swapaxes(stored[..., ::step, :k], -1, -2)
-        config = MatmulConfig(48, 32, 32, panels=PANELS[dtype])
+        config = MatmulConfig(48, 32, 32, prepack=PANELS[dtype])
         result = tw.matmul(a, b, config=config)
         check(result, a.astype(np.float64) @ b.astype(np.float64), dtype)
 
@@ -92,7 +92,7 @@ def test_batches_and_epilogues(shapes, dtype):
     rng = np.random.default_rng(1)
     a, b = (random_array(rng, shape, dtype) for shape in shapes)
     bias = random_array(rng, (30,), dtype)
-    config = MatmulConfig(32, 32, 16, panels=PANELS[dtype])
+    config = MatmulConfig(32, 32, 16, prepack=PANELS[dtype])
     result = tw.matmul(a, b, epilogue=[tw.epilogue.bias(bias), "relu"], alpha=0.5, config=config)
     reference = 0.5 * np.matmul(a.astype(np.float64), b.astype(np.float64))
     check(result, np.maximum(reference + bias.astype(np.float64), 0), dtype)
@@ -102,14 +102,14 @@ def test_the_result_is_added_to():
     rng = np.random.default_rng(2)
     a, b, out = (random_array(rng, (70, 70), "float64") for _ in range(3))
     reference = a @ b + out
-    tw.matmul(a, b, out, accumulate=True, config=MatmulConfig(32, 32, 32, panels=Panels(16)))
+    tw.matmul(a, b, out, accumulate=True, config=MatmulConfig(32, 32, 32, prepack=Panels(16)))
     check(out, reference, "float64")
 
 
 def test_threads_have_workspaces_of_their_own():
     rng = np.random.default_rng(3)
     pairs = [[random_array(rng, (n, n), "float64") for _ in range(2)] for n in (130, 200, 257, 300)]
-    config, wrong = MatmulConfig(64, 64, 64, panels=Panels(32)), []
+    config, wrong = MatmulConfig(64, 64, 64, prepack=Panels(32)), []
 
     def work(a, b):
         reference = a @ b
@@ -131,7 +131,7 @@ def run_programs(case, step):
     """The result with the passes up to number `step`; the text of the product's program."""
     workspace, text = {}, ""
     case.stored["out"][...] = 0
-    for program in programs(case.contraction, case.config, apart=True):
+    for program in programs(case.contraction, case.config, noalias_output=True):
         for p in program.parameters:
             if p.kind == POINTER and p.name.startswith("panels_"):
                 if p.name not in workspace:
@@ -155,7 +155,7 @@ def test_every_pass_keeps_the_result(element, order, depth):
     kind = getattr(t, element)
     out = Operand(t.int32 if element == "int8" else t.float32)
     contraction = Contraction(Operand(kind, order), Operand(kind, order), out)
-    config = MatmulConfig(32, 64, 32, panels=PANELS[element])
+    config = MatmulConfig(32, 64, 32, prepack=PANELS[element])
     case = helpers.Case(contraction, config, 40, 70, depth)
     reference = case.product()
     names = [p.name for p in cpu_passes()]
@@ -169,7 +169,7 @@ def test_every_pass_keeps_the_result(element, order, depth):
 
 def test_without_the_pass_operands_are_copied():
     contraction = Contraction(*[Operand(t.float32)] * 3)
-    kernel = kernels(contraction, MatmulConfig(32, 32, 32, panels=Panels(32)), True)[-1]
+    kernel = kernels(contraction, MatmulConfig(32, 32, 32, prepack=Panels(32)), True)[-1]
     texts = {}
     from tilewright.backends.base import Options
     from tilewright.runtime.export.matmul import argument_types
@@ -188,12 +188,12 @@ SINGLE = Contraction(*[Operand(t.float32)] * 3)
 
 
 def test_large_products_are_packed_once_and_small_ones_are_not():
-    assert choose(SINGLE, 1024, 1024, 1024, AVX512).panels == Panels(32)
-    assert choose(SINGLE, 64, 64, 64, AVX512).panels is None
+    assert choose(SINGLE, 1024, 1024, 1024, AVX512).prepack == Panels(32)
+    assert choose(SINGLE, 64, 64, 64, AVX512).prepack is None
     bf16 = Contraction(*[Operand(t.bfloat16)] * 3)
-    assert choose(bf16, 1024, 1024, 1024, AVX512).panels == Panels(32, 2)
+    assert choose(bf16, 1024, 1024, 1024, AVX512).prepack == Panels(32, 2)
     halves = Contraction(*[Operand(t.float16)] * 3)
-    assert choose(halves, 1024, 1024, 1024, AVX512).panels.element == "fp32"
+    assert choose(halves, 1024, 1024, 1024, AVX512).prepack.element == "fp32"
 
 
 def test_what_a_step_keeps_fits_the_second_level_cache():
@@ -214,7 +214,7 @@ def test_matrix_units_read_panels_but_for_halves_which_they_cut_in_two():
     for kind, panels in known.items():
         out = Operand(t.int32 if kind == t.int8 else kind)
         single = Contraction(Operand(kind), Operand(kind), out)
-        assert choose(single, 1024, 1024, 1024, amx).panels == panels
+        assert choose(single, 1024, 1024, 1024, amx).prepack == panels
 
 
 def test_blocks_divide_extents_evenly():
@@ -231,5 +231,7 @@ def test_the_choice_is_explained():
 @pytest.mark.parametrize("wrong", [{"block_n": 48}, {"split_k": 2}, {"persistent": True},
                                    {"form": "listing1"}])  # fmt: skip
 def test_configurations_that_cannot_be(wrong):
-    with pytest.raises(LaunchError, match="panels"):
-        MatmulConfig(**{"block_m": 32, "block_n": 64, "block_k": 32, "panels": Panels(32), **wrong})
+    with pytest.raises(LaunchError, match="prepack"):
+        MatmulConfig(
+            **{"block_m": 32, "block_n": 64, "block_k": 32, "prepack": Panels(32), **wrong}
+        )

@@ -13,10 +13,10 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import gpu
 from tilewright.errors import LaunchError
 from tilewright.interpreter.executor import run_module
-from tilewright.passes.gpu.analysis.cluster_loops import SHARED, cluster_of
+from tilewright.passes.gpu.analysis.cluster_loops import SHARED, cluster_size_of
 from tilewright.passes.gpu.multicast_tma_loads import halves
 
-CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, pairs=True)
+CONFIG = tw.MatmulConfig(128, 128, 64, 4, 8, 2, persistent=True, tma_multicast=True)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_without_passes(off, half):
     assert len(same) == (off in kept)
     assert [halves(op) for op in same] == [half] * len(same)
     (function,) = module.body.block.ops
-    assert cluster_of(function) == (1 if off == ("multicast-tma-loads",) else 2)
+    assert cluster_size_of(function) == (1 if off == ("multicast-tma-loads",) else 2)
 
 
 def test_what_the_assembler_gets():
@@ -79,7 +79,7 @@ def test_what_the_assembler_gets():
     a, b = np.zeros((512, 136), np.float16), np.zeros((136, 520), np.float16)
     interpret(target_info("sm_90a"), a, b, np.zeros((512, 520), np.float16), config=CONFIG, run=run)
     ptx = made[0].asm["ptx"]
-    assert made[0].plan.cluster == 2 and made[0].plan.threads == 288
+    assert made[0].plan.cluster_size == 2 and made[0].plan.threads == 288
     assert ".reqnctapercluster 2" in ptx and ptx.count("barrier.cluster.wait") == 2
     assert ptx.count("multicast::cluster") == 1 and ptx.count("mapa.shared::cluster") == 2
     assert "mbarrier.init.shared::cta.b64" in ptx and ", 16;" in ptx  # 8 warps of two blocks
@@ -93,5 +93,5 @@ def test_on_a_cpu():
 
 def test_only_persistent_programs():
     with pytest.raises(LaunchError, match="persistent"):
-        tw.MatmulConfig(pairs=True)
-    assert not CONFIG.with_(persistent=False).pairs
+        tw.MatmulConfig(tma_multicast=True)
+    assert not CONFIG.with_(persistent=False).tma_multicast

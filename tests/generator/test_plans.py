@@ -68,7 +68,7 @@ def test_packed_panels_and_parts(ways):
     from tilewright.generator.config import Panels
 
     for config in (
-        tw.MatmulConfig(32, 32, 32, panels=Panels(32)),
+        tw.MatmulConfig(32, 32, 32, prepack=Panels(32)),
         tw.MatmulConfig(32, 32, 32, split_k=3),
     ):
         for _ in range(6):

@@ -61,16 +61,16 @@ CASES = {
         TILE, (40, 48, 32), (2, 3),
     ),
     "units": (
-        Contraction(HALF, HALF, HALF, units=(("a_m", 8), ("b_k", 8), ("out_m", 8), ("N", 8))),
+        Contraction(HALF, HALF, HALF, size_divisors=(("a_m", 8), ("b_k", 8), ("out_m", 8), ("N", 8))),
         TILE, (72, 104, 88), (),
     ),
-    "row times matrix": (PLAIN, MatmulConfig(1, 64, 32, 1, form="vector"), (1, 100, 70), ()),
+    "row times matrix": (PLAIN, MatmulConfig(1, 64, 32, 1, form="gemv"), (1, 100, 70), ()),
     "row times columns": (
-        Contraction(HALF, half("column"), HALF), MatmulConfig(1, 8, 128, 1, form="vector"),
+        Contraction(HALF, half("column"), HALF), MatmulConfig(1, 8, 128, 1, form="gemv"),
         (1, 100, 300), (),
     ),
     "matrix times column": (
-        PLAIN, MatmulConfig(8, 1, 64, 1, form="vector", split_k=2), (70, 1, 300), (),
+        PLAIN, MatmulConfig(8, 1, 64, 1, form="gemv", split_k=2), (70, 1, 300), (),
     ),
     "bf16": (
         Contraction(Operand(t.bfloat16), Operand(t.bfloat16), Operand(t.float32)), TILE,
@@ -105,7 +105,7 @@ def test_products(name, level):
 
 @pytest.mark.parametrize("level", ["tile", "gpu"])
 def test_persistent_programs(level):
-    case = Case(replace(PLAIN, wide=True), TILE.with_(persistent=True), 144, 112, 96)
+    case = Case(replace(PLAIN, offsets_64bit=True), TILE.with_(persistent=True), 144, 112, 96)
     result = case.run(to_gpu if level == "gpu" else lambda module, program: None)
     check(case, result, case.product())
 
@@ -115,9 +115,9 @@ def test_persistent_programs(level):
 def test_long_extents(name, level):
     """Indices of 64 bits, by which no boxes are placed (`GeneratedKernel.launch_options`), give the same."""
     contraction, config, (m, n, k), batch = CASES[name]
-    contraction = replace(contraction, long=True, wide=True)
+    contraction = replace(contraction, indices_64bit=True, offsets_64bit=True)
     case = Case(contraction, config, m, n, k, batch)
-    off = (*config.with_(boxes=False).left_out, "lower-stores-to-tma")
+    off = (*config.with_(use_tma=False).left_out, "lower-stores-to-tma")
 
     def lower(module, program):
         if level == "gpu":
@@ -138,7 +138,7 @@ def test_epilogues(level):
     matrix, row = Extra(t.float16), Extra(t.float16, "n")
     steps = (Step("add", (row,)), Step("leaky_relu"), Step("multiply", (matrix,)), Step("silu"))
     contraction = Contraction(
-        HALF, HALF, Operand(t.float32), scaled=True, addend=HALF, epilogue=steps
+        HALF, HALF, Operand(t.float32), has_alpha=True, addend=HALF, epilogue=steps
     )
     case = Case(contraction, TILE, 80, 96, 64, alpha=0.5, beta=2.0, number1=0.1)
     result = case.run(to_gpu if level == "gpu" else lambda module, program: None)
@@ -149,7 +149,7 @@ def test_epilogues(level):
 
 
 def test_parameters_are_named_and_ordered():
-    contraction = replace(CASES["broadcast batch"][0], scaled=True, epilogue=(Step("scale"),))
+    contraction = replace(CASES["broadcast batch"][0], has_alpha=True, epilogue=(Step("scale"),))
     (program,) = programs(contraction, TILE)
     names = [p.name for p in program.parameters]
     assert names == [

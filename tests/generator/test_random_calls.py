@@ -59,8 +59,10 @@ def test_indices_are_as_wide_as_extents_need(extent):
 
     sizes = {"m": 2, "n": 2, "k": 2} | {extent.lower(): 2**31 - 8}
     found = counted.prepared(machine("cpu"), sizes=sizes)
-    assert found.contraction.long and found.contraction.wide
-    assert not counted.prepared(machine("cpu"), sizes={"m": 2, "n": 2, "k": 2}).contraction.long
+    assert found.contraction.indices_64bit and found.contraction.offsets_64bit
+    assert not counted.prepared(
+        machine("cpu"), sizes={"m": 2, "n": 2, "k": 2}
+    ).contraction.indices_64bit
     assert kernels_of(found)
 
 

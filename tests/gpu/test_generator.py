@@ -218,7 +218,7 @@ def test_pairs_of_tiles(shape, tile, turned):
     """Rows that begin inside of lines, by blocks that fetch what both need together."""
     m, n, k = shape
     a, b = random_tensor((m, k), "float16", turned[0]), random_tensor((k, n), "float16", turned[1])
-    config = tw.MatmulConfig(*tile[:2], 64, 8, *tile[2:], persistent=True, pairs=True)
+    config = tw.MatmulConfig(*tile[:2], 64, 8, *tile[2:], persistent=True, tma_multicast=True)
     first = tw.matmul(a, b, config=config)
     check(first, a.double() @ b.double(), EPS["float16"], k)
     assert all(torch.equal(first, tw.matmul(a, b, config=config)) for _ in range(20))
@@ -261,7 +261,7 @@ def test_tf32_in_every_order(tile, turned):
     a, b = a.t() if turned[0] else a, b.t() if turned[1] else b
     *blocks, warps = tile
     for through in (True, False):
-        config = tw.MatmulConfig(*blocks, 4, warps, 3, through_registers=through)
+        config = tw.MatmulConfig(*blocks, 4, warps, 3, wgmma_rs=through)
         result = tw.matmul(a, b, precision="tf32", config=config)
         check(result, a.double() @ b.double(), 2e-3, k)
     config = tw.MatmulConfig(128, 128, 32, 4, 8, 3, persistent=True)

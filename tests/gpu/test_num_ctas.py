@@ -86,7 +86,7 @@ def test_softmax(n, warps, ctas):
     out = torch.full_like(x, float("nan"))
     block = tw.next_power_of_2(n)
     made = softmax[(37,)](x, out, n, n, BLOCK=block, num_warps=warps, num_ctas=ctas)
-    assert made.plan.cluster == ctas and made.plan.threads <= 32 * warps
+    assert made.plan.cluster_size == ctas and made.plan.threads <= 32 * warps
     torch.testing.assert_close(out, torch.softmax(x, 1))
 
 

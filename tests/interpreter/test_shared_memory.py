@@ -170,7 +170,7 @@ def test_a_copy_of_what_is_written_meanwhile_is_a_fault(monkeypatch):
     from tilewright.passes.gpu.analysis import copy_engines, loop_dots
 
     for module in (loop_dots, copy_engines):
-        monkeypatch.setattr(module, "may_write", lambda *_: False)
+        monkeypatch.setattr(module, "may_clobber", lambda *_: False)
     module = pipelined("sm_90a", True, writes_ahead)
     with pytest.raises(InterpreterError, match="what it copies was written meanwhile"):
         run_module(module, [*arrays(), 128], (1,))

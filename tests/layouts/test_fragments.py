@@ -7,16 +7,16 @@ import pytest
 from tilewright.layouts import Layout
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
-    Arrangement,
-    GroupInstruction,
-    arrange,
-    arrange_groups,
+    WarpGrid,
+    WgmmaInstruction,
     batched,
-    matrix_lanes,
-    matrix_layout,
+    choose_warp_grid,
+    choose_warpgroup_grid,
+    ldmatrix_lanes,
+    ldmatrix_layout,
     paired_lines,
-    parse_group,
-    row_layout,
+    parse_wgmma,
+    wgmma_a_layout,
 )
 
 #: consecutive k in one 32-bit register
@@ -28,7 +28,7 @@ def test_one_instruction(name):
     """PTX ISA, "Matrix fragments": g is the lane's group of four, q its place in it."""
     instruction = INSTRUCTIONS[name]
     m, n, k, pack = instruction.m, instruction.n, instruction.k, PACK[name.split(".")[1]]
-    one = Arrangement(instruction, 1, 1)
+    one = WarpGrid(instruction, 1, 1)
     a, b, c = one.left(m, k), one.right(k, n), one.accumulator(m, n)
     halves = m // 8
     for lane in range(32):
@@ -51,11 +51,11 @@ def test_operands_of_a_warp_meet(name, warps, m, n, k):
     """Each warp has the rows of A and columns of B that its sums are made of."""
     instruction = INSTRUCTIONS[name]
     m, n, k = m * instruction.m, n * instruction.n, k * instruction.k
-    where = arrange(instruction, m, n, warps)
+    where = choose_warp_grid(instruction, m, n, warps)
     assert where.rows * where.columns * where.groups == warps
     a, b, c = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     for layout in (a, b, c):
-        assert layout.covers and layout.warp_count == warps
+        assert layout.is_surjective and layout.warp_count == warps
     for warp in range(warps):
         rows = {a.coordinates(r, i, warp)[0] for r in range(a.registers_per_thread) for i in range(32)}  # fmt: skip
         columns = {b.coordinates(r, i, warp)[1] for r in range(b.registers_per_thread) for i in range(32)}  # fmt: skip
@@ -68,7 +68,7 @@ def test_operands_of_a_warp_meet(name, warps, m, n, k):
 @pytest.mark.parametrize("n", [8, 16, 64, 128, 256])
 def test_sums_of_a_warp_group(n):
     """PTX ISA, "Register fragments for wgmma.mma_async", D: element i of thread t."""
-    layout = arrange_groups(64, n, 4).accumulator(64, n)
+    layout = choose_warpgroup_grid(64, n, 4).accumulator(64, n)
     assert layout.registers_per_thread == n // 2
     for t in range(128):
         for i in range(n // 2):
@@ -80,7 +80,7 @@ def test_sums_of_a_warp_group(n):
 @pytest.mark.parametrize("n", [16, 64])
 def test_sums_are_the_next_operand(n):
     """Packed pairs of sums are the operand A of the next 16-bit product (k16), register by register."""
-    layout = arrange_groups(64, n, 4).accumulator(64, n)
+    layout = choose_warpgroup_grid(64, n, 4).accumulator(64, n)
     for t in range(128):
         for step in range(n // 16):
             for r in range(4):
@@ -93,13 +93,13 @@ def test_sums_are_the_next_operand(n):
 
 @pytest.mark.parametrize(("m", "n", "warps"), [(64, 64, 4), (128, 64, 8), (64, 128, 8), (256, 32, 16), (192, 16, 4)])  # fmt: skip
 def test_warp_groups_share_a_product(m, n, warps):
-    groups = arrange_groups(m, n, warps)
+    groups = choose_warpgroup_grid(m, n, warps)
     if m % (64 * groups.rows):
         pytest.skip("rows of the group do not divide")
     layout = groups.accumulator(m, n)
     assert layout.warp_count == warps and 4 * groups.rows * groups.columns == warps
     if m & (m - 1) == 0:
-        assert layout.covers
+        assert layout.is_surjective
         assert not any(layout.replicated(kind) for kind in ("registers", "lanes", "warps"))
 
 
@@ -111,10 +111,10 @@ def test_warp_groups_share_a_product(m, n, warps):
     ],
 )  # fmt: skip
 def test_extents_that_are_no_powers_of_two(m, n, warps, place):
-    groups = arrange_groups(m, n, warps)
+    groups = choose_warpgroup_grid(m, n, warps)
     assert (groups.rows, groups.columns) == place
     layout = groups.accumulator(m, n)
-    assert layout.warp_count == warps and layout.covers
+    assert layout.warp_count == warps and layout.is_surjective
     held = [layout.coordinates(r, lane, warp) for warp in range(warps) for lane in range(32)
             for r in range(layout.registers_per_thread)]  # fmt: skip
     assert len(held) == len(set(held)) == m * n
@@ -127,19 +127,19 @@ def test_extents_that_are_no_powers_of_two(m, n, warps, place):
 
 @pytest.mark.parametrize(("m", "n", "warps"), [(64, 64, 12), (96, 64, 4), (128, 192, 16), (192, 64, 20)])  # fmt: skip
 def test_products_that_warp_groups_do_not_share(m, n, warps):
-    assert arrange_groups(m, n, warps) is None or m == 192
+    assert choose_warpgroup_grid(m, n, warps) is None or m == 192
 
 
 def test_too_few_warps_or_rows_are_no_group():
-    assert arrange_groups(64, 64, 2) is None
-    assert arrange_groups(32, 64, 4) is None
-    assert arrange_groups(64, 8, 8) is None
+    assert choose_warpgroup_grid(64, 64, 2) is None
+    assert choose_warpgroup_grid(32, 64, 4) is None
+    assert choose_warpgroup_grid(64, 8, 8) is None
 
 
 def test_batches_are_further_registers():
-    one = arrange(INSTRUCTIONS["m16n8k16.f16"], 16, 8, 1).accumulator(16, 8)
+    one = choose_warp_grid(INSTRUCTIONS["m16n8k16.f16"], 16, 8, 1).accumulator(16, 8)
     four = batched(one, 4)
-    assert four.covers and four.registers_per_thread == 4 * one.registers_per_thread
+    assert four.is_surjective and four.registers_per_thread == 4 * one.registers_per_thread
     for r in range(four.registers_per_thread):
         batch, inside = divmod(r, one.registers_per_thread)
         assert four.coordinates(r, 9, 0) == (batch, *one.coordinates(inside, 9, 0))
@@ -147,13 +147,13 @@ def test_batches_are_further_registers():
 
 @pytest.mark.parametrize("text", ["wgmma.k16.bf16", "wgmma.k8.tf32", "wgmma.k32.e4m3.e5m2"])
 def test_group_instructions_as_text(text):
-    assert str(parse_group(text)) == text
-    assert parse_group(text).any_major == ("k16" in text)
+    assert str(parse_wgmma(text)) == text
+    assert parse_wgmma(text).any_major == ("k16" in text)
 
 
 def test_other_text_is_no_group_instruction():
     with pytest.raises(ValueError, match="not an instruction"):
-        parse_group("m16n8k16.f16")
+        parse_wgmma("m16n8k16.f16")
 
 
 def matrices(lanes, coordinates, along_k, size, rows):
@@ -183,10 +183,10 @@ def test_ldmatrix_brings_the_fragments(name, along_k):
     size = 4 // i.pack
     if not along_k and size != 2:
         return  # only 16-bit elements are transposed
-    where = arrange(i, 64, 64, 4)
+    where = choose_warp_grid(i, 64, 64, 4)
     for rows, layout in ((True, where.left(64, 2 * i.k)), (False, where.right(2 * i.k, 64))):
         pair = 0 if rows else paired_lines(layout)
-        lanes = matrix_lanes(size, rows, along_k, pair)
+        lanes = ldmatrix_lanes(size, rows, along_k, pair)
         k, line = i.k, 32
         found = matrices(lanes, (line, k) if rows else (k, line), along_k, size, rows)
         half = 4 * i.pack
@@ -207,10 +207,10 @@ def test_ldmatrix_brings_the_fragments(name, along_k):
 def test_every_warp_names_lines_of_its_own_part(shape, warps):
     i = INSTRUCTIONS["m16n8k16.f16"]
     m, n = shape
-    where = arrange(i, m, n, warps)
+    where = choose_warp_grid(i, m, n, warps)
     for rows, layout in ((True, where.left(m, 32)), (False, where.right(32, n))):
         pair = 0 if rows else paired_lines(layout)
-        found = matrix_layout(layout, matrix_lanes(2, rows, True, pair))
+        found = ldmatrix_layout(layout, ldmatrix_lanes(2, rows, True, pair))
         for warp in range(warps):
             assert found.thread_offset(0, warp) == layout.thread_offset(0, warp)
 
@@ -221,10 +221,10 @@ def test_every_warp_names_lines_of_its_own_part(shape, warps):
 ])  # fmt: skip
 def test_left_operands_of_warp_groups_in_registers(pack, m, n, k, warps):
     """PTX ISA, fragments of matrix A of m64k16 (16 bits), m64k8 (tf32) and m64k32 (8 bits)."""
-    instruction = {1: GroupInstruction(8, "tf32", "tf32"), 2: GroupInstruction(16, "f16", "f16"),
-                   4: GroupInstruction(32, "s8", "s8")}[pack]  # fmt: skip
-    layout = row_layout(instruction, m, n, k, warps)
-    assert layout.covers and not layout.replicated("warps")
+    instruction = {1: WgmmaInstruction(8, "tf32", "tf32"), 2: WgmmaInstruction(16, "f16", "f16"),
+                   4: WgmmaInstruction(32, "s8", "s8")}[pack]  # fmt: skip
+    layout = wgmma_a_layout(instruction, m, n, k, warps)
+    assert layout.is_surjective and not layout.replicated("warps")
     blocks = m // 64 // (warps // 4)
     for warp, lane in product(range(warps), range(32)):
         held = {layout.coordinates(r, lane, warp) for r in range(layout.registers_per_thread)}
@@ -237,10 +237,10 @@ def test_left_operands_of_warp_groups_in_registers(pack, m, n, k, warps):
             wanted.add((row, column, block))
         assert {(r % 64, c) for r, c in held} == {(r, c) for r, c, _ in wanted}
         assert len(held) == len(wanted)
-    sums = arrange_groups(m, n, warps).accumulator(m, k)
+    sums = choose_warpgroup_grid(m, n, warps).accumulator(m, k)
     assert (layout == sums) == (pack == 2)
 
 
 def test_groups_that_share_columns_out_take_no_rows_from_registers():
-    assert row_layout(GroupInstruction(16, "f16", "f16"), 64, 128, 64, 8) is None
-    assert row_layout(GroupInstruction(16, "f16", "f16"), 64, 128, 24, 4) is None
+    assert wgmma_a_layout(WgmmaInstruction(16, "f16", "f16"), 64, 128, 64, 8) is None
+    assert wgmma_a_layout(WgmmaInstruction(16, "f16", "f16"), 64, 128, 24, 4) is None

@@ -78,7 +78,7 @@ def test_every_element_is_somewhere(layout):
     for lane, warp in threads(layout):
         found.update(held(layout, lane, warp))
     assert found == elements(layout.shape)
-    assert layout.covers
+    assert layout.is_surjective
 
 
 @SETTINGS
@@ -89,7 +89,7 @@ def test_covers_is_said_of_no_other(layout, which):
         return
     kinds[which] = tuple((0,) * layout.rank for _ in kinds[which])
     registers, lanes, warps = kinds
-    assert not replace(layout, registers=registers, lanes=lanes, warps=warps).covers
+    assert not replace(layout, registers=registers, lanes=lanes, warps=warps).is_surjective
 
 
 @SETTINGS
@@ -211,7 +211,7 @@ def test_copies_do_not_compose():
 def test_blocked_covers_and_gives_runs(shape, warps, run, data):
     order = tuple(data.draw(st.permutations(range(len(shape)))))
     layout = blocked(tuple(shape), warps, run, order)
-    assert layout.covers
+    assert layout.is_surjective
     assert layout.warp_count == warps
     assert layout.same_in_groups == (
         warps == 20 or (warps == 12 and not any(e % 3 == 0 for e in shape))
@@ -224,8 +224,8 @@ def test_blocked_covers_and_gives_runs(shape, warps, run, data):
 @SETTINGS
 @given(layouts())
 def test_splitting_addresses_into_sums(layout):
-    """`adds_up` promises that thread and register parts need no exclusive or."""
-    if not layout.adds_up:
+    """`has_disjoint_bits` promises that thread and register parts need no exclusive or."""
+    if not layout.has_disjoint_bits:
         return
     for lane, warp in threads(layout):
         thread = layout.thread_offset(lane, warp)
@@ -238,15 +238,15 @@ def test_parts_are_registers_of_all_threads():
     sums = parse_layout(
         "128x256 r[0,1 8,0 0,8 0,16 0,32 0,64 0,128] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0 64,0]"
     )
-    assert sums.cut(0, 64) is None  # warps have rows of their own
-    part = sums.cut(1, 64)
-    assert part is not None and part.shape == (128, 64) and part.covers
-    assert sums.permute((1, 0)).cut(0, 64) == part.permute((1, 0))
+    assert sums.subtile(0, 64) is None  # warps have rows of their own
+    part = sums.subtile(1, 64)
+    assert part is not None and part.shape == (128, 64) and part.is_surjective
+    assert sums.permute((1, 0)).subtile(0, 64) == part.permute((1, 0))
     thirds = parse_layout(
         "192x96 r[0,1 8,0 0,8 0,16] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0] x[3,3] g[3 0]"
     )
-    cut = thirds.cut(1, 32)
-    assert cut is not None and cut.repeats == (3, 1) and thirds.cut(0, 64) is None
+    cut = thirds.subtile(1, 32)
+    assert cut is not None and cut.repeats == (3, 1) and thirds.subtile(0, 64) is None
     for number in range(3):
         for register, offset in enumerate(cut.register_offsets):
             whole = thirds.register_of[offset[0], offset[1] + 32 * number]

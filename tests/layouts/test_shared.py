@@ -21,21 +21,26 @@ from tilewright.backends.nvidia.lower.convert_layout import (
 from tilewright.backends.nvidia.lower.memory import runs as runs_along
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.layouts import Layout, bank_conflicts
-from tilewright.layouts.banks import fewest_passes, passes
-from tilewright.layouts.blocked import blocked, outer, transposing, turning
-from tilewright.layouts.fragments import INSTRUCTIONS, arrange, arrange_groups
+from tilewright.layouts.banks import min_wavefronts, wavefronts
+from tilewright.layouts.blocked import (
+    blocked,
+    outer_product_layout,
+    smem_transpose_layout,
+    transposed_copy_layout,
+)
+from tilewright.layouts.fragments import INSTRUCTIONS, choose_warp_grid, choose_warpgroup_grid
 from tilewright.layouts.shared import (
-    WHOLE,
+    LINEAR,
     SharedLayout,
     descriptor_bits,
+    is_transposable,
     k_offset,
     line_padding,
     mn_offset,
+    padded_swizzle,
     parse_shared,
-    roomy_span,
     swizzle,
-    turns,
-    widest_span,
+    widest_swizzle,
 )
 
 _spec = importlib.util.spec_from_file_location(
@@ -53,10 +58,10 @@ def buffers(draw):
     size, dim = draw(st.sampled_from([1, 2, 4])), draw(st.integers(0, 1))
     length = draw(st.sampled_from([16, 32, 64, 96, 128, 256])) // size
     lines = draw(st.sampled_from([8, 16, 24, 64]))
-    spans = [s for s in (WHOLE, 0) if length * size % max(16, s) == 0] + [32, 64, 128]
+    spans = [s for s in (LINEAR, 0) if length * size % max(16, s) == 0] + [32, 64, 128]
     rows, columns = (length, lines) if dim == 0 else (lines, length)
     span = draw(st.sampled_from(spans))
-    pad = draw(st.sampled_from([0, line_padding(length, size)])) if span == WHOLE else 0
+    pad = draw(st.sampled_from([0, line_padding(length, size)])) if span == LINEAR else 0
     return SharedLayout(rows, columns, size, dim, span, pad)
 
 
@@ -77,8 +82,8 @@ def test_each_element_has_its_own_place(layout):
      (96, 64, 3), (48, 32, 3), (24, 0, 3), (16, 32, 1), (8, 0, 1)],
 )  # fmt: skip
 def test_panels_that_boxes_bring_may_hold_more_than_the_tile(length, span, panels):
-    layout = SharedLayout(64, length, 2, 1, roomy_span(length, 2))
-    assert (layout.span, layout.panels) == (span, panels)
+    layout = SharedLayout(64, length, 2, 1, padded_swizzle(length, 2))
+    assert (layout.swizzle_bytes, layout.panels) == (span, panels)
     assert layout.panels * layout.width <= 1.25 * length
     assert layout.whole == (length * 2 % max(16, span) == 0)
 
@@ -87,9 +92,11 @@ def test_panels_that_boxes_bring_may_hold_more_than_the_tile(length, span, panel
 @given(buffers())
 def test_chunks_of_16_bytes_stay_together(layout):
     count = 16 // layout.size
-    for along, line in product(range(0, layout.length, count), range(layout.lines)):
+    for along, line in product(
+        range(0, layout.contiguous_extent, count), range(layout.strided_extent)
+    ):
         places = [
-            layout.offset(*((along + i, line) if layout.dim == 0 else (line, along + i)))
+            layout.offset(*((along + i, line) if layout.major_dim == 0 else (line, along + i)))
             for i in range(count)
         ]
         assert places == [places[0] + i * layout.size for i in range(count)]
@@ -131,7 +138,7 @@ def test_descriptor_steps_reach_the_blocks_of_an_operand(span, k_dim, dim):
 
 
 def test_widest_span():
-    assert [widest_span(n, 2) for n in (64, 32, 16, 8, 96)] == [128, 64, 32, 0, 64]
+    assert [widest_swizzle(n, 2) for n in (64, 32, 16, 8, 96)] == [128, 64, 32, 0, 64]
 
 
 # ---- conversions ---------------------------------------------------------------------------------------
@@ -184,10 +191,10 @@ def pairs(draw):
             return blocked((rows, columns), warps, draw(st.sampled_from([1, 2, 4, 8])), order)
         instruction = INSTRUCTIONS["m16n8k16.f16"]
         if kind == "sums":
-            return arrange(instruction, rows, columns, warps).accumulator(rows, columns)
+            return choose_warp_grid(instruction, rows, columns, warps).accumulator(rows, columns)
         if kind == "left":
-            return arrange(instruction, rows, 64, warps).left(rows, columns)
-        return arrange(instruction, 64, columns, warps).right(rows, columns)
+            return choose_warp_grid(instruction, rows, 64, warps).left(rows, columns)
+        return choose_warp_grid(instruction, 64, columns, warps).right(rows, columns)
 
     return one(), one()
 
@@ -218,12 +225,12 @@ def test_conversions_between_any_orders_of_bits(source, size, data):
 
 
 def test_passes():
-    assert passes([4 * i for i in range(32)], 4) == 1  # a word a bank
-    assert passes([0] * 32, 4) == 1  # the same word for all
-    assert passes([128 * i for i in range(32)], 4) == 32  # one bank
-    assert passes([8 * i for i in range(32)], 4) == 2
-    assert passes([16 * i for i in range(32)], 16) == 4 == fewest_passes(16)
-    assert passes([2 * i for i in range(32)], 2) == 1 == fewest_passes(2)
+    assert wavefronts([4 * i for i in range(32)], 4) == 1  # a word a bank
+    assert wavefronts([0] * 32, 4) == 1  # the same word for all
+    assert wavefronts([128 * i for i in range(32)], 4) == 32  # one bank
+    assert wavefronts([8 * i for i in range(32)], 4) == 2
+    assert wavefronts([16 * i for i in range(32)], 16) == 4 == min_wavefronts(16)
+    assert wavefronts([2 * i for i in range(32)], 2) == 1 == min_wavefronts(2)
 
 
 @pytest.mark.parametrize("span", [32, 64, 128])
@@ -232,25 +239,25 @@ def test_swizzled_columns_meet_every_bank(span):
     layout = SharedLayout(64, span // 2, 2, 1, span)
     for chunk in range(span // 16):
         column = [layout.offset(row, 8 * chunk) for row in range(8)]
-        assert passes(column, 16) == 1
-        assert passes([row * span + 16 * chunk for row in range(8)], 16) == span // 16
+        assert wavefronts(column, 16) == 1
+        assert wavefronts([row * span + 16 * chunk for row in range(8)], 16) == span // 16
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("length", [16, 32, 64, 96, 128])
 def test_padded_columns_meet_every_bank(length, size):
     """arXiv 2108.13191: lines of 136 out of 128; without padding the 8 lines wait for each other."""
-    layout = SharedLayout(64, length, size, 1, WHOLE, line_padding(length, size))
+    layout = SharedLayout(64, length, size, 1, LINEAR, line_padding(length, size))
     for chunk in range(length * size // 16):
         column = [layout.offset(row, chunk * (16 // size)) for row in range(8)]
-        assert passes(column, 16) == 1
+        assert wavefronts(column, 16) == 1
     assert line_padding(128, 2) == 8
 
 
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("columns", [32, 64, 128])
 def test_copies_to_swizzled_lines_have_no_conflicts(rows, columns):
-    layout = SharedLayout(rows, columns, 2, 1, widest_span(columns, 2))
+    layout = SharedLayout(rows, columns, 2, 1, widest_swizzle(columns, 2))
     threads = blocked((rows, columns), 4, 8)
     runs = [list(range(8 * i, 8 * i + 8)) for i in range(threads.registers_per_thread // 8)]
     assert bank_conflicts(threads, layout.offset, 2, runs) == 0
@@ -270,7 +277,7 @@ def exchange_conflicts(layout, element, padded=True, pad=None):
 
 def test_padding_takes_the_conflicts_out_of_exchanges():
     """Sums go to shared memory by pairs, 8 rows at a time, in 2 passes each; rows come back whole."""
-    sums = arrange_groups(64, 64, 4).accumulator(64, 64)
+    sums = choose_warpgroup_grid(64, 64, 4).accumulator(64, 64)
     rows = blocked((64, 64), 4, 4)
     assert exchange_conflicts(rows, f32) == 0
     assert exchange_conflicts(sums, f32) <= exchange_conflicts(sums, f32, padded=False) / 3
@@ -281,7 +288,7 @@ def test_padding_takes_the_conflicts_out_of_exchanges():
 @pytest.mark.parametrize(("element", "pad"), [(f32, 32), (f16, 16)])
 @pytest.mark.parametrize("columns", [64, 128, 256])
 def test_conversions_of_sums_are_padded_until_there_are_no_conflicts(columns, element, pad):
-    sums = arrange_groups(64, columns, 4).accumulator(64, columns)
+    sums = choose_warpgroup_grid(64, columns, 4).accumulator(64, columns)
     rows = blocked((64, columns), 4, 16 // SharedTile(None, element, ()).size)
     assert padding(sums, rows, element) == pad
     assert exchange_conflicts(sums, element, pad=pad) == 0
@@ -291,8 +298,8 @@ def test_conversions_of_sums_are_padded_until_there_are_no_conflicts(columns, el
 def test_a_thread_that_turns_its_registers_round_has_no_runs():
     """Lane 0's bit is also the register's: half of the lanes have the pair in the other order."""
     layout = Layout((64,), ((1,),), ((1,), (2,), (4,), (8,), (16,)), ((32,),))
-    assert layout.run(0, 4) == 1
-    assert Layout((64,), ((1,),), ((2,), (4,), (8,), (16,), (32,)), ()).run(0, 4) == 2
+    assert layout.num_consecutive(0, 4) == 1
+    assert Layout((64,), ((1,),), ((2,), (4,), (8,), (16,), (32,)), ()).num_consecutive(0, 4) == 2
 
 
 @pytest.mark.parametrize("warps", [1, 4, 8])
@@ -300,9 +307,9 @@ def test_a_thread_that_turns_its_registers_round_has_no_runs():
 @pytest.mark.parametrize("dim", [0, 1])
 def test_turning_4_byte_elements_meets_every_bank_once(shape, dim, warps):
     """Every element has a holder; 8 lanes read neighbours, and what a warp writes is one pass."""
-    layout = transposing(shape, warps, dim)
-    assert layout.covers
-    buffer = SharedLayout(*shape, 4, dim, widest_span(shape[dim], 4))
+    layout = transposed_copy_layout(shape, warps, dim)
+    assert layout.is_surjective
+    buffer = SharedLayout(*shape, 4, dim, widest_swizzle(shape[dim], 4))
     for lane in range(8):
         start, here = layout.coordinates(0, 0, 0), layout.coordinates(0, lane, 0)
         assert here[1 - dim] - start[1 - dim] == lane and here[dim] == start[dim]
@@ -357,15 +364,15 @@ def test_code_finds_every_register_in_a_buffer(shared, lane, warp, data):
 def test_blocks_of_sums_are_square_and_read_without_conflicts(shape, warps, runs):
     """Every sum has one holder, a thread about as many rows as columns; 16 bytes of k, or of lines where
     a thread holds neighbours, are read by a warp in as few passes as there are quarters."""
-    layout = outer(shape, warps, runs)
-    assert layout.covers
+    layout = outer_product_layout(shape, warps, runs)
+    assert layout.is_surjective
     rows, columns = (len({offset[d] for offset in layout.register_offsets}) for d in (0, 1))
     if shape[0] * shape[1] >= 4 * 4 * 32 * warps and 192 not in shape:
         assert max(rows, columns) <= 2 * min(rows, columns)
     for d, extent in enumerate(shape):
         dim, kinds = (d, (extent, 32)) if runs[d] else (1 - d, (extent, 32))
         buffer = SharedLayout(*(kinds if d == 0 else kinds[::-1]), 4, dim, 128)
-        if buffer.length * 4 % 128:
+        if buffer.contiguous_extent * 4 % 128:
             continue
         for register, offset in enumerate(layout.register_offsets):
             if runs[d] and offset[d] % 4:
@@ -373,7 +380,7 @@ def test_blocks_of_sums_are_square_and_read_without_conflicts(shape, warps, runs
             lines = [layout.coordinates(register, lane, 0)[d] for lane in range(32)]
             for k in range(0, 32, 4):
                 places = [buffer.offset(*((line, k) if d == 0 else (k, line))) for line in lines]
-                assert passes(places, 16) <= fewest_passes(16)
+                assert wavefronts(places, 16) <= min_wavefronts(16)
 
 
 @pytest.mark.parametrize(
@@ -381,16 +388,16 @@ def test_blocks_of_sums_are_square_and_read_without_conflicts(shape, warps, runs
     [(32, 16, 1, True), (16, 16, 1, False), (64, 40, 1, False), (4, 32, 4, True), (8, 16, 4, False), (32, 32, 2, False)],
 )  # fmt: skip
 def test_what_can_be_turned(lines, length, size, able):
-    assert turns(lines, length, size) == able
+    assert is_transposable(lines, length, size) == able
 
 
 @pytest.mark.parametrize("warps", [4, 8, 12])
 @pytest.mark.parametrize(("lines", "length"), [(32, 128), (32, 64), (64, 128), (16, 64), (96, 192)])
 def test_words_that_threads_turn_meet_every_bank_once(lines, length, warps):
-    layout = turning((lines, length), warps, 0)
-    assert layout.covers
+    layout = smem_transpose_layout((lines, length), warps, 0)
+    assert layout.is_surjective
     for dim, widest in ((1, 1), (0, 4)):
-        held = SharedLayout(lines, length, 4, dim, widest_span((lines, length)[dim], 4))
+        held = SharedLayout(lines, length, 4, dim, widest_swizzle((lines, length)[dim], 4))
         taken = runs_along(layout, dim, 4)
         assert {len(run.registers) for run in taken} == {widest}
         registers = [run.registers for run in taken]
@@ -431,13 +438,13 @@ def through_panels(source, target, element, count):
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize(("source", "target"), [
     (blocked((128, 64), 4, 4), blocked((128, 64), 4, 4, (0, 1))),
-    (arrange_groups(128, 64, 8).accumulator(128, 64), blocked((128, 64), 8, 4)),
-    (blocked((64, 128), 8, 4, (0, 1)), arrange_groups(64, 128, 8).accumulator(64, 128)),
+    (choose_warpgroup_grid(128, 64, 8).accumulator(128, 64), blocked((128, 64), 8, 4)),
+    (blocked((64, 128), 8, 4, (0, 1)), choose_warpgroup_grid(64, 128, 8).accumulator(64, 128)),
     (blocked((2048,), 4, 4), blocked((2048,), 4, 1)),
     (blocked((16, 16, 32), 4, 4), blocked((16, 16, 32), 4, 4, (0, 1, 2))),
 ])  # fmt: skip
 def test_tiles_go_through_memory_in_panels(source, target, count):
-    assert source.adds_up and target.adds_up
+    assert source.has_disjoint_bits and target.has_disjoint_bits
     found = through_panels(source, target, f32, count)
     assert len(found) == target.registers_per_thread * 32 * target.warp_count
     for (r, lane, warp), place in found.items():

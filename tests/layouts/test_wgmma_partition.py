@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 
 from tilewright.layouts import bank_conflicts
-from tilewright.layouts.fragments import GroupInstruction, parse_group
+from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.shared import SharedLayout
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.wgmma_partition import partition_wgmma
 
 TILES = [
     (64, 64, 4), (128, 64, 4), (64, 128, 4), (128, 128, 4), (256, 64, 4), (64, 256, 4), (256, 128, 8),
@@ -18,7 +18,7 @@ TILES = [
 
 
 def made(through, m, n, warps):
-    return group_product(GroupInstruction(8, "tf32", "tf32", through), m, n, warps)
+    return partition_wgmma(WgmmaInstruction(8, "tf32", "tf32", through), m, n, warps)
 
 
 def instruction_rows(found, warp, lane):
@@ -40,7 +40,7 @@ def test_sums_are_where_the_operands_put_them(through, m, n, warps):
     k = 16
     sums, operand = found.sums, found.operand(k)
     assert sums.shape == (m, n) and operand.shape == ((m, k) if through == "a" else (k, n))
-    assert sums.covers and sums.warp_count == operand.warp_count == warps
+    assert sums.is_surjective and sums.warp_count == operand.warp_count == warps
     held = set()
     for warp, lane in product(range(warps), range(32)):
         rows = [found.row_place(r) for r in instruction_rows(found, warp, lane)]
@@ -76,7 +76,9 @@ def test_nobody_waits_for_a_bank(through, m, n, warps):
     operand = found.operand(k)
     rows, columns = operand.shape
     shared = SharedLayout(rows, columns, 4, 0 if through == "a" else 1, 128)
-    assert not bank_conflicts(operand, shared.offset, 4, neighbours(operand, shared.dim, count))
+    assert not bank_conflicts(
+        operand, shared.offset, 4, neighbours(operand, shared.major_dim, count)
+    )
     if through == "b":
         box = SharedLayout(m, n, 4, 1, 128)
         assert not bank_conflicts(found.sums, box.offset, 4, neighbours(found.sums, 1, count))
@@ -84,7 +86,7 @@ def test_nobody_waits_for_a_bank(through, m, n, warps):
 
 def neighbours(layout, dim, count):
     """Registers in runs along a dimension."""
-    assert layout.run(dim, 4) == count
+    assert layout.num_consecutive(dim, 4) == count
     starts = [o for o in layout.register_offsets if o[dim] % count == 0]
     step = (1, 0) if dim == 0 else (0, 1)
     return [
@@ -95,7 +97,7 @@ def neighbours(layout, dim, count):
 
 @pytest.mark.parametrize("text", ["wgmma.k8.tf32.rs", "wgmma.k8.tf32.rs.swap_ab", "wgmma.k8.tf32"])
 def test_text(text):
-    instruction = parse_group(text)
+    instruction = parse_wgmma(text)
     assert str(instruction) == text
     assert instruction.majors == {"a": (0, 0), "b": (1, 1), "": (1, 0)}[instruction.through]
 
@@ -116,5 +118,5 @@ def test_products_too_small_for_the_transposed_form():
 )  # fmt: skip
 def test_room_for_operands_beside_the_sums(through, m, n, warps, registers, blocks, room):
     found = made(through, m, n, warps)
-    assert (found.blocks, found.portions(registers)) == (blocks, room)
+    assert (found.blocks, found.k_steps_per_batch(registers)) == (blocks, room)
     assert found.sums.registers_per_thread == m * n // (32 * warps)

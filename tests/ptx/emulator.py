@@ -84,7 +84,7 @@ class Machine:
 
     def __init__(self, code, plan, arguments, memory, block, grid, chance=None):
         self.parameters, self.code, self.labels, alignment = code
-        self.plan, self.memory, self.threads = plan, memory, plan.threads * plan.cluster
+        self.plan, self.memory, self.threads = plan, memory, plan.threads * plan.cluster_size
         self.arguments = dict(zip(self.parameters, arguments, strict=True))
         self.chance = chance
         self.clocks = Clocks(-(-self.threads // 32))
@@ -106,7 +106,7 @@ class Machine:
 
     def _special(self, block, grid):
         """Special registers: of one program, whose blocks are a cluster along x."""
-        each, blocks = self.plan.threads, self.plan.cluster
+        each, blocks = self.plan.threads, self.plan.cluster_size
         rank, found = self.index // each, {"%laneid": self.index % 32}
         for axis, at, extent in zip("xyz", block, grid, strict=True):
             many = blocks if axis == "x" else 1

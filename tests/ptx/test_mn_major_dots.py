@@ -139,7 +139,7 @@ def test_random_tiles(number):
     config = tw.MatmulConfig(
         chance.choice((64, 128, 192, 256)), chance.choice((64, 96, 128, 192, 256)), chance.choice((8, 16, 32, 64)),
         chance.choice((1, 4)), chance.choice((4, 8, 12)), chance.randint(1, 4),
-        persistent=chance.random() < 0.3, boxes=chance.random() < 0.8,
+        persistent=chance.random() < 0.3, use_tma=chance.random() < 0.8,
     )  # fmt: skip
     extents = tuple(chance.choice((33, 64, 100, 136, 200)) for _ in range(3))
     try:

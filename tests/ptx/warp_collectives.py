@@ -102,7 +102,7 @@ class Together:
         if "shared::cluster" in op.mods:
             self._reachable(op)
             return m.shared
-        if "shared" in op.mods and m.plan.cluster > 1:
+        if "shared" in op.mods and m.plan.cluster_size > 1:
             raise Fault("the shared memory of each block of a cluster")
         found = [space for name, space in spaces.items() if name in op.mods]
         if not found:
@@ -171,7 +171,7 @@ class Together:
         if "warp" in op.mods:
             m.clocks.known[np.arange(m.clocks.hardware), np.arange(m.clocks.hardware)] += mask[::32]
             return
-        if m.plan.cluster > 1:
+        if m.plan.cluster_size > 1:
             raise Fault("a barrier of one block of a cluster")
         count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
         self._meet(op.operands[0], count, mask)
@@ -384,7 +384,7 @@ class Together:
         if sizes is None or len(sizes[0]) != len(corner):
             raise Fault("a tensor map of other dimensions")
         extents, pitches = sizes
-        size, (columns, lines) = box.element_bytes, box.box
+        size, (columns, lines) = box.element_bytes, box.box_dims
         base = values[box.argument]
         if address % 128 or base % 16 or columns * size % 16:
             raise Fault("a box that is not aligned")
@@ -392,12 +392,12 @@ class Together:
             raise Fault("a box that begins within 16 bytes")
         if any(pitch % 16 or not 0 <= pitch < 1 << 40 for pitch in pitches):
             raise Fault("a tensor map that the driver rejects")
-        if max(columns, lines) > 256 or (box.span and columns * size > box.span):
+        if max(columns, lines) > 256 or (box.swizzle_bytes and columns * size > box.swizzle_bytes):
             raise Fault("a box that is too large")
         line, column, byte = np.meshgrid(
             np.arange(lines), np.arange(columns), np.arange(size), indexing="ij"
         )
-        to = swizzled(address + (line * columns + column) * size + byte, box.span)
+        to = swizzled(address + (line * columns + column) * size + byte, box.swizzle_bytes)
         at = [column + corner[0], line + corner[1], *corner[2:]]
         inside = np.ones(to.shape, bool)
         for place, extent in zip(at, extents, strict=True):

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from tilewright.runtime.gc_pause import objects_set_aside
+from tilewright.runtime.gc_pause import gc_frozen
 
 
 class Node:
@@ -26,7 +26,7 @@ def nothing_frozen():
 def test_objects_come_back():
     node = Node()
     gone = weakref.ref(node)
-    with objects_set_aside():
+    with gc_frozen():
         del node
         gc.collect()
         assert gone() is not None
@@ -36,21 +36,21 @@ def test_objects_come_back():
 
 
 def test_new_objects_are_collected_meanwhile():
-    with objects_set_aside():
+    with gc_frozen():
         gone = weakref.ref(Node())
         gc.collect()
         assert gone() is None
 
 
 def test_an_error_does_not_leave_them_aside():
-    with pytest.raises(ValueError), objects_set_aside():
+    with pytest.raises(ValueError), gc_frozen():
         raise ValueError
     assert gc.get_freeze_count() == 0
 
 
 def test_what_the_program_has_frozen_stays_frozen():
     gc.freeze()
-    with objects_set_aside(), objects_set_aside():
+    with gc_frozen(), gc_frozen():
         pass
     assert gc.get_freeze_count() > 0
 
@@ -58,7 +58,7 @@ def test_what_the_program_has_frozen_stays_frozen():
 def test_what_the_interpreter_has_set_aside_does_not_count(monkeypatch):
     monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)  # Python 3.12's own
     usual = gc.get_threshold()
-    with objects_set_aside():
+    with gc_frozen():
         assert gc.get_threshold() > usual
     assert gc.get_threshold() == usual
 
@@ -66,7 +66,7 @@ def test_what_the_interpreter_has_set_aside_does_not_count(monkeypatch):
 def test_modules_of_the_first_compilation_are_old_at_its_end(monkeypatch):
     monkeypatch.delitem(sys.modules, "xdsl.ir", raising=False)
     usual = gc.get_threshold()
-    with objects_set_aside():
+    with gc_frozen():
         modules = [Node() for _ in range(usual[0] * 10)]
     assert gc.get_count()[0] < len(modules) // 2
     assert gc.get_freeze_count() == 0

@@ -114,14 +114,14 @@ def test_cubins_of_another_generation_are_not_tried(gpu, target, cubin):
 
 
 def test_large_clusters_are_asked_for(gpu):
-    gpu.load(artifact(cluster=8), 0)
+    gpu.load(artifact(cluster_size=8), 0)
     assert not gpu.fake.shared_set
-    gpu.load(artifact(cluster=16), 0)
+    gpu.load(artifact(cluster_size=16), 0)
     assert list(gpu.fake.shared_set.values()) == [(14, 1)]
 
 
 def test_clusters(gpu):
-    call = start(gpu, ["int"], cluster=2, shared_bytes=8)
+    call = start(gpu, ["int"], cluster_size=2, shared_bytes=8)
     gpu.fake.slots = 1
     assert call((6, 5), 9, 4) is None
     launch = gpu.fake.launches[0]
@@ -133,7 +133,7 @@ def test_clusters(gpu):
 
 
 def test_kernels_that_wait_themselves_may_begin_early(gpu):
-    call = start(gpu, ["int"], overlaps=True, shared_bytes=8)
+    call = start(gpu, ["int"], programmatic_launch=True, shared_bytes=8)
     gpu.fake.slots = 1
     assert call((6, 5, 2), 9, 4) is None
     (launch,) = gpu.fake.launches
@@ -145,7 +145,7 @@ def test_kernels_that_wait_themselves_may_begin_early(gpu):
 
 def test_older_drivers_start_kernels_one_after_the_other(gpu):
     gpu.version = 12020
-    call = start(gpu, ["int"], overlaps=True)
+    call = start(gpu, ["int"], programmatic_launch=True)
     gpu.fake.slots = 1
     assert call((6,), 9, 4) is None
     assert not gpu.fake.launches[0].early
@@ -280,15 +280,18 @@ def matrix(**change):
     """A map over argument 1 of (n, pointer, pitch): width 2 n - 1, height n * pitch."""
     facts = {
         "argument": 1, "element_bytes": 2,
-        "extents": (Extent(((2, (0,)), (-1, ()))), Extent(((1, (0, 2)),))),
-        "pitches": (Extent(((1, (2,)),)),), "box": (64, 128), "span": 128,
+        "global_dims": (Extent(((2, (0,)), (-1, ()))), Extent(((1, (0, 2)),))),
+        "global_strides": (Extent(((1, (2,)),)),), "box_dims": (64, 128), "swizzle_bytes": 128,
     }  # fmt: skip
     return TensorMap(**{**facts, **change})
 
 
 def test_tensor_maps(gpu):
-    longest = (Extent(((1 << 31, ()),)), matrix().extents[1])
-    maps = (matrix(), matrix(element_bytes=4, box=(8, 16), span=32, extents=longest))
+    longest = (Extent(((1 << 31, ()),)), matrix().global_dims[1])
+    maps = (
+        matrix(),
+        matrix(element_bytes=4, box_dims=(8, 16), swizzle_bytes=32, global_dims=longest),
+    )
     call = start(gpu, ["int", "address", "skip", "int"], tensor_maps=maps, asserts=fault_site())
     gpu.fake.slots = 6
     assert call((1,), 0, 10, 0x7000, None, 24) is None
@@ -347,7 +350,7 @@ def batch(rank=3):
     """A map of `rank` dimensions over argument 1 of (n, pointer, pitch), with planes of n * pitch."""
     size, plane = Extent(((1, (0,)),)), Extent(((1, (0, 2)),))
     pitches = (Extent(((1, (2,)),)), plane, Extent(((7, (0, 2)),)), Extent(((1 << 30, ()),)))
-    return matrix(extents=(size,) * rank, pitches=pitches[: rank - 1])
+    return matrix(global_dims=(size,) * rank, global_strides=pitches[: rank - 1])
 
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
@@ -367,7 +370,9 @@ def test_planes_that_are_one(gpu):
     planes = (Extent(((1, (2,)),)), Extent(((1, (0,)),)))
     extents = (Extent(((8, ()),)),) * 3
     call = start(
-        gpu, ["int", "address", "int"], tensor_maps=(matrix(extents=extents, pitches=planes),)
+        gpu,
+        ["int", "address", "int"],
+        tensor_maps=(matrix(global_dims=extents, global_strides=planes),),
     )
     gpu.fake.slots = 4
     for n in (0, 64):

@@ -148,9 +148,9 @@ def map_line(recipe, values):
     """What the driver of paper says of a tensor map."""
     extents, pitches = recipe.sizes(values)
     dims = zip(
-        extents, (*recipe.box, 1, 1, 1), ["", *(f" every {p}" for p in pitches)], strict=False
+        extents, (*recipe.box_dims, 1, 1, 1), ["", *(f" every {p}" for p in pitches)], strict=False
     )
-    swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[recipe.span]
+    swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[recipe.swizzle_bytes]
     return (
         f"map type 1 rank {len(extents)} at {values[recipe.argument]}:"
         + "".join(f" {extent} of {size} by 1{pitch}" for extent, size, pitch in dims)
@@ -218,7 +218,7 @@ def test_tensor_maps_of_a_batch(tmp_path):
     integers = dict.fromkeys(("M", "N", "K", "plane"), "i32:16")
     compiled = batch.compile({**POINTERS, **integers, "BLOCK": 64}, target="sm_90a")
     maps = compiled.plan.tensor_maps
-    assert [len(m.extents) for m in maps] == [3, 2, 3]
+    assert [len(m.global_dims) for m in maps] == [3, 2, 3]
     exported = compiled.export(tmp_path, grid=("7",))
     main = """int main(void) {
         printf("%d\\n", batch(AT(4096), AT(8192), AT(16384), 64, 48, 80, 8192, 0));

@@ -19,7 +19,7 @@ FUSED = Contraction(
     Operand(FP32, "column"),
     Operand(FP32),
     epilogue=(Step("add", (Extra(FP32, "n"),)), Step("leaky_relu")),
-    scaled=True,
+    has_alpha=True,
 )
 
 
@@ -61,7 +61,7 @@ FORMS = {
     "plain": MatmulConfig(32, 16, 32),
     "persistent": MatmulConfig(32, 16, 32, persistent=True),
     "split": MatmulConfig(32, 16, 32, split_k=4),
-    "packed": MatmulConfig(32, 32, 32, panels=Panels(32)),
+    "packed": MatmulConfig(32, 32, 32, prepack=Panels(32)),
 }
 
 

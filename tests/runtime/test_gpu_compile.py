@@ -174,7 +174,7 @@ def test_programs_of_several_blocks():
         return normalise.compile(types, {"BLOCK": 2048}, target=target, options=options)
 
     one, four = made("sm_90a", 1), made("sm_90a", 4)
-    assert (one.plan.cluster, four.plan.cluster) == (1, 4)
+    assert (one.plan.cluster_size, four.plan.cluster_size) == (1, 4)
     assert four.plan.threads == 64 and ".maxntid 64" in four.asm["ptx"]
     ptx = four.asm["ptx"]
     assert ".reqnctapercluster 4" in ptx and "bar.sync" not in ptx and "st.shared.b" not in ptx
@@ -183,7 +183,7 @@ def test_programs_of_several_blocks():
     assert "red.release.cluster" in ptx and "red.release.cta" in one.asm["ptx"]
     assert ptx.count("ld.global") < one.asm["ptx"].count("ld.global")
     old = made("sm_80", 4)
-    assert old.plan.cluster == 1 and "cluster" not in old.asm["ptx"]
+    assert old.plan.cluster_size == 1 and "cluster" not in old.asm["ptx"]
 
 
 def test_a_second_process_finds_it_on_disk():

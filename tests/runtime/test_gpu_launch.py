@@ -343,15 +343,15 @@ def test_failed_launches(fake):
 
 def test_what_other_libraries_report_is_told_at_the_end(fake, capsys):
     """torch says that a kernel failed, but not which; so the process's last words do."""
-    fake.driver.last_words()
+    fake.driver.report_at_exit()
     x = Tensor(0x1000000)
     add[(1,)](x, x, x, 1000, BLOCK=256)
-    fake.driver.last_words()
+    fake.driver.report_at_exit()
     assert not capsys.readouterr().err
     fake.fail["cuStreamQuery"] = 700
-    fake.driver.last_words()
+    fake.driver.report_at_exit()
     assert "ILLEGAL_ADDRESS: what happened (launched last: add)" in capsys.readouterr().err
-    fake.driver.last_words()
+    fake.driver.report_at_exit()
     assert not capsys.readouterr().err, "once is enough"
 
 

@@ -8,7 +8,7 @@ from tilewright.backends import registry
 from tilewright.cli.main import main
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
 from tilewright.testing.ablation import build_for, run_study, switches_of, write_report
-from tilewright.testing.ablation.switches import papers_end, without
+from tilewright.testing.ablation.switches import paper_endpoint, without
 
 CPU = registry.machine("cpu")
 
@@ -69,7 +69,7 @@ def test_builds():
     assert "select-mma{wgmma=false}" in build_for(("tensor cores",), hopper).off
     keys = [s.key for s in switches_of(hopper)]
     assert "latency" in keys and not {"latency", "stages"} & set(without("latency", hopper))
-    assert papers_end(hopper).config.form == "tiled"
+    assert paper_endpoint(hopper).config.form == "tiled"
     assert not {"warp groups", "boxes"} & {s.key for s in switches_of(registry.machine("sm_80"))}
 
 

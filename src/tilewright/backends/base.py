@@ -78,13 +78,13 @@ class TensorMap:
     argument: int
     """Index into `LaunchPlan.arguments` of the address of element (0, 0, …)."""
     element_bytes: int
-    extents: tuple[Extent, ...]
+    global_dims: tuple[Extent, ...]
     """One a dimension. One that is 0 or less is encoded as 1: the kernel reads nothing there."""
-    pitches: tuple[Extent, ...]
+    global_strides: tuple[Extent, ...]
     """From element to element of each dimension but the first. Where one after the first is 0, the
     kernel asks for coordinate 0, and any other may be encoded."""
-    box: tuple[int, int]
-    span: int
+    box_dims: tuple[int, int]
+    swizzle_bytes: int
     """Width of the swizzle in bytes (0: none)."""
 
     LARGEST_EXTENT: ClassVar[int] = 1 << 31
@@ -93,8 +93,8 @@ class TensorMap:
     def sizes(self, arguments: Sequence[Any]) -> tuple[list[int], list[int]] | None:
         """Extents in elements and pitches in bytes to encode, given the values of all arguments; None
         where coordinates cannot reach the end."""
-        extents = [max(1, e.value(arguments)) for e in self.extents]
-        pitches = [p.value(arguments) * self.element_bytes for p in self.pitches]
+        extents = [max(1, e.value(arguments)) for e in self.global_dims]
+        pitches = [p.value(arguments) * self.element_bytes for p in self.global_strides]
         if max(extents) > self.LARGEST_EXTENT:
             return None
         return extents, [pitches[0], *(p or pitches[0] for p in pitches[1:])]
@@ -121,9 +121,9 @@ class LaunchPlan:
     """Threads of a block (0 on a CPU, where a program is one thread's work)."""
     shared_bytes: int = 0
     """Dynamic shared memory of a block."""
-    cluster: int = 1
+    cluster_size: int = 1
     """Blocks of a program, which are a cluster: each has `threads` threads."""
-    overlaps: bool = False
+    programmatic_launch: bool = False
     """Whether it may be started before the kernel before it is over: it waits for that itself."""
     tensor_maps: tuple[TensorMap, ...] = ()
     """What the host prepares for copies of boxes."""
@@ -151,13 +151,13 @@ class LaunchPlan:
 
 def _tensor_map(data: dict[str, Any]) -> TensorMap:
     """A `TensorMap` from its JSON form."""
-    facts: dict[str, Any] = {**data, "box": tuple(data["box"])}
+    facts: dict[str, Any] = {**data, "box_dims": tuple(data["box_dims"])}
     facts |= {
         name: tuple(
             Extent(tuple((c, tuple(factors)) for c, factors in item["terms"]))
             for item in data[name]
         )
-        for name in ("extents", "pitches")
+        for name in ("global_dims", "global_strides")
     }
     return TensorMap(**facts)
 

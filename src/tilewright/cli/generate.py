@@ -16,6 +16,7 @@ from tilewright.cli.signature import Signature
 from tilewright.cli.stages import trace
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
+from tilewright.generator.deprecated import CONFIG_FIELDS
 from tilewright.runtime.described import Described, from_mlir, signature_of
 from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Prepared
@@ -77,7 +78,7 @@ def without_view(place: str, given: Given, folder: Path | None, why: bool) -> No
     if folder is None:
         return
     # sizes and strides as they are; multiples of 16 where those of the description are
-    plain = replace(found.contraction, units=())
+    plain = replace(found.contraction, size_divisors=())
     made = export_matmul(
         plain, folder, described.name, sizes=(p.m, p.n, p.k), batch=p.batches, target=found.target,
         config=found.config, aligned=p.n % 16 == 0 and p.k % 16 == 0,
@@ -120,7 +121,7 @@ def prepared(described: Described, machine: Any, given: Given) -> Prepared:
     if given.config is None:
         return chosen
     # packing that was chosen belongs to the tiles that were
-    changed = chosen.config.with_(panels=None).with_(**_options(given.config))
+    changed = chosen.config.with_(prepack=None).with_(**_options(given.config))
     return replace(chosen, config=changed)
 
 
@@ -144,9 +145,10 @@ def _number(name: str, value: str) -> int:
 
 def _options(text: str) -> dict[str, Any]:
     """`block_m=128,persistent=true,form=listing1` as fields of `MatmulConfig`."""
-    kinds = {f.name: type(f.default) for f in fields(MatmulConfig) if f.name != "panels"}
+    kinds = {f.name: type(f.default) for f in fields(MatmulConfig) if f.name != "prepack"}
     found: dict[str, Any] = {}
-    for name, value in _pairs(text):
+    for given, value in _pairs(text):
+        name = CONFIG_FIELDS.get(given, given)
         kind = kinds.get(name)
         if kind is None:
             raise LaunchError(
@@ -172,7 +174,7 @@ def summary(described: Described, found: Prepared) -> str:
     steps = " -> ".join(s.kind for s in c.epilogue)
     lines = [
         f"{described.name} ({described.description.place}): {batch}{p.m} x {p.n} x {p.k}",
-        f"  {orders}; sums {c.sums}" + (f"; epilogue {steps}" if steps else ""),
+        f"  {orders}; sums {c.accumulator_type}" + (f"; epilogue {steps}" if steps else ""),
         f"  configuration {found.config.text} for {found.target.name}",
     ]
     return "\n".join(lines)

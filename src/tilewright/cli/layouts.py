@@ -83,12 +83,14 @@ def table_of(found: list[Drawn]) -> str:
 def _facts(entry: Drawn) -> str:
     layout = entry.layout
     if isinstance(layout, SharedLayout):
-        swizzle = f"swizzled over {layout.span} bytes" if layout.swizzled else "not swizzled"
+        swizzle = (
+            f"swizzled over {layout.swizzle_bytes} bytes" if layout.swizzled else "not swizzled"
+        )
         if layout.pad:
             swizzle = f"lines padded by {layout.pad} elements"
         return (
             f"{layout.rows}x{layout.columns} of {layout.size} bytes in shared memory, "
-            f"contiguous along dimension {layout.dim}, {swizzle}, {entry.stages} stages, "
+            f"contiguous along dimension {layout.major_dim}, {swizzle}, {entry.stages} stages, "
             f"{layout.bytes * entry.stages} bytes"
         )
     copies = 1 << sum(len(layout.replicated(k)) for k in ("registers", "lanes", "warps"))

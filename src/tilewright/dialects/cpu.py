@@ -43,7 +43,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tilewright.dialects.operand_segments import quick_operand_groups
+from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile import PtrType
 
 
@@ -170,7 +170,7 @@ class BufferDotOp(IRDLOperation):
     plan = prop_def(StringAttr)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class HistogramBuffersOp(IRDLOperation):
     """`tile.histogram` on rank-1 buffers."""
@@ -225,7 +225,7 @@ class LaneMaskOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class VectorLoadOp(IRDLOperation):
     """Contiguous lanes from `pointer + offset` (elements). Masked-off lanes read nothing and are
@@ -256,7 +256,7 @@ class VectorStoreOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class GatherOp(IRDLOperation):
     """Lane i from `pointers[i]`; `other` as in `cpu.vector_load`."""
@@ -316,7 +316,7 @@ class TransposeOp(IRDLOperation):
             raise VerifyException(f"cpu.transpose: {count} vectors that are no square matrix")
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class CallMicrokernelOp(IRDLOperation):
     """`acc += lhs @ rhs` through the micro-kernel of `plan`; the pointers are scratch addresses, or
@@ -348,7 +348,7 @@ class FaultIfOp(IRDLOperation):
     site = prop_def(IntegerAttr)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class CheckBoundsOp(IRDLOperation):
     """Record a fault of access `site` for `program`, and end the thread's work, unless all enabled

@@ -41,7 +41,7 @@ from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
-from tilewright.dialects.operand_segments import quick_operand_groups
+from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile.base import require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
 from tilewright.dialects.tile.layout_verification import same_layout
@@ -82,7 +82,7 @@ class ConvertLayoutOp(IRDLOperation):
 
 @irdl_op_definition
 class ExtractSliceOp(IRDLOperation):
-    """The part of a tile that begins at `start`: some registers of every thread (`Layout.cut`)."""
+    """The part of a tile that begins at `start`: some registers of every thread (`Layout.subtile`)."""
 
     name = "gpu.extract_slice"
     source = operand_def(TensorType)
@@ -194,7 +194,7 @@ class LocalLoadOp(IRDLOperation):
         rules.verify_moved(self, self.result, self.buffer)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class AsyncCopyOp(IRDLOperation):
     """Start copying a structured access to stage `stage` of a buffer, if `pred`.
@@ -318,7 +318,7 @@ class MbarrierArriveExpectTxOp(IRDLOperation):
         rules.verify_expected(self)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class TmaLoadOp(IRDLOperation):
     """Start copying the box at `coords` of an array to stage `stage` of a buffer.
@@ -358,7 +358,7 @@ class MbarrierWaitOp(IRDLOperation):
     assembly_format = "$barriers `[` $stage `]` `,` $phase attr-dict `:` type($barriers)"
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class TmaStoreOp(IRDLOperation):
     """Start copying stage `stage` of a buffer to the box at `coords` of an array.

@@ -17,11 +17,17 @@ from tilewright.dialects import tile
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.layout_verification import layout_of, same_layout, well_formed
 from tilewright.dialects.tile.memory import verify_view
-from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
-from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, parse_shared, turns
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_layout
+from tilewright.layouts.shared import (
+    LINEAR,
+    SWIZZLE_ATOM_BYTES,
+    SharedLayout,
+    is_transposable,
+    parse_shared,
+)
+from tilewright.layouts.wgmma_partition import partition_wgmma
 
-_SPANS = (128, 64, 32, 0, WHOLE)
+_SPANS = (128, 64, 32, 0, LINEAR)
 _LARGEST_BOX = 256
 _MOST_DIMS = 5
 _START = 128
@@ -49,9 +55,13 @@ def verify_shared(held: TensorType, text: str, stages: int) -> None:
         tuple(held.get_shape()) == (layout.rows, layout.columns) and size == layout.size,
         f"gpu.shared: {layout} is no layout of {held}",
     )
-    require(layout.span in _SPANS, f"gpu.shared: no hardware has panels of {layout.span} bytes")
     require(
-        layout.whole or (layout.swizzled and layout.length * size % CHUNK == 0),
+        layout.swizzle_bytes in _SPANS,
+        f"gpu.shared: no hardware has panels of {layout.swizzle_bytes} bytes",
+    )
+    require(
+        layout.whole
+        or (layout.swizzled and layout.contiguous_extent * size % SWIZZLE_ATOM_BYTES == 0),
         f"gpu.shared: panels do not divide lines: {layout}",
     )
     require(stages >= 1, "gpu.shared: no stages")
@@ -93,7 +103,7 @@ def verify_part(op: Any) -> None:
     )
     source, result = layout_of(op.source), layout_of(op.result)
     if source is not None and cut:
-        fits = source.cut(cut[0], part[cut[0]]) == result
+        fits = source.subtile(cut[0], part[cut[0]]) == result
         require(
             fits,
             f"gpu.extract_slice: threads have no such part of {op.source.type}: {op.result.type}",
@@ -103,9 +113,12 @@ def verify_part(op: Any) -> None:
 def verify_turn(op: Any) -> None:
     source, target = _shared(op.source), _shared(op.target)
     require(_held(op.source) == _held(op.target), "gpu.local_transpose: tiles differ")
-    require(source.dim != target.dim, "gpu.local_transpose: nothing to turn")
-    require(WHOLE not in (source.span, target.span), "gpu.local_transpose: of panels only")
-    whole = turns(source.lines, source.length, source.size)
+    require(source.major_dim != target.major_dim, "gpu.local_transpose: nothing to turn")
+    require(
+        LINEAR not in (source.swizzle_bytes, target.swizzle_bytes),
+        "gpu.local_transpose: of panels only",
+    )
+    whole = is_transposable(source.strided_extent, source.contiguous_extent, source.size)
     require(whole, f"gpu.local_transpose: {source} is not made of blocks that a warp turns")
 
 
@@ -133,8 +146,11 @@ def verify_box(op: Any) -> None:
     require(
         all(0 <= d < rank for d in tile.ints(op.range_checked)), f"{op.name}: range_checked dims"
     )
-    require(not shared.pad and shared.pitch % CHUNK == 0, f"{op.name}: lines with gaps: {shared}")
-    small = shared.lines <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
+    require(
+        not shared.pad and shared.row_stride_bytes % SWIZZLE_ATOM_BYTES == 0,
+        f"{op.name}: lines with gaps: {shared}",
+    )
+    small = shared.strided_extent <= _LARGEST_BOX and shared.width <= _LARGEST_BOX
     require(small, f"{op.name}: boxes have up to {_LARGEST_BOX} elements a side: {shared}")
     one, single = shared.panels == 1, op.buffer.type.stages.data == 1
     aligned = (one or shared.panel_bytes % _START == 0) and (single or shared.bytes % _START == 0)
@@ -153,8 +169,8 @@ def verify_box(op: Any) -> None:
 def _verify_pattern(op: Operation, shared: SharedLayout) -> None:
     """The hardware exchanges chunks by bits of the address: panels and stages start with the pattern."""
     require(
-        not shared.swizzled or shared.lines % _ROWS == 0,
-        f"{op.name}: a panel of {shared.lines} lines ends inside the pattern that it is swizzled by",
+        not shared.swizzled or shared.strided_extent % _ROWS == 0,
+        f"{op.name}: a panel of {shared.strided_extent} lines ends inside the pattern that it is swizzled by",
     )
 
 
@@ -271,7 +287,7 @@ def verify_group_product(op: Any) -> None:
     name = op.instruction.data
     if not name.startswith("wgmma"):
         return
-    instruction = parse_group(name)
+    instruction = parse_wgmma(name)
     kinds = str(held.element_type), str(_held(op.rhs).element_type)
     wanted = (_TYPES.get(instruction.left), _TYPES.get(instruction.right))
     require(kinds == wanted, f"gpu.wgmma: {instruction} of {' and '.join(kinds)}")
@@ -280,29 +296,32 @@ def verify_group_product(op: Any) -> None:
     if not in_registers:
         _verify_major(op, _shared(op.lhs), 0, instruction)
     elif (layout := layout_of(op.lhs)) is not None:
-        fits = row_layout(instruction, m, n, k, layout.warp_count) == layout
+        fits = wgmma_a_layout(instruction, m, n, k, layout.warp_count) == layout
         fits = fits and not instruction.through
         require(fits, f"gpu.wgmma: {instruction} takes no registers of {op.lhs.type}")
     _verify_sums(op.acc.type, m, n, instruction)
 
 
 def _verify_major(
-    op: Operation, shared: SharedLayout, index: int, instruction: GroupInstruction
+    op: Operation, shared: SharedLayout, index: int, instruction: WgmmaInstruction
 ) -> None:
     """The buffer of operand `index` lies as the instruction takes it."""
     wanted = instruction.majors[index]
-    across = wanted not in (None, shared.dim)
+    across = wanted not in (None, shared.major_dim)
     require(not across, f"gpu.wgmma: {instruction} across k: {shared}")
-    require(shared.span != WHOLE, f"gpu.wgmma: descriptors describe panels, not {shared}")
-    require(shared.pitch % CHUNK == 0, f"gpu.wgmma: lines of {shared.pitch} bytes")
+    require(shared.swizzle_bytes != LINEAR, f"gpu.wgmma: descriptors describe panels, not {shared}")
+    require(
+        shared.row_stride_bytes % SWIZZLE_ATOM_BYTES == 0,
+        f"gpu.wgmma: lines of {shared.row_stride_bytes} bytes",
+    )
     _verify_pattern(op, shared)
 
 
-def _verify_sums(kind: Attribute, m: int, n: int, instruction: GroupInstruction) -> None:
+def _verify_sums(kind: Attribute, m: int, n: int, instruction: WgmmaInstruction) -> None:
     layout = layout_of(kind)
     if layout is None:
         return
-    product = group_product(instruction, m, n, layout.warp_count)
+    product = partition_wgmma(instruction, m, n, layout.warp_count)
     require(product is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
     if product is not None and product.sums != layout:
         raise VerifyException(f"gpu.wgmma: sums are no fragments of it: {kind}")

@@ -26,7 +26,7 @@ def _places(sizes: bytes) -> tuple[slice, ...]:
     return tuple(places)
 
 
-def quick_operand_groups(kind: _Kind) -> _Kind:
+def fast_operand_segments(kind: _Kind) -> _Kind:
     """Decorates an operation whose sizes are a property: the same accessors, faster."""
     definition: Any = kind.get_irdl_definition()  # type: ignore[attr-defined]
     if not any(isinstance(option, AttrSizedOperandSegments) for option in definition.options):

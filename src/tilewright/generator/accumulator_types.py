@@ -117,7 +117,7 @@ def without_signs(arguments: list[Argument], accesses: Sequence[Access]) -> None
             arguments[access.argument] = replace(argument, dtype=unsigned)
 
 
-def check_sums(
+def check_accumulator_type(
     factors: Sequence[Attribute], result: Attribute, op: Operation, place: Any, wrong: Wrong
 ) -> None:
     """Check that products of elements of these types are summed in a type that holds the result's."""

@@ -24,8 +24,8 @@ from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import (
     PRODUCTS,
     SUMS,
+    check_accumulator_type,
     check_conversions,
-    check_sums,
     plain,
     without_signs,
 )
@@ -40,7 +40,7 @@ def has_loops(function: FuncOp) -> bool:
     return any(isinstance(op, affine.ForOp) for op in function.body.block.ops)
 
 
-def recognise(function: FuncOp, typed: bool = True) -> Description:
+def recognize(function: FuncOp, typed: bool = True) -> Description:
     """The contraction that a function's loops compute. Raises CompilationError at what is none.
 
     Without `typed` element types are not the loops' to say: any will do.
@@ -76,7 +76,7 @@ def recognise(function: FuncOp, typed: bool = True) -> Description:
     unsigned = check_conversions(store.value, total.owner, old.results[0], product, _wrong)
     if typed:
         elements = [op.memref.type.get_element_type() for op in (left, right, store)]  # type: ignore[attr-defined]
-        check_sums(elements[:2], elements[2], product, place, _wrong)
+        check_accumulator_type(elements[:2], elements[2], product, place, _wrong)
     if unsigned:
         without_signs(arguments, (a, b))
     for access, op in ((a, left), (b, right), (out, store)):

@@ -53,11 +53,11 @@ class Body:
     ) -> None:
         self.program, self.tracer, self.values = program, tracer, dict(values)
         self.divisibility, self.s = divisibility, tracer.semantics
-        for name, factor in program.contraction.units:
+        for name, factor in program.contraction.size_divisors:
             if name in values:
                 self.values[name] = _size(self._wide(name, values[name]) * factor)
         if (
-            program.contraction.long
+            program.contraction.indices_64bit
         ):  # what is counted up to a multiple of the tile may exceed 32 bits
             for name in self.values.keys() & {"M", "N", "K"}:
                 if not isinstance(self.values[name], int):
@@ -69,10 +69,10 @@ class Body:
         self.of_pair: Tile | None = None
         """Which of two tiles, one below the other."""
         self.packed = None
-        if self.config.panels is not None:
+        if self.config.prepack is not None:
             from tilewright.generator.packing import PackedOperands
 
-            self.packed = PackedOperands(self, self.config.panels)
+            self.packed = PackedOperands(self, self.config.prepack)
 
     def _wide(self, name: str, value: Any) -> Any:
         """The distance between matrices, which may exceed 32 bits where its part does not, in 64."""
@@ -82,19 +82,19 @@ class Body:
     def emit(self) -> None:
         """Emit everything but the function's end."""
         pid = self.s.program_id(0)
-        if self.program.part == PARTIAL and self.config.join_rows > 1:
-            from tilewright.generator.gemv_rows import JoinedRows
+        if self.program.part == PARTIAL and self.config.rows_per_load > 1:
+            from tilewright.generator.gemv_rows import GemvRows
 
-            JoinedRows(self).emit(pid)
+            GemvRows(self).emit(pid)
             return
-        if self.program.spread:
+        if self.program.multi_dim_grid:
             batched = self.contraction.batch_rank == 1
             self._at([self.s.program_id(2)] if batched else [], *self._counted(pid))
             return
         if not (self.config.persistent and self.program.part == "whole"):
             self._one(pid)
             return
-        if not self.config.pairs:
+        if not self.config.tma_multicast:
             self._all(pid)
             return
 
@@ -194,7 +194,7 @@ class Body:
             sums = self._total(batch, rows, columns)
         elif self.config.form == "listing1":
             sums = self._in_memory(batch, rows, columns)
-        elif self.config.form == "vector":
+        elif self.config.form == "gemv":
             sums = self._reduction(batch, rows, columns)
         else:
             sums = self._product(batch, rows, columns)
@@ -225,7 +225,7 @@ class Body:
     def _range(self) -> tuple[Any, Any]:
         """First and last step of the k loop."""
         steps = self.cdiv(self.values["K"], self.config.block_k)
-        if self.program.spread and not isinstance(steps, int):
+        if self.program.multi_dim_grid and not isinstance(steps, int):
             self.s.assume(steps > 0)  # whoever launches it sees to that: no sums of nothing
         if self.program.part != PARTIAL:
             return 0, steps
@@ -235,7 +235,7 @@ class Body:
 
     def first(self, number: Tile, size: int) -> Tile:
         """The first index of a tile of `size`, or of a step, by its number."""
-        if self.contraction.long:
+        if self.contraction.indices_64bit:
             number = self.s.convert(number, dtypes.int64)
         return number * size
 
@@ -256,7 +256,7 @@ class Body:
         return self.s.dot(a, b, sums, input_precision=self.contraction.precision)
 
     def _zeros(self, *shape: int) -> Tile:
-        return self.s.filled(0, self.contraction.sums.with_shape(shape))
+        return self.s.filled(0, self.contraction.accumulator_type.with_shape(shape))
 
     def _product(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """Sums in registers."""
@@ -274,7 +274,7 @@ class Body:
         self.s.store(pointer, self.s.convert(self._zeros(*self.program.tile), kind), mask)
 
         def load() -> Tile:
-            return self.s.convert(self.s.load(pointer, mask, 0), self.contraction.sums)
+            return self.s.convert(self.s.load(pointer, mask, 0), self.contraction.accumulator_type)
 
         def step(k: Tile) -> list[Tile]:
             sums = load()
@@ -290,7 +290,7 @@ class Body:
         time, in every step."""
         block_m, block_n = self.program.tile
         axis = 1 if block_n == 1 else 0
-        kind = self.contraction.sums
+        kind = self.contraction.accumulator_type
         if self.config.block_k <= _FEW:
             return self._rows_of_k(batch, rows, columns)
         shape = (block_m, self.config.block_k) if axis else (self.config.block_k, block_n)
@@ -308,7 +308,7 @@ class Body:
 
     def _rows_of_k(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
         """Sums as a row, to which the sum of a few rows of products is added at a time."""
-        kind, tile = self.contraction.sums, self.program.tile
+        kind, tile = self.contraction.accumulator_type, self.program.tile
 
         def step(k: Tile, sums: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
@@ -326,7 +326,7 @@ class Body:
         for first in parts[::_AHEAD]:
             loaded = []
             for part in parts[first : first + _AHEAD]:
-                index, row = divmod(part, self.config.join_rows)
+                index, row = divmod(part, self.config.rows_per_load)
                 index = self.s.constant(index, dtypes.int32)
                 pointer, mask = self._work(index, batch, rows, columns, row)
                 loaded.append(self.s.load(pointer, mask, 0))
@@ -347,7 +347,7 @@ class Body:
         return down, across, mask
 
     def offset(self, index: Tile, stride: Any) -> Tile:
-        if self.contraction.wide:
+        if self.contraction.offsets_64bit:
             index = self.s.convert(index, dtypes.int64)
         return index * stride
 
@@ -397,7 +397,7 @@ class Body:
         plane = self.s.convert(part, dtypes.int64)
         for i, index in enumerate(batch):
             plane = plane * self.values[f"batch{i}"] + index
-        joined = self.config.join_rows
+        joined = self.config.rows_per_load
         return plane * joined + row if joined > 1 else plane
 
     def _work(

@@ -17,9 +17,9 @@ from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
 from tilewright.generator.hardware_rates import LINE
 from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 
-#: bytes of the matrix that a program of the "vector" form reads at a time
+#: bytes of the matrix that a program of the "gemv" form reads at a time
 _VECTOR_BYTES = 16 << 10
-#: programs of the "vector" form that a multiprocessor should have, and into how many parts K may be cut for it
+#: programs of the "gemv" form that a multiprocessor should have, and into how many parts K may be cut for it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
 #: bytes of the widest access of a thread
@@ -30,7 +30,7 @@ _MOST_SUMS = 1 << 30
 #: a tile that shows which kernel a CPU has for a type
 _USUAL = model.Tiling(64, 64, 64, packed=True)
 
-#: on a CPU: bytes of a row that a program of the "vector" form reads at a time, of how many rows; and where K lies
+#: on a CPU: bytes of a row that a program of the "gemv" form reads at a time, of how many rows; and where K lies
 #: along rows, how many vectors hold the sums
 _RUN_BYTES, _RUN_ROWS, _RUN_VECTORS = 1024, 8, 4
 #: bytes of the matrix that one part of K should have at least there
@@ -65,7 +65,7 @@ def choose(
         return known
     tiling = _chosen(work, contraction, target).tiling
     config = configuration(tiling)
-    return config.with_(panels=panels(contraction, tiling, target)) if tiling.packed else config
+    return config.with_(prepack=panels(contraction, tiling, target)) if tiling.packed else config
 
 
 def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
@@ -105,7 +105,7 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
     element = contraction.a.dtype.short_name
     if element == "fp32" and contraction.precision == "tf32":
         element = "tf32"
-    sums = contraction.sums.short_name
+    sums = contraction.accumulator_type.short_name
     read = [e.dtype.itemsize for e in contraction.extras if e.axes == "mn"]
     if contraction.addend is not None:
         read.append(contraction.addend.dtype.itemsize)
@@ -127,7 +127,7 @@ def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]
 
 def _packable(contraction: Contraction) -> bool:
     """Whether a CPU's kernels take both operands as they are, or converted, and sum in the sums' type."""
-    a, b, sums = contraction.a.dtype, contraction.b.dtype, contraction.sums
+    a, b, sums = contraction.a.dtype, contraction.b.dtype, contraction.accumulator_type
     if contraction.a.order == GENERAL or contraction.b.order == GENERAL or a != b:
         return False
     return not (a.is_int() and a.is_int_unsigned()) and sums.primitive_bitwidth >= 32
@@ -135,7 +135,9 @@ def _packable(contraction: Contraction) -> bool:
 
 def panels(contraction: Contraction, tiling: model.Tiling, target: Any) -> Panels | None:
     """How a CPU's micro-kernel wants operands packed; None where it makes more of them than an order."""
-    names = [_IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.sums)]
+    names = [
+        _IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.accumulator_type)
+    ]
     if None in names:
         return None
     element, sums = (str(name) for name in names)
@@ -160,7 +162,7 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     """The model's tiling as a configuration. (Its stages count buffers, `num_stages` those ahead.)"""
     return MatmulConfig(
         tiling.block_m, tiling.block_n, tiling.block_k, tiling.group, tiling.warps,
-        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent, pairs=tiling.pairs,
+        max(1, tiling.stages - 1), tiling.split_k, tiling.persistent, tma_multicast=tiling.pairs,
     )  # fmt: skip
 
 
@@ -203,8 +205,8 @@ def _vector(
     )
     tile = (across, 1) if n == 1 else (1, across)
     return MatmulConfig(
-        *tile, deep, group_m=1, num_warps=8 if joined > 1 else 4, split_k=max(1, split), form="vector",
-        join_rows=joined,
+        *tile, deep, group_m=1, num_warps=8 if joined > 1 else 4, split_k=max(1, split), form="gemv",
+        rows_per_load=joined,
     )  # fmt: skip
 
 
@@ -225,7 +227,7 @@ def _streamed(
     lanes = max(1, target.vector_bits // (8 * max(4, matrix.dtype.itemsize)))
     if along:
         deep = min(_power(k), _RUN_VECTORS * lanes)
-        return MatmulConfig(1, 1, deep, group_m=1, form="vector")
+        return MatmulConfig(1, 1, deep, group_m=1, form="gemv")
     across = min(_power(extent), _RUN_BYTES // matrix.dtype.itemsize)
     programs = max(1, -(-extent // across))
     wanted = -(-2 * target.cores // programs) if programs < target.cores else 1
@@ -233,7 +235,7 @@ def _streamed(
     tile = (across, 1) if column else (1, across)
     split = max(1, min(wanted, most))
     deep = min(_power(k), _RUN_ROWS)
-    return MatmulConfig(*tile, deep, group_m=1, split_k=split, form="vector")
+    return MatmulConfig(*tile, deep, group_m=1, split_k=split, form="gemv")
 
 
 def _power(number: int) -> int:

@@ -8,14 +8,23 @@ from typing import Any
 
 from tilewright.dtypes import ALL_SCALARS
 from tilewright.errors import LaunchError
+from tilewright.generator.deprecated import CONFIG_FIELDS, accepts, current
 
-FORMS = ("tiled", "listing1", "vector")
+FORMS = ("tiled", "listing1", "gemv")
 #: words of `MatmulConfig.text`
-_NUMBERS = {"g": "group_m", "w": "num_warps", "s": "num_stages", "k": "split_k", "j": "join_rows"}
+_NUMBERS = {
+    "g": "group_m",
+    "w": "num_warps",
+    "s": "num_stages",
+    "k": "split_k",
+    "j": "rows_per_load",
+}
 _FLAGS = {
-    "persistent": {"persistent": True}, "pairs": {"pairs": True},
-    "threads": {"boxes": False}, "turned": {"through_registers": False},
+    "persistent": {"persistent": True}, "multicast": {"tma_multicast": True},
+    "no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False},
 }  # fmt: skip
+#: deprecated words, which stored texts have
+_OLD_WORDS = {"pairs": "multicast", "threads": "no-tma", "turned": "no-rs", "vector": "gemv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,7 @@ class Panels:
         return f"p{self.columns}{rows}" + (f" {self.element}" if self.element else "")
 
 
+@accepts(CONFIG_FIELDS)
 @dataclass(frozen=True, slots=True)
 class MatmulConfig:
     """Tiles and options of one generated program.
@@ -58,20 +68,20 @@ class MatmulConfig:
         split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
             second program adds them in a fixed order, so results are reproducible.
         persistent: one program a multiprocessor, each of which computes many tiles.
-        pairs: two tiles, one below the other, are made by neighbouring blocks, which fetch what both need of B once
+        tma_multicast: two tiles, one below the other, are made by neighbouring blocks, which fetch what both need of B once
             (sm_90a, with `persistent`). Elsewhere a program makes one after the other.
-        boxes: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
+        use_tma: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
             copy them.
-        through_registers: tf32 operands that lie across k reach tensor cores through registers (pass
+        wgmma_rs: tf32 operands that lie across k reach tensor cores through registers (pass
             `select-wgmma-rs`, sm_90a); False: they are turned in shared memory.
         form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
             step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
-            "vector", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
-        join_rows: so many rows across which K lies, which follow each other in memory without gaps, are
-            read as one (form "vector"). Rows of odd extents begin anywhere, but every 2nd, 4th or 8th on a
+            "gemv", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
+        rows_per_load: so many rows across which K lies, which follow each other in memory without gaps, are
+            read as one (form "gemv"). Rows of odd extents begin anywhere, but every 2nd, 4th or 8th on a
             boundary that wide accesses need. Sums of each of the joined rows are parts, as with split_k. K
             must be a multiple of it, and a row at least a tile long.
-        panels: operands are packed once by programs of their own, into a workspace that all tiles'
+        prepack: operands are packed once by programs of their own, into a workspace that all tiles'
             programs read (CPU); without it every program packs what it needs.
     """
 
@@ -83,12 +93,12 @@ class MatmulConfig:
     num_stages: int = 3
     split_k: int = 1
     persistent: bool = False
-    boxes: bool = True
-    through_registers: bool = True
+    use_tma: bool = True
+    wgmma_rs: bool = True
     form: str = "tiled"
-    join_rows: int = 1
-    pairs: bool = False
-    panels: Panels | None = None
+    rows_per_load: int = 1
+    tma_multicast: bool = False
+    prepack: Panels | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -99,7 +109,7 @@ class MatmulConfig:
             "num_warps",
             "num_stages",
             "split_k",
-            "join_rows",
+            "rows_per_load",
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
@@ -113,12 +123,12 @@ class MatmulConfig:
             raise LaunchError(
                 f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
-        if self.pairs and not self.persistent:
-            raise LaunchError("MatmulConfig: pairs are for persistent programs")
-        if self.join_rows > 1 and self.form != "vector":
-            raise LaunchError("MatmulConfig: join_rows is for form 'vector'")
-        if self.panels is not None:
-            self._check_panels(self.panels)
+        if self.tma_multicast and not self.persistent:
+            raise LaunchError("MatmulConfig: tma_multicast is for persistent programs")
+        if self.rows_per_load > 1 and self.form != "gemv":
+            raise LaunchError("MatmulConfig: rows_per_load is for form 'gemv'")
+        if self.prepack is not None:
+            self._check_panels(self.prepack)
         if self.form == "listing1" and self.split_k > 1:
             raise LaunchError(
                 "MatmulConfig: form 'listing1' keeps sums in the output, not in parts"
@@ -126,7 +136,7 @@ class MatmulConfig:
 
     def _check_panels(self, panels: Panels) -> None:
         if self.form != "tiled" or self.split_k > 1 or self.persistent:
-            raise LaunchError("MatmulConfig: panels are for form 'tiled', K whole, not persistent")
+            raise LaunchError("MatmulConfig: prepack is for form 'tiled', K whole, not persistent")
         if self.block_n % panels.columns or self.block_k % panels.rows:
             raise LaunchError(
                 f"MatmulConfig: panels of {panels.columns} columns and {panels.rows} interleaved rows "
@@ -134,48 +144,49 @@ class MatmulConfig:
             )
 
     def with_(self, **changes: Any) -> MatmulConfig:
-        """A copy with some fields changed (pairs go with persistent programs)."""
+        """A copy with some fields changed (`tma_multicast` goes with persistent programs)."""
+        changes = current(changes, CONFIG_FIELDS)
         if changes.get("persistent") is False:
-            changes.setdefault("pairs", False)
+            changes.setdefault("tma_multicast", False)
         return replace(self, **changes)
 
     @property
     def parts(self) -> int:
         """Sums of each element that are added up in the end."""
-        return self.split_k * self.join_rows
+        return self.split_k * self.rows_per_load
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Passes, or forms of passes, that it does without."""
-        boxes = () if self.boxes else ("pipeline-loads{tma=false}", "specialize-warps")
-        return boxes if self.through_registers else (*boxes, "select-wgmma-rs")
+        boxes = () if self.use_tma else ("pipeline-loads{tma=false}", "specialize-warps")
+        return boxes if self.wgmma_rs else (*boxes, "select-wgmma-rs")
 
     @property
     def text(self) -> str:
         """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names.
 
         block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. What is not as by default follows:
-        k split_k, j join_rows, `persistent`, `pairs`, `threads` (without boxes), `turned` (not through
-        registers), the form, and `Panels.text`. `from_text` reads it.
+        k split_k, j rows_per_load, `persistent`, `multicast`, `no-tma`, `no-rs` (without
+        `wgmma_rs`), the form, and `Panels.text`. `from_text` reads it.
         """
         parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
         parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
         if self.split_k > 1:
             parts.append(f"k{self.split_k}")
-        if self.join_rows > 1:
-            parts.append(f"j{self.join_rows}")
+        if self.rows_per_load > 1:
+            parts.append(f"j{self.rows_per_load}")
         if self.persistent:
             parts.append("persistent")
-        if self.pairs:
-            parts.append("pairs")
-        if not self.boxes:
-            parts.append("threads")
-        if not self.through_registers:
-            parts.append("turned")
+        if self.tma_multicast:
+            parts.append("multicast")
+        if not self.use_tma:
+            parts.append("no-tma")
+        if not self.wgmma_rs:
+            parts.append("no-rs")
         if self.form != "tiled":
             parts.append(self.form)
-        if self.panels is not None:
-            parts.append(self.panels.text)
+        if self.prepack is not None:
+            parts.append(self.prepack.text)
         return " ".join(parts)
 
     @staticmethod
@@ -189,6 +200,7 @@ class MatmulConfig:
                 f"MatmulConfig: {text!r} does not begin with a tile such as 128x256x64"
             )
         for i, word in enumerate(words):
+            word = _OLD_WORDS.get(word, word)
             if word in _FLAGS:
                 given |= _FLAGS[word]
             elif word in FORMS:
@@ -199,7 +211,7 @@ class MatmulConfig:
                 element = "".join(words[i + 1 :])
                 if element and element not in {t.short_name for t in ALL_SCALARS}:
                     raise LaunchError(f"MatmulConfig: there is no dtype {element!r} in {text!r}")
-                given["panels"] = Panels(int(found[1]), int(found[2] or 1), element)
+                given["prepack"] = Panels(int(found[1]), int(found[2] or 1), element)
                 break
             else:
                 raise LaunchError(f"MatmulConfig: there is no word {word!r} in {text!r}")
@@ -209,6 +221,7 @@ class MatmulConfig:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> MatmulConfig:
         """A configuration from stored data. Raises LaunchError for fields that do not exist."""
+        data = current(data, CONFIG_FIELDS, warn=False)
         known = {item.name for item in fields(MatmulConfig)}
         unknown = sorted(set(data) - known)
         if unknown:

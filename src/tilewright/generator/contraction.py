@@ -15,6 +15,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError
+from tilewright.generator.deprecated import CONTRACTION_FIELDS, accepts
 
 ROW, COLUMN, GENERAL = "row", "column", "general"
 ORDERS = (ROW, COLUMN, GENERAL)
@@ -103,6 +104,7 @@ class Step:
         return self.kind in WITH_NUMBER
 
 
+@accepts(CONTRACTION_FIELDS)
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """See the module docstring.
@@ -111,9 +113,9 @@ class Contraction:
         a, b, out: the operands; extents [M, K], [K, N] and [M, N].
         accumulator: the type of the sums (None: fp32 for floats, fp64 for fp64, int32 for integers).
         precision: of single-precision products, as `tl.dot`'s `input_precision`.
-        scaled: whether there is an α. `addend`: C, with its β, or None.
-        batch_rank: batch axes. `wide`: offsets may exceed 32 bits; `long`: so may indices along one axis.
-        units: (integer argument, factor): the argument is given divided by the factor. It tells
+        has_alpha: whether there is an α. `addend`: C, with its β, or None.
+        batch_rank: batch axes. `offsets_64bit`: offsets may exceed 32 bits; `indices_64bit`: so may indices along one axis.
+        size_divisors: (integer argument, factor): the argument is given divided by the factor. It tells
             programs what sizes and strides are multiples of beyond what specialisation sees (16).
     """
 
@@ -122,13 +124,13 @@ class Contraction:
     out: Operand
     accumulator: dtype | None = None
     precision: str = "ieee"
-    scaled: bool = False
+    has_alpha: bool = False
     addend: Operand | None = None
     epilogue: tuple[Step, ...] = ()
     batch_rank: int = 0
-    wide: bool = False
-    long: bool = False
-    units: tuple[tuple[str, int], ...] = ()
+    offsets_64bit: bool = False
+    indices_64bit: bool = False
+    size_divisors: tuple[tuple[str, int], ...] = ()
     name: str = field(default="matmul", compare=False)
     """Of the program, for people."""
 
@@ -165,7 +167,7 @@ class Contraction:
             raise KernelTypeError(f"precision {self.precision!r} is none of {PRECISIONS}")
 
     @property
-    def sums(self) -> dtype:
+    def accumulator_type(self) -> dtype:
         """The type of the sums."""
         assert self.accumulator is not None
         return self.accumulator
@@ -173,7 +175,7 @@ class Contraction:
     @property
     def compute(self) -> dtype:
         """The type that epilogues compute in: fp32, or fp64 for fp64."""
-        return dtypes.float64 if self.sums.is_fp64() else dtypes.float32
+        return dtypes.float64 if self.accumulator_type.is_fp64() else dtypes.float32
 
     @property
     def matrices(self) -> tuple[tuple[str, Operand], ...]:

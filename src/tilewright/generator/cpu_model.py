@@ -49,27 +49,27 @@ def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
         forms.append((True, _PACKED_BLOCKS, _PACKED_DEPTHS))
     found: dict[Tiling, None] = {}
     for packed, blocks, depths in forms:
-        rows = _even(work.m, blocks)
+        rows = _even_blocks(work.m, blocks)
         if not packed and work.m <= max(blocks):
-            rows = list(dict.fromkeys([_just(work.m), *rows]))
+            rows = list(dict.fromkeys([_round_up_rows(work.m), *rows]))
         for block_m in rows:
-            for block_n in _even(work.n, blocks):
-                for block_k in _even(work.k, depths):
+            for block_n in _even_blocks(work.n, blocks):
+                for block_k in _even_blocks(work.k, depths):
                     tiling = Tiling(block_m, block_n, block_k, packed=packed)
                     share = _PACKED_SHARE if packed else _L2_SHARE
                     large = _sums(work, tiling) > max(_SUMS_SHARE * target.l2_bytes, _SMALLEST)
-                    if not large and _held(work, tiling) <= share * target.l2_bytes:
+                    if not large and _l2_working_set(work, tiling) <= share * target.l2_bytes:
                         found[tiling] = None
     return list(found)
 
 
-def _just(rows: int) -> int:
+def _round_up_rows(rows: int) -> int:
     """A tile for few rows with hardly more: in steps, so that not every number of rows is compiled anew."""
     step = 4 if rows <= 64 else 8 if rows <= 128 else 16
     return -(-rows // step) * step
 
 
-def _even(extent: int, blocks: tuple[int, ...]) -> list[int]:
+def _even_blocks(extent: int, blocks: tuple[int, ...]) -> list[int]:
     """Blocks of about these sizes that divide an extent evenly, in multiples of 16."""
     found = {}
     for block in blocks:
@@ -83,7 +83,7 @@ def _sums(work: Workload, t: Tiling) -> int:
     return t.block_m * t.block_n * max(4, SIZES[work.element])
 
 
-def _held(work: Workload, t: Tiling) -> int:
+def _l2_working_set(work: Workload, t: Tiling) -> int:
     """Bytes that a step keeps in the second level cache: packed panels of B pass through."""
     size, sums = SIZES[work.element], _sums(work, t)
     if t.packed:
@@ -120,9 +120,9 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     # what comes from the third level, mostly while products are made
     far = (t.block_m + t.block_n) * depth * size / (_FAR_SHARE * rates.cache_bytes_per_ns)
     store = area * SIZES[work.out] / rates.memory_bytes_per_ns
-    own = rates.own_pack_bytes_per_ns
+    own = rates.program_pack_bytes_per_ns
     if t.block_n * t.block_k * size <= near:
-        own = rates.near_pack_bytes_per_ns
+        own = rates.l1_pack_bytes_per_ns
     # what a matrix unit multiplies is moved once more, to interleave its rows
     moved = t.block_m + t.block_n * (2 if rates.matrix_unit else 1)
     move = 0.0 if t.packed else moved * depth * size / own

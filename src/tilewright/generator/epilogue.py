@@ -48,9 +48,9 @@ class Epilogue:
     def apply(self, sums: Tile, addend: Tile | None, extras: Sequence[Tile]) -> Tile:
         """The tile to be stored, in the output's type."""
         c, x = self.contraction, sums
-        if x.dtype.is_floating() and (c.scaled or addend is not None or c.epilogue):
+        if x.dtype.is_floating() and (c.has_alpha or addend is not None or c.epilogue):
             x = self.s.convert(x, self.compute)
-        if c.scaled:
+        if c.has_alpha:
             x = self._float(x) * self.number("alpha")
         if addend is not None:
             x = self._float(x) + self._float(addend) * self.number("beta")

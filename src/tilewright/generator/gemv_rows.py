@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 Tile = Any
 
 
-class JoinedRows:
+class GemvRows:
     """Emits the program that writes parts of the sums, for `M == 1` (a row-major B) or `N == 1` (a column-major A)."""
 
     def __init__(self, body: Body) -> None:
         self.body, self.s, self.values = body, body.s, body.values
         config = body.config
-        self.joined, self.deep = config.join_rows, config.block_k
+        self.joined, self.deep = config.rows_per_load, config.block_k
         self.across = max(body.program.tile)
         row = body.program.tile[0] == 1
         self.matrix, self.vector = ("b", "a") if row else ("a", "b")
@@ -48,7 +48,7 @@ class JoinedRows:
         share = body.cdiv(body.cdiv(self.rows, self.deep), body.config.split_k)
         begin = part * share
         end = s.minimum(begin + share, body.cdiv(self.rows, self.deep))
-        kind = body.contraction.sums
+        kind = body.contraction.accumulator_type
 
         def step(k: Tile, sums: Tile) -> list[Tile]:
             depth = k * self.deep + s.lanes(0, self.deep)
@@ -73,7 +73,7 @@ class JoinedRows:
         base = base + body.offset(row, stride)
         inside = (depth < self.rows) & (row < self.joined)
         found = s.load(base + body.offset(depth * self.joined, stride), inside, 0)
-        return s.expand_dims(s.convert(found, body.contraction.sums), 1)
+        return s.expand_dims(s.convert(found, body.contraction.accumulator_type), 1)
 
     def _rows(self, batch: list[Any], depth: Tile, columns: Tile, width: Tile) -> Tile:
         """Joined rows of the matrix."""

@@ -62,7 +62,7 @@ class GpuRates:
     """From a program's start to its first product: barriers, first copies."""
     store_bytes_per_cycle: float = 18.0
     """From registers of one multiprocessor to memory at the end of a program."""
-    alone_cycles: float = 54.0
+    single_warpgroup_stall_cycles: float = 54.0
     """What a stage costs where no second group of warps covers the waiting of the first."""
     second_launch_ns: float = 950.0
 
@@ -118,9 +118,9 @@ class CpuRates:
     """Multiply-adds of the element type in registers."""
     pack_bytes_per_ns: float = 12.0
     """Packing operands for all programs: read, rearranged, written to memory and read again."""
-    own_pack_bytes_per_ns: float = 40.0
+    program_pack_bytes_per_ns: float = 40.0
     """A program packing a step's operands for itself, into its second level cache."""
-    near_pack_bytes_per_ns: float = 72.0
+    l1_pack_bytes_per_ns: float = 72.0
     """The same where the panels stay in the first."""
     cache_bytes_per_ns: float = 60.0
     """From and to the second level cache."""

@@ -23,8 +23,8 @@ from tilewright.errors import CompilationError
 from tilewright.generator.accumulator_types import (
     PRODUCTS,
     SUMS,
+    check_accumulator_type,
     check_conversions,
-    check_sums,
     plain,
     without_signs,
 )
@@ -39,11 +39,11 @@ from tilewright.generator.description import (
 )
 from tilewright.generator.element_types import language_type
 from tilewright.generator.elementwise import ElementwiseBody, check_body, simple_steps, zero_like
-from tilewright.generator.linalg_named_ops import NamedProduct
+from tilewright.generator.linalg_named_ops import NamedMatmulOp
 from tilewright.ir.location import location_of
 
 
-def recognise(function: FuncOp) -> Description:
+def recognize(function: FuncOp) -> Description:
     """The contraction of a function. Raises CompilationError at what does not belong to one."""
     return _Reader(function).read()
 
@@ -68,7 +68,7 @@ class _Reader:
 
     def read(self) -> Description:
         for op in self.function.body.block.ops:
-            if isinstance(op, NamedProduct):
+            if isinstance(op, NamedMatmulOp):
                 self._product(op)
             elif isinstance(op, FillOp):
                 self._fill(op)
@@ -96,7 +96,7 @@ class _Reader:
             raise _wrong(op, "the result is overwritten")
         self.zero |= dict.fromkeys((op.outputs[0], *op.results), op)
 
-    def _product(self, op: NamedProduct) -> None:
+    def _product(self, op: NamedMatmulOp) -> None:
         if op.indexing_maps is not None:
             raise _wrong(op, "indexing_maps of a named product", "use linalg.matmul_transpose_b …")
         if len(op.inputs) != 2 or len(op.outputs) != 1:
@@ -128,7 +128,7 @@ class _Reader:
         self.operand_roles = [tuple(roles[x] for x in axes) for axes in (a, b)]
         self._check_extents(op)
         elements = [v.type.get_element_type() for v in (*op.inputs, *op.outputs)]
-        check_sums(elements[:2], elements[2], op, location_of(op), _wrong)
+        check_accumulator_type(elements[:2], elements[2], op, location_of(op), _wrong)
         for value in op.inputs:
             if value in self.zero:
                 raise _wrong(self.zero[value], "an operand of the product is filled")

@@ -23,7 +23,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 
-class NamedProduct(IRDLOperation):
+class NamedMatmulOp(IRDLOperation):
     """What the products share. `AXES` names the axes of both operands and the result."""
 
     inputs = var_operand_def()
@@ -85,14 +85,14 @@ def _operands(parser: Parser, word: str) -> Sequence[SSAValue]:
 
 
 @irdl_op_definition
-class MatmulOp(NamedProduct):
+class MatmulOp(NamedMatmulOp):
     """C[m, n] += A[m, k] · B[k, n]."""
 
     name = "linalg.matmul"
 
 
 @irdl_op_definition
-class MatmulTransposeAOp(NamedProduct):
+class MatmulTransposeAOp(NamedMatmulOp):
     """C[m, n] += A[k, m] · B[k, n]."""
 
     name = "linalg.matmul_transpose_a"
@@ -100,7 +100,7 @@ class MatmulTransposeAOp(NamedProduct):
 
 
 @irdl_op_definition
-class MatmulTransposeBOp(NamedProduct):
+class MatmulTransposeBOp(NamedMatmulOp):
     """C[m, n] += A[m, k] · B[n, k]."""
 
     name = "linalg.matmul_transpose_b"
@@ -108,7 +108,7 @@ class MatmulTransposeBOp(NamedProduct):
 
 
 @irdl_op_definition
-class BatchMatmulOp(NamedProduct):
+class BatchMatmulOp(NamedMatmulOp):
     """C[b, m, n] += A[b, m, k] · B[b, k, n]."""
 
     name = "linalg.batch_matmul"
@@ -116,7 +116,7 @@ class BatchMatmulOp(NamedProduct):
 
 
 @irdl_op_definition
-class BatchMatmulTransposeAOp(NamedProduct):
+class BatchMatmulTransposeAOp(NamedMatmulOp):
     """C[b, m, n] += A[b, k, m] · B[b, k, n]."""
 
     name = "linalg.batch_matmul_transpose_a"
@@ -124,7 +124,7 @@ class BatchMatmulTransposeAOp(NamedProduct):
 
 
 @irdl_op_definition
-class BatchMatmulTransposeBOp(NamedProduct):
+class BatchMatmulTransposeBOp(NamedMatmulOp):
     """C[b, m, n] += A[b, m, k] · B[b, n, k]."""
 
     name = "linalg.batch_matmul_transpose_b"
@@ -132,7 +132,7 @@ class BatchMatmulTransposeBOp(NamedProduct):
 
 
 @irdl_op_definition
-class MatvecOp(NamedProduct):
+class MatvecOp(NamedMatmulOp):
     """C[m] += A[m, k] · B[k]."""
 
     name = "linalg.matvec"
@@ -140,7 +140,7 @@ class MatvecOp(NamedProduct):
 
 
 @irdl_op_definition
-class VecmatOp(NamedProduct):
+class VecmatOp(NamedMatmulOp):
     """C[n] += A[k] · B[k, n]."""
 
     name = "linalg.vecmat"

@@ -43,7 +43,7 @@ from tilewright.generator.tiles import (
     WIDE_TILES,
 )
 from tilewright.generator.workload import SIZES, Tiling, Workload
-from tilewright.layouts.shared import CHUNK, roomy_span
+from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle
 
 #: how sharply the slowest part of a step decides
 _NORM = 10
@@ -82,11 +82,11 @@ class Estimate:
     nanoseconds: float
     programs: int
     waves: int
-    filled: float
+    wave_utilization: float
     """Share of the waves' places that programs take."""
-    step_share: float
+    mma_utilization: float
     """How much of the multiply-add rate a step reaches."""
-    resident: int
+    ctas_per_sm: int
     """Programs that a multiprocessor holds at once."""
     shared_bytes: int
     memory_bytes: float
@@ -128,7 +128,7 @@ class Choice:
             slower = other.nanoseconds / self.best.nanoseconds - 1
             lines.append(
                 f"    {other.tiling}: {slower:+.0%}, {other.programs} programs in {other.waves} "
-                f"waves ({other.filled:.0%} filled), {other.bound}"
+                f"waves ({other.wave_utilization:.0%} filled), {other.bound}"
             )
         return "\n".join(lines)
 
@@ -151,28 +151,28 @@ def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
 def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str, ...]:
     t = best.tiling
     lines = [
-        f"{best.programs} programs in {best.waves} waves, {best.filled:.0%} of their places taken",
-        f"a step reaches {best.step_share:.0%} of the multiply-add rate; limit: {best.bound}",
+        f"{best.programs} programs in {best.waves} waves, {best.wave_utilization:.0%} of their places taken",
+        f"a step reaches {best.mma_utilization:.0%} of the multiply-add rate; limit: {best.bound}",
         f"{best.memory_bytes / 1e6:.1f} MB through memory, about {best.nanoseconds / 1e3:.1f} µs "
         f"({best.rate(work):.3g} TFLOP/s)",
     ]
     if t.stages:
         lines.append(
             f"{t.stages} stages in {best.shared_bytes >> 10} KB of shared memory, "
-            f"{best.resident} program{'s' if best.resident > 1 else ''} on a multiprocessor"
+            f"{best.ctas_per_sm} program{'s' if best.ctas_per_sm > 1 else ''} on a multiprocessor"
         )
     larger = [
         e
         for e in rest
         if e.tiling.block_m * e.tiling.block_n > t.block_m * t.block_n
         and e.tiling.split_k == t.split_k
-        and e.filled < best.filled - 0.01
+        and e.wave_utilization < best.wave_utilization - 0.01
     ]
     if larger:
         e = larger[0]
         lines.append(
             f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: {e.waves} waves are filled to "
-            f"{e.filled:.0%}"
+            f"{e.wave_utilization:.0%}"
         )
     if t.pairs:
         lines.append(
@@ -247,7 +247,7 @@ def _of_tile(
         return found
     if fits and tiles > target.cores:
         found.append(Tiling(*block, warps, ahead, group, persistent=True))
-    if min(work.starts) < LINE and not few:
+    if min(work.row_alignment) < LINE and not few:
         found.append(Tiling(*block, warps, ahead, group, persistent=True, pairs=True))
     return found
 
@@ -257,7 +257,7 @@ def _turned(work: Workload) -> bool:
 
     `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
     """
-    return bool(work.across) and SIZES[work.element] != 2
+    return bool(work.mn_major) and SIZES[work.element] != 2
 
 
 def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) -> int:
@@ -308,9 +308,9 @@ def _stages(work: Workload, m: int, n: int, k: int, target: Machine, beside: int
 def _brought(work: Workload, n: int, target: Machine) -> int:
     """Columns of B that are copied for n: whole panels, where B lies across k and is multiplied so."""
     size = SIZES[work.element]
-    if size != 2 or "b" not in work.across or not _warp_groups(work, target):
+    if size != 2 or "b" not in work.mn_major or not _warp_groups(work, target):
         return n
-    width = max(CHUNK, roomy_span(n, size)) // size
+    width = max(SWIZZLE_ATOM_BYTES, padded_swizzle(n, size)) // size
     return -(-n // width) * width
 
 
@@ -332,7 +332,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     step = sum(p**_NORM for p in parts.values()) ** (1 / _NORM)
     step *= WIDE_TILES.get((t.block_m, t.block_n, t.warps), 1.0)
     if t.warps <= 4:
-        step += rates.alone_cycles * 32 / (t.block_k * size) / rates.clock_ghz
+        step += rates.single_warpgroup_stall_cycles * 32 / (t.block_k * size) / rates.clock_ghz
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
     shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
@@ -359,7 +359,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
 
 
 def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
-    through = through_registers(work.element, work.across, t.block_m, t.block_n, t.warps)
+    through = through_registers(work.element, work.mn_major, t.block_m, t.block_n, t.warps)
     return (f"{through.upper()} lies across k and passes through registers",) if through else ()
 
 
@@ -386,14 +386,14 @@ def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[s
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
-        rows = read_by_groups(work.element, size, work.across, t.block_m, t.block_n, t.warps)
+        rows = read_by_groups(work.element, size, work.mn_major, t.block_m, t.block_n, t.warps)
     else:
         down, across = _warp_grid(t)
         rows = t.warps * (t.block_m // down + t.block_n // across)
     brought = t.block_m + _brought(work, t.block_n, target)
     filled = _WRITE_SHARE * brought
     shared = (rows + filled) * 32 / rates.shared_bytes_per_cycle
-    of_a, of_b = (from_l2(start, rates) for start in work.starts)
+    of_a, of_b = (from_l2(start, rates) for start in work.row_alignment)
     far = 32 * (t.block_m / of_a + (brought - t.block_m) / of_b / (2 if t.pairs else 1))
     return {
         "tensor cores": multiply / rates.tensor_clock_ghz,

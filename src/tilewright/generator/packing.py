@@ -151,8 +151,8 @@ class Packing(Body):
         return self.s.load(pointer, (down < left) & (across < self.values["N"]), 0)
 
     def _given(self) -> Panels:
-        assert self.config.panels is not None
-        return self.config.panels
+        assert self.config.prepack is not None
+        return self.config.prepack
 
     def _place(self, name: str, index: Tile, size: int) -> Tile:
         return self.values[name] + self.s.convert(index, dtypes.int64) * size

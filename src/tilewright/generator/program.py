@@ -47,16 +47,16 @@ class Program:
     contraction: Contraction
     config: MatmulConfig
     part: str = WHOLE
-    apart: bool = False
+    noalias_output: bool = False
     """Whoever launches it has made sure that the result overlaps no operand, nor itself (CPU)."""
-    spread: bool = False
+    multi_dim_grid: bool = False
     """Tiles are counted by the grid's dimensions: rows of a group, columns, groups or batches. A division by a number of
     tiles takes a GPU 170 cycles, and two of them stand before a program's first copy."""
 
     @property
     def written_apart(self) -> tuple[str, ...]:
         """Pointers whose memory no other leads to: what is written, unless an epilogue may read it, too."""
-        if not self.apart:
+        if not self.noalias_output:
             return ()
         if self.part in PACKING:
             return (f"panels_{PACKING[self.part]}",)
@@ -78,7 +78,7 @@ class Program:
         """The function's name: what it computes and in which tiles."""
         c = self.contraction
         words = [c.name, c.a.dtype.short_name, self.config.text]
-        if self.spread:
+        if self.multi_dim_grid:
             words.append("spread")
         if self.part != WHOLE:
             words.append(self.part)
@@ -92,8 +92,8 @@ class Program:
         if self.part in PACKING:
             pointers.append(Parameter(f"panels_{PACKING[self.part]}", POINTER, self.stored))
         elif self.part != WHOLE:
-            pointers.append(Parameter("work", POINTER, c.sums))
-        elif self.config.panels is not None:
+            pointers.append(Parameter("work", POINTER, c.accumulator_type))
+        elif self.config.prepack is not None:
             pointers += [Parameter(f"panels_{name}", POINTER, self.packed) for name in "ab"]
         integers = ["M", "N"] if self.part == TOTAL else ["M", "N", "K"]
         for name, operand in self.matrices:
@@ -105,7 +105,7 @@ class Program:
                 pointers.append(Parameter(f"x{i}", POINTER, extra.dtype))
                 integers += [f"x{i}_{axis}" for axis in extra.axes]
                 integers += [f"x{i}_b{axis}" for axis, varies in enumerate(extra.batch) if varies]
-            numbers += ["alpha"] if c.scaled else []
+            numbers += ["alpha"] if c.has_alpha else []
             numbers += ["beta"] if c.addend is not None else []
             numbers += [f"number{i}" for i, step in enumerate(c.epilogue) if step.has_number]
         integers += [f"batch{i}" for i in range(c.batch_rank) if i > 0 or self._needs_batch]
@@ -126,7 +126,7 @@ class Program:
         found = self.contraction.matrices
         if self.part in PACKING:
             return tuple(item for item in found if item[0] == PACKING[self.part])
-        if self.part == WHOLE and self.config.panels is not None:
+        if self.part == WHOLE and self.config.prepack is not None:
             return found[2:]
         if self.part == PARTIAL:
             return found[:2]
@@ -135,7 +135,7 @@ class Program:
     @property
     def packed(self) -> dtype:
         """The type of packed elements."""
-        panels = self.config.panels
+        panels = self.config.prepack
         named = "" if panels is None else panels.element
         if not named:
             return self.contraction.a.dtype
@@ -147,7 +147,7 @@ class Program:
     @property
     def stored(self) -> dtype:
         """The type that a packing program stores: interleaved elements together are a word."""
-        panels = self.config.panels
+        panels = self.config.prepack
         if self.part != PACK_B or panels is None or panels.rows == 1:
             return self.packed
         return _WORDS[self.packed.itemsize * panels.rows]
@@ -163,16 +163,18 @@ class Program:
             )
             return (-(-extent // block) * -(-k // self.config.block_k) * batch,)
         block_m, block_n = self.tile
-        if self.spread:
+        if self.multi_dim_grid:
             rows, columns, group = -(-m // block_m), -(-n // block_n), self.config.group_m
             if self.contraction.batch_rank:
                 return rows, columns, batch
             return (columns, rows) if group == 1 else (min(rows, group), columns, -(-rows // group))
-        if self.part == PARTIAL and self.config.join_rows > 1:
-            m, n = (m, n * self.config.join_rows) if m == 1 else (m * self.config.join_rows, n)
+        if self.part == PARTIAL and self.config.rows_per_load > 1:
+            m, n = (
+                (m, n * self.config.rows_per_load) if m == 1 else (m * self.config.rows_per_load, n)
+            )
         programs = -(-m // block_m) * -(-n // block_n) * batch
         if self.config.persistent and self.part == WHOLE:
-            if self.config.pairs:
+            if self.config.tma_multicast:
                 programs, cores = -(-m // (2 * block_m)) * -(-n // block_n) * batch, cores // 2
             programs = min(programs, max(1, cores))
         return (programs, self.config.split_k) if self.part == PARTIAL else (programs,)
@@ -202,7 +204,7 @@ class Program:
         values = {p.name: tracer.argument(p.name, signature[p.name]) for p in self.parameters}
         kind = Packing if self.part in PACKING else Body
         kind(self, tracer, values, divisibility or {}).emit()
-        spread = 2 if self.config.pairs and self.part == WHOLE else 1
+        spread = 2 if self.config.tma_multicast and self.part == WHOLE else 1
         return tracer.module(name or self.name, divisibility or {}, self.written_apart, spread)
 
 
@@ -212,10 +214,10 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 AXES = {"a": ("m", "k"), "b": ("k", "n"), "out": ("m", "n"), "c": ("m", "n")}
 
 
-def spreads(config: MatmulConfig, m: int, n: int, batch: tuple[int, ...] = ()) -> bool:
-    """Whether the grid's dimensions can count the tiles of a product (`Program.spread`): groups are full, or one
+def has_multi_dim_grid(config: MatmulConfig, m: int, n: int, batch: tuple[int, ...] = ()) -> bool:
+    """Whether the grid's dimensions can count the tiles of a product (`Program.multi_dim_grid`): groups are full, or one
     of them is a matrix of a batch, and no dimension is too long."""
-    whole = config.form == "tiled" and config.parts == 1 and config.panels is None
+    whole = config.form == "tiled" and config.parts == 1 and config.prepack is None
     if not whole or config.persistent or len(batch) > 1:
         return False
     rows, columns = -(-m // config.block_m), -(-n // config.block_n)
@@ -224,18 +226,23 @@ def spreads(config: MatmulConfig, m: int, n: int, batch: tuple[int, ...] = ()) -
 
 
 def programs(
-    contraction: Contraction, config: MatmulConfig, apart: bool = False, spread: bool = False
+    contraction: Contraction,
+    config: MatmulConfig,
+    noalias_output: bool = False,
+    multi_dim_grid: bool = False,
 ) -> tuple[Program, ...]:
     """What to launch, in order: one program, with `split_k` two, with `panels` three.
 
-    `apart`, `spread`: as in `Program`; only a program that is alone is spread.
+    `noalias_output`, `multi_dim_grid`: as in `Program`; only a program that is alone is spread.
     """
     parts = [WHOLE]
-    if config.panels is not None:
+    if config.prepack is not None:
         parts = [PACK_A, PACK_B, WHOLE]
     elif config.parts > 1:
         parts = [PARTIAL, TOTAL]
-    return tuple(Program(contraction, config, part, apart, spread) for part in parts)
+    return tuple(
+        Program(contraction, config, part, noalias_output, multi_dim_grid) for part in parts
+    )
 
 
 def _total_tile(config: MatmulConfig) -> tuple[int, int]:

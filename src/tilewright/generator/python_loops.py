@@ -23,7 +23,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 
 from tilewright.errors import CompilationError, SourceLocation, UnsupportedSyntax
-from tilewright.generator.scalar_accumulators import sums_in_place
+from tilewright.generator.scalar_accumulators import rewrite_scalar_accumulators
 from tilewright.ir.location import location_attribute
 from tilewright.ir.names import name_value
 
@@ -98,7 +98,9 @@ class _Nest:
             name_value(value, a.arg)
             self.arguments[a.arg] = value
         self.top = block
-        self.statements(sums_in_place(_without_docstring(self.tree.body), self.tree), block)
+        self.statements(
+            rewrite_scalar_accumulators(_without_docstring(self.tree.body), self.tree), block
+        )
         block.add_op(func.ReturnOp())
         function = func.FuncOp(self.name, (types, []), Region(block))
         function.location = location_attribute(self.place(self.tree))

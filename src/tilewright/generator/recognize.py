@@ -30,5 +30,5 @@ def descriptions(text: str, name: str = "<mlir>") -> dict[str, Description]:
 def describe(function: Any) -> Description:
     """The contraction of one function. Raises CompilationError at what does not belong to one."""
     if affine_loops.has_loops(function):
-        return affine_loops.recognise(function)
-    return linalg_contractions.recognise(function)
+        return affine_loops.recognize(function)
+    return linalg_contractions.recognize(function)

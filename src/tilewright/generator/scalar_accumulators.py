@@ -15,7 +15,7 @@ import copy
 from typing import Any
 
 
-def sums_in_place(body: list[ast.stmt], function: ast.AST) -> list[ast.stmt]:
+def rewrite_scalar_accumulators(body: list[ast.stmt], function: ast.AST) -> list[ast.stmt]:
     """`body`, with such sums in their elements, at any depth; what does not fit stays as it is."""
     found: list[ast.stmt] = []
     rest = list(body)
@@ -27,7 +27,7 @@ def sums_in_place(body: list[ast.stmt], function: ast.AST) -> list[ast.stmt]:
             continue
         statement = rest.pop(0)
         if isinstance(statement, ast.For):
-            statement.body = sums_in_place(statement.body, function)
+            statement.body = rewrite_scalar_accumulators(statement.body, function)
         found.append(statement)
     return found
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from tilewright.layouts.fragments import GroupInstruction
-from tilewright.layouts.wgmma_partition import group_product
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.layouts.fragments import WgmmaInstruction
+from tilewright.layouts.wgmma_partition import partition_wgmma
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 
 #: weight of what threads read and write to turn a tile: tf32, int8 and e4m3 at 4096 took 1.33, 1.27 and 1.25
 #: times as long with a row-major B on an H200
@@ -42,8 +42,8 @@ def through_registers(element: str, across: str, block_m: int, block_n: int, war
         return ""
     larger = "ab" if block_m >= block_n else "ba"
     for operand in larger if across == "ab" else across:
-        instruction = GroupInstruction(8, "tf32", "tf32", operand)
-        found = group_product(instruction, block_m, block_n, warps)
-        if found is not None and found.portions(registers_of_a_thread(warps)):
+        instruction = WgmmaInstruction(8, "tf32", "tf32", operand)
+        found = partition_wgmma(instruction, block_m, block_n, warps)
+        if found is not None and found.k_steps_per_batch(max_registers_per_thread(warps)):
             return operand
     return ""

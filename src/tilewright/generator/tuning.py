@@ -22,7 +22,7 @@ from tilewright.generator.hardware_rates import Machine
 from tilewright.generator.model import Tiling, Workload, choose
 
 #: candidates of other tiles that are tried
-_OTHERS = 7
+_MAX_ALTERNATIVES = 7
 _FOLDER = Path(__file__).with_name("tuned")
 
 
@@ -58,7 +58,7 @@ def candidates(
     tilings = [choice.tiling]
     seen = {_tile(choice.tiling)}
     for other in choice.others:
-        if _tile(other.tiling) not in seen and len(seen) <= _OTHERS:
+        if _tile(other.tiling) not in seen and len(seen) <= _MAX_ALTERNATIVES:
             seen.add(_tile(other.tiling))
             tilings.append(other.tiling)
     configs = [configure(t) for t in tilings]
@@ -78,9 +78,9 @@ def _neighbours(config: MatmulConfig) -> Iterator[MatmulConfig]:
         if group != config.group_m:
             yield replace(config, group_m=group)
     if config.split_k == 1:
-        yield replace(config, persistent=not config.persistent, pairs=False)
-        if config.pairs:
-            yield replace(config, pairs=False)
+        yield replace(config, persistent=not config.persistent, tma_multicast=False)
+        if config.tma_multicast:
+            yield replace(config, tma_multicast=False)
         elif config.persistent:
             yield replace(config, persistent=False, num_stages=config.num_stages + 1)
     if config.block_m * config.block_n <= 64 * 64:
@@ -122,11 +122,11 @@ def found(work: Workload, orders: str, target: Machine) -> MatmulConfig | None:
     fp16 and bf16 stand for each other: the same instructions at the same rates, the same bytes.
     """
     table = _table(target.name, target.cores)
-    entry = table.get(key_of(work, orders)) or table.get(key_of(_twin(work), orders))
+    entry = table.get(key_of(work, orders)) or table.get(key_of(_same_width_type(work), orders))
     return None if entry is None else MatmulConfig.from_dict(entry["config"])
 
 
-def _twin(work: Workload) -> Workload:
+def _same_width_type(work: Workload) -> Workload:
     """The same product of the other type of 16 bits."""
     other = {"fp16": "bf16", "bf16": "fp16"}
     if work.accumulator != "fp32":

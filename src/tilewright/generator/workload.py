@@ -32,9 +32,9 @@ class Workload:
     epilogue_bytes: float = 0.0
     packable: bool = False
     """Whether operands may be packed once for all programs (CPU)."""
-    across: str = ""
+    mn_major: str = ""
     """Operands that lie across k in memory: "", "a" (column-major), "b" (row-major) or "ab"."""
-    starts: tuple[int, int] = (LINE, LINE)
+    row_alignment: tuple[int, int] = (LINE, LINE)
     """Bytes, up to a line of the caches, that rows of A and of B in memory begin at multiples of."""
 
     @property

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from tilewright.dialects import gpu
 from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
-from tilewright.interpreter.shared_memory import Stage, box_places, fault, read_stage
+from tilewright.interpreter.shared_memory import Stage, fault, read_stage, tma_tile_elements
 
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
@@ -56,7 +56,7 @@ class BoxStore:
 def _tma_store(run: Executor, op: gpu.TmaStoreOp) -> list[Any]:
     stage = read_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
-    pointers, mask, _ = box_places(run, op, kind_of(base).element_ty.itemsize)
+    pointers, mask, _ = tma_tile_elements(run, op, kind_of(base).element_ty.itemsize)
     stage.stored += 1
     origin = _Origin(run.program, run.location)
     run.shared.stores.append(BoxStore(stage, pointers, mask, np.array(stage.value), origin))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
 
 
-class Role:
+class ProducerWarp:
     """The other warp: a thread that runs when it is told to, until it stops."""
 
     def __init__(self, run: Executor, body: Any) -> None:
@@ -96,13 +96,13 @@ class _GivenUp(BaseException):
 
 
 def _produce(run: Executor, op: gpu.ProducerWarpOp) -> list[Any]:
-    run.shared.role = Role(run, op.body.block)
+    run.shared.role = ProducerWarp(run, op.body.block)
     return []
 
 
 def finish(run: Executor) -> None:
     """The program has ended; so must the other warp. Raises InterpreterError where it cannot."""
-    role: Role | None = run.shared.role
+    role: ProducerWarp | None = run.shared.role
     if role is not None:
         role.catch_up(lambda: False)
         if not role.over:

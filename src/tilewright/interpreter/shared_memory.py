@@ -24,7 +24,7 @@ from tilewright.interpreter.arrays import numpy_dtype
 from tilewright.interpreter.attributes import kind_of, plain
 from tilewright.interpreter.pointers import PointerValue
 from tilewright.interpreter.tiles import dot
-from tilewright.layouts.shared import CHUNK
+from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
@@ -96,7 +96,7 @@ class _Phases:
     """Stages that they had read when they said so."""
 
 
-class UnderWay:
+class InFlightAccumulator:
     """Sums of a product that no wait covers: any use other than waiting or adding on is a fault."""
 
     def __init__(self, run: Executor, value: np.ndarray, stages: tuple[Stage, ...]) -> None:
@@ -123,7 +123,7 @@ class ProgramMemory:
         self.open: list[_Copy] = []
         """Copies of the group that no commit has closed yet."""
         self.groups: list[list[_Copy]] = []
-        self.products: list[UnderWay] = []
+        self.products: list[InFlightAccumulator] = []
         self.released = False
         """Whether buffers have been given back since the last barrier."""
         self.role: Any = None
@@ -131,7 +131,7 @@ class ProgramMemory:
         self.stores: list[Any] = []
         """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """A barrier: all threads have what any has seen, and none is still at what is over."""
         self.released = False
         for stage in self.stages:
@@ -235,14 +235,14 @@ def _local_load(run: Executor, op: gpu.LocalLoadOp) -> list[Any]:
 
 
 def _barrier(run: Executor, op: Operation) -> list[Any]:
-    run.shared.synchronise()
+    run.shared.synchronize()
     run.claims.barrier()
     return []
 
 
 def _convert(run: Executor, op: gpu.ConvertLayoutOp) -> list[Any]:
     value = run.value(op.source)
-    if isinstance(value, UnderWay):
+    if isinstance(value, InFlightAccumulator):
         np.asarray(value)
     return [value]
 
@@ -330,7 +330,7 @@ def _expect(run: Executor, op: gpu.MbarrierArriveExpectTxOp) -> list[Any]:
     return []
 
 
-def box_places(
+def tma_tile_elements(
     run: Executor, op: gpu.TmaLoadOp | gpu.TmaStoreOp, itemsize: int
 ) -> tuple[PointerValue, np.ndarray, tuple[int, ...]]:
     """Where the elements of a box lie in memory, which of them are in the array, and the tile's shape."""
@@ -346,14 +346,15 @@ def box_places(
                 run, f"is at {corner[d]} along dimension {d}, which coordinates do not reach"
             )
     ends = [corner[0], extents[0]] if isinstance(op, gpu.TmaStoreOp) else [corner[0]]
-    if any(end * itemsize % CHUNK for end in ends):
+    if any(end * itemsize % SWIZZLE_ATOM_BYTES for end in ends):
         raise fault(
-            run, f"is at {corner[0]} of {extents[0]}: the hardware takes {CHUNK} bytes at a time"
+            run,
+            f"is at {corner[0]} of {extents[0]}: the hardware takes {SWIZZLE_ATOM_BYTES} bytes at a time",
         )
-    order = (slice(None), None) if shared.dim == 0 else (None, slice(None))
+    order = (slice(None), None) if shared.major_dim == 0 else (None, slice(None))
     places = [
-        (np.arange(shared.length) + corner[0])[order],
-        (np.arange(shared.lines) + corner[1])[order[::-1]],
+        (np.arange(shared.contiguous_extent) + corner[0])[order],
+        (np.arange(shared.strided_extent) + corner[1])[order[::-1]],
         *corner[2:],
     ]
     mask, offset = np.bool_(True), np.asarray(places[0])
@@ -384,7 +385,7 @@ def _tma_copy(run: Executor, op: gpu.TmaLoadOp) -> list[Any]:
     stage = _written_stage(run, op.buffer, op.stage)
     base: Any = op.base.type
     held = kind_of(base).element_ty
-    pointers, mask, shape = box_places(run, op, held.itemsize)
+    pointers, mask, shape = tma_tile_elements(run, op, held.itemsize)
     copy = _started(run, stage, pointers, mask, held, shape)
     copy.nbytes = gpu.shared_layout_of(op.buffer).bytes  # whole panels
     phase.copies.append(copy)
@@ -442,13 +443,13 @@ def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
         if not tile.is_tile(buffer)
     )
     acc = run.value(op.acc)
-    before = acc._value if isinstance(acc, UnderWay) else np.asarray(acc)
+    before = acc._value if isinstance(acc, InFlightAccumulator) else np.asarray(acc)
     a = run.value(op.lhs) if tile.is_tile(op.lhs) else stages[0].value
     a, b = np.asarray(a), np.asarray(stages[-1].value)
     made = dot(a, b, before).astype(before.dtype)
     for stage in stages:
         stage.readers += 1
-    result = UnderWay(run, made, stages)
+    result = InFlightAccumulator(run, made, stages)
     run.shared.products.append(result)
     return [result]
 
@@ -460,7 +461,7 @@ def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
             stage.readers -= 1
             stage.read = True
     value = run.value(op.acc)
-    if isinstance(value, UnderWay) and not any(p is value for p in products):
+    if isinstance(value, InFlightAccumulator) and not any(p is value for p in products):
         return [value._value]
     return [value]
 

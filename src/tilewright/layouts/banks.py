@@ -15,7 +15,7 @@ BANKS = 32
 BANK_BYTES = 4
 
 
-def passes(addresses: Sequence[int], size: int) -> int:
+def wavefronts(addresses: Sequence[int], size: int) -> int:
     """Times that shared memory is asked for one access of `size` bytes (1 … 16) at each lane's address."""
     lanes = BANKS * BANK_BYTES // max(BANK_BYTES, size)
     total = 0
@@ -28,7 +28,7 @@ def passes(addresses: Sequence[int], size: int) -> int:
     return total
 
 
-def fewest_passes(size: int, lanes: int = 32) -> int:
+def min_wavefronts(size: int, lanes: int = 32) -> int:
     """Times that an access of `size` bytes by `lanes` lanes takes without any conflict."""
     return max(1, lanes * size // (BANKS * BANK_BYTES))
 
@@ -50,5 +50,5 @@ def bank_conflicts(
                 for lane in range(1 << len(layout.lanes))
             ]
             width = size * len(registers)
-            total += passes(places, width) - fewest_passes(width)
+            total += wavefronts(places, width) - min_wavefronts(width)
     return total

@@ -59,7 +59,7 @@ def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def transposing(shape: Vector, warps: int, dim: int) -> Layout:
+def transposed_copy_layout(shape: Vector, warps: int, dim: int) -> Layout:
     """A layout of a matrix for copies of 4-byte elements into lines along `dim`, from memory that is
     contiguous along the other dimension.
 
@@ -70,7 +70,7 @@ def transposing(shape: Vector, warps: int, dim: int) -> Layout:
 
 
 @lru_cache(maxsize=4096)
-def turning(shape: Vector, warps: int, dim: int) -> Layout:
+def smem_transpose_layout(shape: Vector, warps: int, dim: int) -> Layout:
     """A layout of a matrix of 4-byte elements that are read from lines of shared memory along the other
     dimension and written to lines along `dim`: a lane reads one word of each of 4 lines, 32 lanes side
     by side, and writes them as a 16-byte chunk.
@@ -112,7 +112,7 @@ def _taken(
 
 
 @lru_cache(maxsize=4096)
-def outer(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
+def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
     """A layout of a matrix of sums, each thread with a block of them as square as may be.
 
     `runs[d]`: whether a thread holds 4 neighbours along `d` (its operand is contiguous there, and read

@@ -44,7 +44,7 @@ INSTRUCTIONS = {
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class WarpGrid:
     """An instruction and how many warps stand along the rows and columns of the result."""
 
     instruction: Instruction
@@ -74,7 +74,7 @@ class Arrangement:
         repeat = tuple(s // e for s, e in zip(shape, block.shape, strict=True))
         mine = along.index(self.along) if self.along in along else -1
         many = repeat if any(r > 1 for r in repeat) else ()
-        return replace(block, shape=shape, repeat=many, groups=self.groups, along=mine)
+        return replace(block, shape=shape, repeat=many, groups=self.groups, group_dim=mine)
 
     def left(self, m: int, k: int) -> Layout:
         """Of the m×k operand A: rows over lanes 4 apart, k over 4 neighbouring lanes."""
@@ -106,7 +106,7 @@ class Arrangement:
         return self._repeated(_clip(Layout((k, n), registers, lanes, warps)), shape, (2, 1))
 
 
-def matrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vector, ...]:
+def ldmatrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vector, ...]:
     """Which line each lane names for `ldmatrix`: lanes 8i … 8i+7 those of matrix i.
 
     The matrices of A (`rows`) are a block's two halves of 8 rows, for each half of k; those of B the
@@ -123,8 +123,8 @@ def matrix_lanes(size: int, rows: bool, along_k: bool, pair: int) -> tuple[Vecto
     return (*lanes, half_of_k, _scaled(line, pair))
 
 
-def matrix_layout(operand: Layout, lanes: tuple[Vector, ...]) -> Layout:
-    """Where the lines lie that a warp's lanes name: its part of `operand`, lanes as `matrix_lanes` has it."""
+def ldmatrix_layout(operand: Layout, lanes: tuple[Vector, ...]) -> Layout:
+    """Where the lines lie that a warp's lanes name: its part of `operand`, lanes as `ldmatrix_lanes` has it."""
     return replace(operand, registers=(), lanes=lanes)
 
 
@@ -138,9 +138,9 @@ def _scaled(vector: Vector, factor: int) -> Vector:
     return tuple(factor * c for c in vector)
 
 
-def arrange(
+def choose_warp_grid(
     instruction: Instruction, m: int, n: int, warps: int, by_rows: bool = False
-) -> Arrangement:
+) -> WarpGrid:
     """Warps along the rows and columns of an m×n result, so that each has a squarish part, or `by_rows`
     as many whole rows as there are.
 
@@ -161,16 +161,16 @@ def arrange(
             columns *= 2
         else:
             rows *= 2
-    return Arrangement(instruction, rows, columns, groups, along)
+    return WarpGrid(instruction, rows, columns, groups, along)
 
 
 def mma_layouts(
     name: str, extents: tuple[int, int, int], warps: int, batch: int = 0, by_rows: bool = False
 ) -> tuple[Layout, Layout, Layout]:
     """Layouts of A, B and the sums of a product of `extents` m, n, k through instruction `name`, of
-    `batch` matrices one after another if there are any; `by_rows` as for `arrange`."""
+    `batch` matrices one after another if there are any; `by_rows` as for `choose_warp_grid`."""
     m, n, k = extents
-    where = arrange(INSTRUCTIONS[name], m, n, warps, by_rows)
+    where = choose_warp_grid(INSTRUCTIONS[name], m, n, warps, by_rows)
     a, b, acc = where.left(m, k), where.right(k, n), where.accumulator(m, n)
     if batch:
         return batched(a, batch), batched(b, batch), batched(acc, batch)
@@ -178,7 +178,7 @@ def mma_layouts(
 
 
 @dataclass(frozen=True)
-class GroupInstruction:
+class WgmmaInstruction:
     """A kind of `wgmma`: 64 rows, up to 256 columns, `k` elements (32 bytes) of the inner dimension."""
 
     k: int
@@ -212,17 +212,17 @@ _GROUP_TEXT = re.compile(r"wgmma\.k(\d+)\.(\w+?)(?:\.(?!rs\b)(\w+))?(\.rs(?:\.sw
 _THROUGH = {None: "", ".rs": "a", ".rs.swap_ab": "b"}
 
 
-def parse_group(text: str) -> GroupInstruction:
+def parse_wgmma(text: str) -> WgmmaInstruction:
     """The instruction that `str` wrote. Raises ValueError for other text."""
     match = _GROUP_TEXT.fullmatch(text)
     if match is None:
         raise ValueError(f"not an instruction of warp groups: {text!r}")
     k, left, right, through = match.groups()
-    return GroupInstruction(int(k), left, right or left, _THROUGH[through])
+    return WgmmaInstruction(int(k), left, right or left, _THROUGH[through])
 
 
 @dataclass(frozen=True)
-class GroupArrangement:
+class WarpgroupGrid:
     """`wgmma` by warp groups (4 warps, 64 rows): groups stand `rows × columns` over the result.
 
     A number of warp groups that is no power of two (3) shares out the rows or the columns by its odd
@@ -286,7 +286,7 @@ class GroupArrangement:
         return Layout((m, n), registers, lanes, warps, many, self.odd, self.along)
 
 
-def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
+def choose_warpgroup_grid(m: int, n: int, warps: int) -> WarpgroupGrid | None:
     """Warp groups over an m×n result; None when they do not share it out evenly."""
     groups, (height, length) = warps // 4, _block(m, n)
     if groups < 1 or warps % 4 or height < 64 or length < 8:
@@ -300,14 +300,16 @@ def arrange_groups(m: int, n: int, warps: int) -> GroupArrangement | None:
     if length // columns < 8 or (columns > 1 and n != length and along != 1):
         return None  # the columns of a group would be no whole stretch
     if along == 0:
-        return GroupArrangement(rows * odd, columns, odd, 0)
-    return GroupArrangement(rows, columns * odd, odd, along)
+        return WarpgroupGrid(rows * odd, columns, odd, 0)
+    return WarpgroupGrid(rows, columns * odd, odd, along)
 
 
-def row_layout(instruction: GroupInstruction, m: int, n: int, k: int, warps: int) -> Layout | None:
+def wgmma_a_layout(
+    instruction: WgmmaInstruction, m: int, n: int, k: int, warps: int
+) -> Layout | None:
     """How operand A lies in registers for an m×n result of `wgmma` with k elements each: every warp group
     has its own rows whole (PTX ISA, fragments of matrix A). None where groups share columns out."""
-    groups = arrange_groups(m, n, warps)
+    groups = choose_warpgroup_grid(m, n, warps)
     if groups is None or groups.columns > 1 or k % instruction.k:
         return None
     return groups.left(m, k, instruction.k // 8)

@@ -38,7 +38,7 @@ class Layout:
     warps: tuple[Vector, ...]
     repeat: Vector = ()
     groups: int = 1
-    along: int = -1
+    group_dim: int = -1
 
     # ---- size ----
 
@@ -63,7 +63,7 @@ class Layout:
 
     def _share(self, dim: int) -> int:
         """How many groups share out the copies along `dim`."""
-        return self.groups if dim == self.along else 1
+        return self.groups if dim == self.group_dim else 1
 
     @property
     def warp_count(self) -> int:
@@ -78,7 +78,7 @@ class Layout:
 
     def group_step(self, dim: int) -> int:
         """What the number of a group of warps is multiplied by in the coordinate along `dim`."""
-        return self.block[dim] if dim == self.along else 0
+        return self.block[dim] if dim == self.group_dim else 0
 
     # ---- coordinates ----
 
@@ -128,7 +128,7 @@ class Layout:
         return tuple(c % e for c, e in zip(offset, self.block, strict=True))
 
     @cached_property
-    def adds_up(self) -> bool:
+    def has_disjoint_bits(self) -> bool:
         """Whether register and thread contributions have no bit in common, so that their sum (and
         with it an address) splits into a part of the thread and constants."""
         return all(
@@ -136,7 +136,7 @@ class Layout:
             for d in range(self.rank)
         )
 
-    def run(self, dim: int, most: int) -> int:
+    def num_consecutive(self, dim: int, most: int) -> int:
         """Neighbours along `dim`, aligned, that a thread has in its registers, in order: a power of two
         up to `most`."""
         others = [v[dim] for v in (*self.lanes, *self.warps)]
@@ -153,7 +153,7 @@ class Layout:
     @property
     def same_in_groups(self) -> bool:
         """Whether every group of warps holds the same elements."""
-        return self.groups > 1 and self.along < 0
+        return self.groups > 1 and self.group_dim < 0
 
     def replicated(self, kind: str) -> tuple[int, ...]:
         """Index bits of `kind` ("registers", "lanes" or "warps") along which elements repeat.
@@ -183,7 +183,7 @@ class Layout:
         return value
 
     @cached_property
-    def covers(self) -> bool:
+    def is_surjective(self) -> bool:
         """Whether every element of the tile is somewhere."""
         pivots: dict[int, int] = {}
         for vector in (*self.registers, *self.lanes, *self.warps):
@@ -216,7 +216,7 @@ class Layout:
             zip(coordinates, self.block, self.own_repeats, strict=True)
         ):
             number = c // e
-            if d == self.along:
+            if d == self.group_dim:
                 number, group = divmod(number, self.groups)
             copy = copy * own + number
         warp = group << len(self.warps) | index >> bits[0] + bits[1]
@@ -262,7 +262,7 @@ class Layout:
             lambda v: v[:axis] + v[axis + 1 :],
             self.shape[:axis] + self.shape[axis + 1 :],
             self.repeats[:axis] + self.repeats[axis + 1 :],
-            -1 if self.along == axis else self.along - (self.along > axis),
+            -1 if self.group_dim == axis else self.group_dim - (self.group_dim > axis),
         )
 
     def insert(self, axis: int) -> Layout:
@@ -271,7 +271,7 @@ class Layout:
             lambda v: (*v[:axis], 0, *v[axis:]),
             (*self.shape[:axis], 1, *self.shape[axis:]),
             (*self.repeats[:axis], 1, *self.repeats[axis:]),
-            self.along + (self.along >= axis),
+            self.group_dim + (self.group_dim >= axis),
         )
 
     def permute(self, order: Vector) -> Layout:
@@ -280,13 +280,13 @@ class Layout:
             lambda v: tuple(v[d] for d in order),
             tuple(self.shape[d] for d in order),
             tuple(self.repeats[d] for d in order),
-            tuple(order).index(self.along) if self.along >= 0 else -1,
+            tuple(order).index(self.group_dim) if self.group_dim >= 0 else -1,
         )
 
-    def cut(self, axis: int, extent: int) -> Layout | None:
+    def subtile(self, axis: int, extent: int) -> Layout | None:
         """The layout of a part of `extent` elements along `axis`, a power of two, of which the tile is made:
         every thread has as much of each part, in registers of its own. None where threads differ."""
-        whole = self.block[axis] % extent or self.along == axis
+        whole = self.block[axis] % extent or self.group_dim == axis
         others = any(v[axis] >= extent for v in (*self.lanes, *self.warps))
         apart = [v for v in self.registers if v[axis] >= extent]
         if whole or others or any(v[axis] % extent or sum(v) != v[axis] for v in apart):
@@ -299,7 +299,7 @@ class Layout:
             self.warps,
             repeat if any(r != 1 for r in repeat) else (),
             self.groups,
-            self.along,
+            self.group_dim,
         )
 
     def flatten_axis(self, axis: int) -> Layout:
@@ -308,7 +308,7 @@ class Layout:
             lambda v: (*v[:axis], 0, *v[axis + 1 :]),
             (*self.shape[:axis], 1, *self.shape[axis + 1 :]),
             (*self.repeats[:axis], 1, *self.repeats[axis + 1 :]),
-            -1 if self.along == axis else self.along,
+            -1 if self.group_dim == axis else self.group_dim,
         )
 
     def reshape(self, shape: Vector) -> Layout | None:
@@ -347,7 +347,7 @@ class Layout:
         if self.repeat:
             parts.append(f"x[{','.join(map(str, self.repeat))}]")
         if self.groups > 1:
-            parts.append(f"g[{self.groups}{f' {self.along}' if self.along >= 0 else ''}]")
+            parts.append(f"g[{self.groups}{f' {self.group_dim}' if self.group_dim >= 0 else ''}]")
         return " ".join(["x".join(map(str, self.shape)), *parts])
 
 

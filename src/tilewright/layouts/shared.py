@@ -2,12 +2,12 @@
 
 A tile lies in lines along its contiguous dimension. Three kinds:
 
-- panels: the lines are cut into panels of `span` bytes (128, 64 or 32), of which the last may be wider than
+- panels: the lines are cut into panels of `swizzle_bytes` bytes (128, 64 or 32), of which the last may be wider than
   what is left of them; a panel holds one span a line, line after line, and in each line the 16-byte chunks are exchanged by the exclusive or with bits of
   the address (PTX ISA, "Asynchronous warpgroup level matrix shared memory layout"), so that both a
   line and a column of chunks touch every bank once;
-- `span` 0: panels of 16 bytes and no exchange: 8 lines are a core matrix of `wgmma`;
-- `span` `WHOLE`: whole lines, with `pad` elements of nothing after each (arXiv 2108.13191 makes lines
+- `swizzle_bytes` 0: panels of 16 bytes and no exchange: 8 lines are a core matrix of `wgmma`;
+- `swizzle_bytes` `LINEAR`: whole lines, with `pad` elements of nothing after each (arXiv 2108.13191 makes lines
   of 136 out of 128 elements and 8 of padding).
 """
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-CHUNK = 16
-WHOLE = -1
-"""The `span` of lines that are not cut into panels."""
+SWIZZLE_ATOM_BYTES = 16
+LINEAR = -1
+"""The `swizzle_bytes` of lines that are not cut into panels."""
 ALIGNMENT = 1024
 """Where a swizzled tile may start: the pattern repeats every 8 lines of 128 bytes."""
 
@@ -30,48 +30,52 @@ class SharedLayout:
     rows: int
     columns: int
     size: int
-    dim: int
-    span: int
+    major_dim: int
+    swizzle_bytes: int
     pad: int = 0
     """Elements of nothing after each whole line."""
 
     @property
-    def lines(self) -> int:
+    def strided_extent(self) -> int:
         """Extent of the other dimension."""
-        return self.columns if self.dim == 0 else self.rows
+        return self.columns if self.major_dim == 0 else self.rows
 
     @property
-    def length(self) -> int:
+    def contiguous_extent(self) -> int:
         """Extent of the contiguous dimension."""
-        return self.rows if self.dim == 0 else self.columns
+        return self.rows if self.major_dim == 0 else self.columns
 
     @property
     def width(self) -> int:
         """Elements of one line of a panel."""
-        return self.length if self.span == WHOLE else max(CHUNK, self.span) // self.size
+        return (
+            self.contiguous_extent
+            if self.swizzle_bytes == LINEAR
+            else max(SWIZZLE_ATOM_BYTES, self.swizzle_bytes) // self.size
+        )
 
     @property
-    def pitch(self) -> int:
+    def row_stride_bytes(self) -> int:
         """Bytes from a line of a panel to the next."""
         return (self.width + self.pad) * self.size
 
     @property
     def swizzled(self) -> bool:
-        return self.span > 0
+        return self.swizzle_bytes > 0
 
     @property
     def panel_bytes(self) -> int:
-        return self.lines * self.pitch
+        return self.strided_extent * self.row_stride_bytes
 
     @property
     def panels(self) -> int:
         """How many there are; the last may reach beyond the tile."""
-        return -(-self.length // self.width)
+        return -(-self.contiguous_extent // self.width)
 
     @property
     def whole(self) -> bool:
         """Whether panels end where the tile does."""
-        return self.length % self.width == 0
+        return self.contiguous_extent % self.width == 0
 
     @property
     def bytes(self) -> int:
@@ -79,14 +83,14 @@ class SharedLayout:
 
     def offset(self, row: int, column: int) -> int:
         """Byte offset of an element from the start of the tile."""
-        along, line = (row, column) if self.dim == 0 else (column, row)
+        along, line = (row, column) if self.major_dim == 0 else (column, row)
         panel, inside = divmod(along, self.width)
-        flat = line * self.pitch + inside * self.size
-        return panel * self.panel_bytes + swizzle(flat, self.span)
+        flat = line * self.row_stride_bytes + inside * self.size
+        return panel * self.panel_bytes + swizzle(flat, self.swizzle_bytes)
 
     def __str__(self) -> str:
-        kind = f"swizzle{self.span}" if self.span != WHOLE else f"pad{self.pad}"
-        return f"{self.rows}x{self.columns}x{self.size} dim{self.dim} {kind}"
+        kind = f"swizzle{self.swizzle_bytes}" if self.swizzle_bytes != LINEAR else f"pad{self.pad}"
+        return f"{self.rows}x{self.columns}x{self.size} dim{self.major_dim} {kind}"
 
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) dim(\d) (?:swizzle(\d+)|pad(\d+))")
@@ -100,7 +104,7 @@ def parse_shared(text: str) -> SharedLayout:
     *extents, span, pad = match.groups()
     rows, columns, size, dim = map(int, extents)
     if span is None:
-        return SharedLayout(rows, columns, size, dim, WHOLE, int(pad))
+        return SharedLayout(rows, columns, size, dim, LINEAR, int(pad))
     return SharedLayout(rows, columns, size, dim, int(span))
 
 
@@ -108,11 +112,11 @@ def swizzle(offset: int, span: int) -> int:
     """The byte that takes the place of `offset`: chunk bits exchanged with line bits."""
     if span <= 0:
         return offset
-    mask = span // CHUNK - 1
+    mask = span // SWIZZLE_ATOM_BYTES - 1
     return offset ^ ((offset >> 7 & mask) << 4)
 
 
-def widest_span(length: int, size: int) -> int:
+def widest_swizzle(length: int, size: int) -> int:
     """The widest swizzle whose panels tile a contiguous extent; 0 when none does."""
     for span in (128, 64, 32):
         if length * size % span == 0:
@@ -120,7 +124,7 @@ def widest_span(length: int, size: int) -> int:
     return 0
 
 
-def roomy_span(length: int, size: int) -> int:
+def padded_swizzle(length: int, size: int) -> int:
     """The swizzle of a tile that boxes bring whose last panel may reach beyond it.
 
     `wgmma` reads operands that lie across k fastest in panels of 128 bytes: with tiles of 128 × 256, × 224, × 208,
@@ -131,29 +135,29 @@ def roomy_span(length: int, size: int) -> int:
     for span in (128, 64):
         if 4 * (-wanted % span) <= wanted:
             return span
-    return widest_span(length, size)
+    return widest_swizzle(length, size)
 
 
 def line_padding(length: int, size: int) -> int:
     """Elements after each line of `length`, so that 8 lines' chunks of 16 bytes meet every bank once:
     lines then start an odd number of chunks apart."""
-    count = -(-length * size // CHUNK)
-    padded = (count | 1) * CHUNK
+    count = -(-length * size // SWIZZLE_ATOM_BYTES)
+    padded = (count | 1) * SWIZZLE_ATOM_BYTES
     return (padded - length * size) // size
 
 
 def k_offset(layout: SharedLayout, k_dim: int, k: int, per_instruction: int) -> int:
     """Byte offset of the operand at k (a multiple of what one instruction takes)."""
-    if layout.dim == k_dim:
+    if layout.major_dim == k_dim:
         panel, inside = divmod(k, layout.width)
         return panel * layout.panel_bytes + inside * layout.size
-    return k // 8 * 8 * layout.pitch
+    return k // 8 * 8 * layout.row_stride_bytes
 
 
 def mn_offset(layout: SharedLayout, k_dim: int, mn: int) -> int:
     """Byte offset of the operand at row (of A) or column (of B) `mn`, a multiple of 8 or a panel."""
-    if layout.dim == k_dim:
-        return mn * layout.pitch
+    if layout.major_dim == k_dim:
+        return mn * layout.row_stride_bytes
     return mn // layout.width * layout.panel_bytes
 
 
@@ -163,22 +167,22 @@ def descriptor_bits(layout: SharedLayout, k_dim: int) -> int:
     Panels with no swizzle are rows of core matrices (8 lines of 16 bytes): the two strides are those
     from core to core along k ("leading") and along the other dimension.
     """
-    code = {128: 1, 64: 2, 32: 3, 0: 0}[layout.span]
-    group = 8 * layout.pitch
-    leading = 16 if layout.dim == k_dim else layout.panel_bytes
+    code = {128: 1, 64: 2, 32: 3, 0: 0}[layout.swizzle_bytes]
+    group = 8 * layout.row_stride_bytes
+    leading = 16 if layout.major_dim == k_dim else layout.panel_bytes
     if not layout.swizzled:
-        along_k = layout.dim == k_dim
+        along_k = layout.major_dim == k_dim
         leading, group = (layout.panel_bytes, group) if along_k else (group, layout.panel_bytes)
     return code << 62 | (group >> 4) << 32 | (leading >> 4) << 16
 
 
 #: bytes of an element -> the blocks that a warp turns at a time: lines, and bytes of each
-TURNED_BLOCKS = {1: (32, 16), 4: (4, 128)}
+TRANSPOSE_BLOCKS = {1: (32, 16), 4: (4, 128)}
 
 
-def turns(lines: int, length: int, size: int) -> bool:
+def is_transposable(lines: int, length: int, size: int) -> bool:
     """Whether a tile of `lines` lines of `length` elements of `size` bytes can be turned in blocks."""
-    if size not in TURNED_BLOCKS:
+    if size not in TRANSPOSE_BLOCKS:
         return False
-    block_lines, block_bytes = TURNED_BLOCKS[size]
+    block_lines, block_bytes = TRANSPOSE_BLOCKS[size]
     return lines % block_lines == 0 and length * size % block_bytes == 0

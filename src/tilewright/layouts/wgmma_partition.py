@@ -22,10 +22,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tilewright.layouts.fragments import GroupArrangement, GroupInstruction, arrange_groups
+from tilewright.layouts.fragments import WarpgroupGrid, WgmmaInstruction, choose_warpgroup_grid
 from tilewright.layouts.layout import Layout, Vector
 
-_OTHERS = 28
+OTHER_REGISTERS = 28
 """Registers of a thread beside sums and operands: addresses, descriptors, counters."""
 _PAIRS = {8: 1, 1: 2, 2: 20, 4: 4, 16: 8, 32: 32}
 _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
@@ -33,27 +33,27 @@ _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
 
 
 @dataclass(frozen=True)
-class GroupProduct:
+class WgmmaPartition:
     """An m×n product of warp groups. `rows` and `columns` are the instruction's, which are those of the
     tile, or the other way round where it multiplies the transposed operands."""
 
-    instruction: GroupInstruction
+    instruction: WgmmaInstruction
     m: int
     n: int
-    groups: GroupArrangement
+    groups: WarpgroupGrid
 
     @property
-    def swapped(self) -> bool:
+    def swap_ab(self) -> bool:
         """Whether the instruction multiplies the transposed operands."""
         return self.instruction.through == "b"
 
     @property
     def rows(self) -> int:
-        return self.n if self.swapped else self.m
+        return self.n if self.swap_ab else self.m
 
     @property
     def columns(self) -> int:
-        return self.m if self.swapped else self.n
+        return self.m if self.swap_ab else self.n
 
     @cached_property
     def plain(self) -> Layout:
@@ -70,7 +70,7 @@ class GroupProduct:
         if not self.instruction.through:
             return row, column
         at = self.row_place(row)
-        return (column, at) if self.swapped else (at, column)
+        return (column, at) if self.swap_ab else (at, column)
 
     def row_place(self, row: int) -> int:
         """Where along the operand in registers the instruction's `row` is."""
@@ -85,10 +85,10 @@ class GroupProduct:
         """Blocks of 64 rows that a thread has a part of."""
         return self.plain.registers_per_thread * self.groups.columns // (self.columns // 2)
 
-    def portions(self, registers: int) -> int:
+    def k_steps_per_batch(self, registers: int) -> int:
         """Steps of k whose words of an operand that passes through registers find room twice (those of one
         portion are multiplied while the next is read) in a thread with so many registers; 0: for none."""
-        room = registers - self.plain.registers_per_thread - _OTHERS
+        room = registers - self.plain.registers_per_thread - OTHER_REGISTERS
         return max(0, room) // (2 * 4 * self.blocks)
 
     @property
@@ -112,7 +112,7 @@ class GroupProduct:
         warps = tuple((v[0], 0) for v in plain.warps)
         repeat = (plain.repeats[0], k // deep)
         many = repeat if repeat != (1, 1) else ()
-        shared_out = 0 if plain.along == 0 else -1
+        shared_out = 0 if plain.group_dim == 0 else -1
         whole = Layout((self.rows, k), registers, lanes, warps, many, plain.groups, shared_out)
         return self._moved(whole)
 
@@ -151,13 +151,15 @@ class GroupProduct:
             lanes=moved(layout.lanes),
             warps=moved(layout.warps),
         )
-        return made.permute((1, 0)) if self.swapped else made
+        return made.permute((1, 0)) if self.swap_ab else made
 
 
-def group_product(instruction: GroupInstruction, m: int, n: int, warps: int) -> GroupProduct | None:
+def partition_wgmma(
+    instruction: WgmmaInstruction, m: int, n: int, warps: int
+) -> WgmmaPartition | None:
     """How warps share out an m×n product; None where they do not evenly."""
     extents = (n, m) if instruction.through == "b" else (m, n)
-    groups = arrange_groups(*extents, warps)
+    groups = choose_warpgroup_grid(*extents, warps)
     if groups is None or groups.width(extents[1]) < 8:
         return None
-    return GroupProduct(instruction, m, n, groups)
+    return WgmmaPartition(instruction, m, n, groups)

@@ -62,18 +62,18 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.aliasing import (
-    are_apart,
+    base_argument,
     has_distinct_lanes,
-    is_apart,
-    root_of,
+    is_noalias,
+    no_alias,
     same_addresses,
     same_scalar,
 )
 from tilewright.passes.analysis.edit import end_of, erase, insert_before
 from tilewright.passes.analysis.effects import (
     defined_inside,
-    is_lane_wise,
     is_pure,
+    is_pure_elementwise,
     is_terminator,
 )
 from tilewright.passes.analysis.emit import Emitter, constant_int
@@ -129,7 +129,7 @@ class PromoteAccumulator(Pass):
 
     def _untouched(self, loop: scf.ForOp, load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
         """Whether nothing else in the loop may touch the memory of the tile, or waits for others."""
-        root = root_of(store.base)
+        root = base_argument(store.base)
         for op in loop.walk():
             if op in (loop, load, store) or is_pure(op) or is_terminator(op):
                 continue
@@ -139,8 +139,8 @@ class PromoteAccumulator(Pass):
                 return False
             views = isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
             pointer = op.base if views else op.pointer  # type: ignore[union-attr]
-            other = root_of(pointer)
-            if are_apart(pointer, store.base):
+            other = base_argument(pointer)
+            if no_alias(pointer, store.base):
                 continue
             if not self.assume_noalias or root is None or other is None or other is root:
                 return False
@@ -169,8 +169,8 @@ def _same_tile(load: tile.LoadViewOp, store: tile.StoreViewOp) -> bool:
 
 
 def _alone(store: tile.StoreViewOp) -> bool:
-    root = root_of(store.base)
-    return root is not None and is_apart(root)
+    root = base_argument(store.base)
+    return root is not None and is_noalias(root)
 
 
 def _own_lanes(store: tile.StoreViewOp, apart: bool) -> bool:
@@ -206,7 +206,7 @@ def _flows_to(value: SSAValue, store: tile.StoreViewOp) -> bool:
             if op is store:
                 continue
             accumulates = isinstance(op, tile.DotOp) and use.index == 2
-            if op.parent is not store.parent or not (accumulates or is_lane_wise(op)):
+            if op.parent is not store.parent or not (accumulates or is_pure_elementwise(op)):
                 return False
             pending.extend(r for r in op.results if r not in seen)
             seen.update(op.results)

@@ -439,7 +439,7 @@ class CompiledKernel:
             )
         limits = " (at most 2147483647 each)"
         if self.target.name != "cpu":
-            most = 2147483647 // max(1, self.plan.cluster)
+            most = 2147483647 // max(1, self.plan.cluster_size)
             limits = f" (at most {most}, 65535, 65535)"
         raise LaunchError(
             f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0{limits}"

@@ -30,7 +30,7 @@ from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
 from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
-from tilewright.runtime.gc_pause import objects_set_aside
+from tilewright.runtime.gc_pause import gc_frozen
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 
 #: folders whose content decides what code comes out
@@ -72,7 +72,7 @@ def compile_kernel(
         return found
 
     if kernel.dependencies.private:  # no other process could use it
-        with objects_set_aside():
+        with gc_frozen():
             artifact = _compile(kernel, signature, options, machine)
         return _finished(artifact, False)
     artifact = None if settings.always_compile else _load(cache, key)
@@ -82,7 +82,7 @@ def compile_kernel(
             artifact = None if settings.always_compile else _load(cache, key)
             loaded = artifact is not None  # another process compiled it while this one waited
             if artifact is None:
-                with objects_set_aside(), compiling_for(machine):
+                with gc_frozen(), compiling_for(machine):
                     artifact = _compile(kernel, signature, options, machine)
                 _store(cache, key, artifact)
     return _finished(artifact, loaded)

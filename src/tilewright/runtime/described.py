@@ -13,7 +13,7 @@ from tilewright import dtypes
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.description import RESULT, Access, Description, Loop
-from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
 from tilewright.runtime.matmul import matmul
@@ -34,7 +34,7 @@ class Described:
         self.description = description
         self.name = self.__name__ = description.name
 
-    @untraced
+    @dynamo_disabled
     def __call__(self, *arguments: Any, config: MatmulConfig | None = None, **options: Any) -> Any:
         """Run on arrays and integers.
 
@@ -329,6 +329,6 @@ def loop_nest(function: Any) -> Described:
     from tilewright.generator import affine_loops
     from tilewright.generator.python_loops import affine_function
 
-    described = Described(affine_loops.recognise(affine_function(function), typed=False))
+    described = Described(affine_loops.recognize(affine_function(function), typed=False))
     functools.update_wrapper(described, function)  # type: ignore[arg-type]
     return described

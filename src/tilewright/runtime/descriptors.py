@@ -115,7 +115,7 @@ class TensorDescriptor:
         )
 
 
-class Described(NamedTuple):
+class DescriptorKind(NamedTuple):
     """What a launch's generated code is made for when an argument is a descriptor."""
 
     base: type
@@ -123,10 +123,10 @@ class Described(NamedTuple):
     rank: int
 
 
-def class_of(value: Any) -> type | Described:
+def class_of(value: Any) -> type | DescriptorKind:
     """The class of an argument; of a descriptor also that of its array, and how many dimensions it has."""
     if type(value) is TensorDescriptor:
-        return Described(type(value.base), len(value.shape))
+        return DescriptorKind(type(value.base), len(value.shape))
     return type(value)
 
 

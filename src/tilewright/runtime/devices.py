@@ -239,7 +239,7 @@ _DL_CODES = {
 def _dlpack_address(value: Any) -> tuple[int, Any]:
     """Through the capsule. The memory stays the array's, which the caller holds.
 
-    `stream=-1` asks the producer not to synchronise: what it has queued is on a stream that the
+    `stream=-1` asks the producer not to synchronize: what it has queued is on a stream that the
     caller chose (the legacy default stream waits for all others).
     """
     try:

@@ -17,7 +17,7 @@ _waiting: weakref.WeakSet[Any] = weakref.WeakSet()
 """Functions that were marked before torch was there to be told."""
 
 
-def untraced(function: Callable[P, R]) -> Callable[P, R]:
+def dynamo_disabled(function: Callable[P, R]) -> Callable[P, R]:
     """`function` itself, marked: torch.compile runs it, and what it calls, as it is.
 
     Launches go through such functions, some of which stand in files of the user's: a wrapper would cost. Those

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import constexpr, dtype
 from tilewright.runtime import specialize
-from tilewright.runtime.descriptors import Described, TensorDescriptor
+from tilewright.runtime.descriptors import DescriptorKind, TensorDescriptor
 from tilewright.runtime.devices import stream_function
 from tilewright.runtime.drivers import argument_guards
 
@@ -18,13 +18,13 @@ _RANGE = "-2147483648 <= {0} <= 2147483647"
 _PLAIN_CLASSES = (int, bool, str, type(None), dtype)
 
 
-class KeyCode:
+class FastPathSource:
     """Source of the key and of the native call for arguments of given classes."""
 
     def __init__(
         self,
         launcher: Launcher,
-        classes: tuple[type | Described, ...],
+        classes: tuple[type | DescriptorKind, ...],
         library: str | None = None,
     ) -> None:
         self.launcher = launcher
@@ -55,7 +55,7 @@ class KeyCode:
         self._aligned: list[str] = []
         self._device: str | None = None
         for p, kind in zip(self.params, classes, strict=True):
-            if isinstance(kind, Described):
+            if isinstance(kind, DescriptorKind):
                 self._descriptor(p, kind)
             elif p.is_constexpr:
                 self._constant(p, kind)
@@ -83,7 +83,9 @@ class KeyCode:
     def _compare_classes(self) -> None:
         """In one comparison, before anything is asked of an argument; what descriptors hold in another."""
         pairs = list(zip(self.params, self.classes, strict=True))
-        described = [(p.index, p.name, kind) for p, kind in pairs if isinstance(kind, Described)]
+        described = [
+            (p.index, p.name, kind) for p, kind in pairs if isinstance(kind, DescriptorKind)
+        ]
         if described:
             inside = "".join(f"(_tw_b{i} := {n}.base).__class__, " for i, n, _ in described)
             self.scope["_tw_inside"] = tuple(kind.base for *_, kind in described)
@@ -91,11 +93,11 @@ class KeyCode:
         if pairs:
             given = "".join(f"{p.name}.__class__, " for p in self.params)
             self.scope["_tw_classes"] = tuple(
-                TensorDescriptor if isinstance(kind, Described) else kind for _, kind in pairs
+                TensorDescriptor if isinstance(kind, DescriptorKind) else kind for _, kind in pairs
             )
             self._tests.insert(0, f"({given}) == _tw_classes")
 
-    def _descriptor(self, p: Any, kind: Described) -> None:
+    def _descriptor(self, p: Any, kind: DescriptorKind) -> None:
         """Its address, shape and strides are arguments. Whatever `TensorDescriptor.check` asks is in the
         key, so that what was not launched before is checked."""
         if p.is_constexpr or specialize.annotated_type(p) is not None:

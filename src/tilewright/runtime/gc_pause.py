@@ -18,19 +18,19 @@ _OBJECTS = 20_000
 """Objects that a compilation makes between two looks of the collector: few of them die in cycles."""
 _IMPORTED = 1_000_000
 """The same for one that imports the compiler first: modules stay, and make half a million objects."""
-_FEW = 1_000
+_MIN_FROZEN_OBJECTS = 1_000
 """Fewer objects than `gc.freeze` sets aside in any process; Python 3.12 begins with some hundred."""
 
 
 @contextmanager
-def objects_set_aside() -> Generator[None]:
+def gc_frozen() -> Generator[None]:
     """Let the collector look only at objects made from here on, until the block ends.
 
     It stays on, so that a long compilation, or many at once, cannot fill the memory. Does nothing
     where somebody has set objects aside already (`gc.freeze`): those must not come back by our hand.
     """
     with _lock:
-        ours = gc.get_freeze_count() < _FEW
+        ours = gc.get_freeze_count() < _MIN_FROZEN_OBJECTS
         rate = gc.get_threshold()
         imports = "xdsl.ir" not in sys.modules
         objects = _IMPORTED if imports else _OBJECTS

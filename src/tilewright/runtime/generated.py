@@ -56,8 +56,8 @@ class GeneratedKernel(JITFunction):
         config = self.program.config
         options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         off = config.left_out
-        if self.program.contraction.long:  # boxes are placed by 32-bit numbers
-            off = (*config.with_(boxes=False).left_out, "lower-stores-to-tma")
+        if self.program.contraction.indices_64bit:  # boxes are placed by 32-bit numbers
+            off = (*config.with_(use_tma=False).left_out, "lower-stores-to-tma")
         return {**options, "disable": off} if off else options
 
 
@@ -67,9 +67,9 @@ def _text(program: Program) -> str:
     steps = [(s.kind, s.extras, s.dtype, _function_name(s)) for s in contraction.epilogue]
     matrices = [(name, o.dtype, o.batch) for name, o in contraction.matrices]
     facts = (
-        matrices, contraction.sums, contraction.precision, contraction.scaled,
-        contraction.batch_rank, contraction.wide, contraction.long, contraction.units, steps, program.config, program.part,
-        program.apart, program.spread,
+        matrices, contraction.accumulator_type, contraction.precision, contraction.has_alpha,
+        contraction.batch_rank, contraction.offsets_64bit, contraction.indices_64bit, contraction.size_divisors, steps, program.config, program.part,
+        program.noalias_output, program.multi_dim_grid,
     )  # fmt: skip
     return repr(facts)
 
@@ -102,20 +102,25 @@ def _stand_in(program: Program) -> Callable[..., Any]:
 
 
 def kernels(
-    contraction: Contraction, config: MatmulConfig, apart: bool = False, spread: bool = False
+    contraction: Contraction,
+    config: MatmulConfig,
+    noalias_output: bool = False,
+    multi_dim_grid: bool = False,
 ) -> tuple[GeneratedKernel, ...]:
     """The kernels of a contraction, to be launched in order; the same objects for the same arguments.
 
-    `apart`, `spread`: as in `Program`.
+    `noalias_output`, `multi_dim_grid`: as in `Program`.
     """
-    return _kernels(contraction, config, apart, spread)
+    return _kernels(contraction, config, noalias_output, multi_dim_grid)
 
 
 @functools.lru_cache(maxsize=4096)
 def _kernels(
-    contraction: Contraction, config: MatmulConfig, apart: bool, spread: bool
+    contraction: Contraction, config: MatmulConfig, noalias_output: bool, multi_dim_grid: bool
 ) -> tuple[GeneratedKernel, ...]:
-    return tuple(GeneratedKernel(p) for p in programs(contraction, config, apart, spread))
+    return tuple(
+        GeneratedKernel(p) for p in programs(contraction, config, noalias_output, multi_dim_grid)
+    )
 
 
 def pointer_names(kernel: GeneratedKernel) -> list[str]:

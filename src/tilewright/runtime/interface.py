@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.dynamo import dynamo_disabled
 
 
 def innermost(kernel: Any) -> Any:
@@ -26,7 +26,7 @@ class KernelInterface:
         """Launch over `grid`; with `warmup` compile only."""
         raise NotImplementedError
 
-    @untraced
+    @dynamo_disabled
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: a tuple or list of one to three integers, or a callable of the arguments."""
         return functools.partial(self.run, grid=grid, warmup=False)

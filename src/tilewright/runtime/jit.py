@@ -16,7 +16,7 @@ from tilewright.dtypes import constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
 from tilewright.runtime.dependencies import Dependencies, dependencies_of
-from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
 from tilewright.runtime.options import for_compilation, is_option
@@ -84,7 +84,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     # ---- launching ---------------------------------------------------------------------------------
 
-    @untraced
+    @dynamo_disabled
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: one to three integers, or a function from the arguments to them."""
         run = self._run or self._first_run()

@@ -27,10 +27,10 @@ from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
 from tilewright.runtime.bounds import CheckedLaunch, after_tuple
 from tilewright.runtime.compiler import compile_kernel
-from tilewright.runtime.descriptors import Described, arrays_of, class_of, native_kinds, opened
+from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
-from tilewright.runtime.dynamo import untraced
-from tilewright.runtime.fast_path import KeyCode, wide_integer
+from tilewright.runtime.dynamo import dynamo_disabled
+from tilewright.runtime.fast_path import FastPathSource, wide_integer
 from tilewright.runtime.grids import grid_extents
 from tilewright.runtime.settings import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 #: classes of the arguments, and the library whose GPU arrays they are (None: on the CPU)
-_Case = tuple[tuple[type | Described, ...], str | None]
+_Case = tuple[tuple[type | DescriptorKind, ...], str | None]
 
 
 class _Missing:
@@ -96,7 +96,7 @@ class Launcher:
             return self._fast.get(case) or self._made(case)
 
     def _made(self, case: _Case) -> Callable[..., Any] | None:
-        code = KeyCode(self, *case)
+        code = FastPathSource(self, *case)
         if not code.possible:
             return None
         entries: dict[Any, Any] = {}
@@ -106,7 +106,7 @@ class Launcher:
         return function
 
     def _generate(
-        self, fast: str, code: KeyCode | None, entries: dict[Any, Any] | None = None
+        self, fast: str, code: FastPathSource | None, entries: dict[Any, Any] | None = None
     ) -> tuple[Callable[..., Any], dict[str, Any]]:
         names = [p.name for p in self.params if _is_named(p)]
         head, values = self._head()
@@ -141,7 +141,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         module = compile(source, self.kernel.file, "exec")
         exec(on_one_line(module, self.kernel.definition_line), scope)
         scope[self.name].__qualname__ = f"{self.name}[grid]"  # bound to a grid, it is shown with it
-        return untraced(scope[self.name]), scope
+        return dynamo_disabled(scope[self.name]), scope
 
     def _head(self) -> tuple[str, dict[str, Any]]:
         """Parameter list up to the launch's own keywords, and the defaults it names."""

@@ -16,15 +16,22 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelTypeError, LaunchError, TilewrightError
 from tilewright.generator.config import MatmulConfig
 from tilewright.generator.contraction import Contraction
-from tilewright.generator.program import INTEGER, PACKING, TOTAL, WHOLE, programs, spreads
+from tilewright.generator.program import (
+    INTEGER,
+    PACKING,
+    TOTAL,
+    WHOLE,
+    has_multi_dim_grid,
+    programs,
+)
 from tilewright.runtime.devices import Place, place_of
-from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.epilogues import Part, parts_of
 from tilewright.runtime.generated import GeneratedKernel, kernels, pointer_names
 from tilewright.runtime.matmul_plan import Launch, Panels, Plan
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.matmul_shapes import Problem
-from tilewright.runtime.output_aliasing import ResultApart, overlaps_itself
+from tilewright.runtime.output_aliasing import OutputAliasCheck, may_have_internal_overlap
 from tilewright.runtime.specialize import element_type
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
 
@@ -32,7 +39,7 @@ _plans: dict[Any, Plan] = {}
 _MOST_PLANS = 4096
 
 
-@untraced
+@dynamo_disabled
 def matmul(
     a: Any,
     b: Any,
@@ -151,18 +158,18 @@ def _plan(call: Call) -> Plan:
         shape = dropped(full, found.drop)
         result = lambda array: array.reshape(shape)  # noqa: E731
     adds = call.accumulate is True
-    panels = () if found.config.panels is None else _panels(found)
+    panels = () if found.config.prepack is None else _panels(found)
     check = None if call.out is None else _check(call)
     return Plan(launches, make, work, result, adds, _numbers(call), replaced, panels, check)
 
 
-def _check(call: Call) -> ResultApart:
+def _check(call: Call) -> OutputAliasCheck:
     """That the result given shares no memory with what is read."""
     read = [("a", call.a, False), ("b", call.b, False)]
     read += [] if call.c is None else [("c", call.c, True)]
     extras = [x for part in call.parts for x in part.arrays]
     read += [(f"array {i + 1} of the epilogue", x, True) for i, x in enumerate(extras)]
-    return ResultApart(call.out, read)
+    return OutputAliasCheck(call.out, read)
 
 
 def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], Any]:
@@ -239,8 +246,8 @@ def _panels(found: Prepared) -> tuple[Panels, ...]:
 def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
     """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
     problem, cpu = found.problem, found.target.name == "cpu"
-    own = not overlaps_itself(problem.matrices["out"].view)
-    spread = not cpu and spreads(found.config, problem.m, problem.n, problem.batch)
+    own = not may_have_internal_overlap(problem.matrices["out"].view)
+    spread = not cpu and has_multi_dim_grid(found.config, problem.m, problem.n, problem.batch)
     return kernels(found.contraction, found.config, cpu and own, spread)
 
 
@@ -267,11 +274,11 @@ def _workspace(
     like: Any, contraction: Contraction, config: MatmulConfig, problem: Problem
 ) -> Callable[[Any], Any]:
     shape = (config.parts, problem.batches, problem.m, problem.n)
-    if math.prod(shape) * contraction.sums.itemsize > 1 << 34:
+    if math.prod(shape) * contraction.accumulator_type.itemsize > 1 << 34:
         raise LaunchError(
             f"matmul: a workspace of {list(shape)} is too large", help="lower split_k"
         )
-    return _maker(like, shape, contraction.sums)
+    return _maker(like, shape, contraction.accumulator_type)
 
 
 def _numbers(call: Call) -> Callable[[Any, float, tuple[Part, ...]], list[float]]:

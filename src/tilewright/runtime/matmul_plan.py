@@ -12,7 +12,7 @@ from tilewright.dtypes import dtype
 from tilewright.runtime.devices import Place, stream_function
 from tilewright.runtime.epilogues import Part
 from tilewright.runtime.generated import GeneratedKernel
-from tilewright.runtime.output_aliasing import ResultApart
+from tilewright.runtime.output_aliasing import OutputAliasCheck
 from tilewright.runtime.workspace import workspace
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Plan:
         numbers: Callable[[Any, float, tuple[Part, ...]], list[float]],
         replace_operands: Callable[[Any], tuple[Any, Any]] | None = None,
         panels: tuple[Panels, ...] = (),
-        check: ResultApart | None = None,
+        check: OutputAliasCheck | None = None,
     ) -> None:
         self.launches, self.make, self.work, self.result = launches, make, work, result
         self.adds, self.numbers, self.replace = adds, numbers, replace_operands

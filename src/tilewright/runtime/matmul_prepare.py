@@ -21,7 +21,7 @@ from tilewright.runtime.matmul_shapes import (
     broadcast_batches,
     view_of,
 )
-from tilewright.runtime.output_aliasing import has_twins, overlaps_itself
+from tilewright.runtime.output_aliasing import has_internal_overlap, may_have_internal_overlap
 from tilewright.runtime.specialize import element_type
 
 
@@ -99,11 +99,11 @@ def prepare(call: Call, target: Any) -> Prepared:
         contraction, problem.m, problem.n, problem.k, target, problem.batches,
         packed=_without_gaps(problem),
     )  # fmt: skip
-    if config.join_rows > 1:
+    if config.rows_per_load > 1:
         _check_joined(problem, config)
     if target.name != "cpu":  # where alignment decides how memory is reached
         problem.find_units()
-        contraction = replace(contraction, units=tuple(problem.units.items()))
+        contraction = replace(contraction, size_divisors=tuple(problem.units.items()))
     return Prepared(problem, contraction, config, full, kind, drop, target)
 
 
@@ -116,7 +116,7 @@ def _without_gaps(problem: Problem) -> bool:
 
 def _check_joined(problem: Problem, config: MatmulConfig) -> None:
     """That rows can be joined as the configuration says."""
-    extent, joined = max(problem.m, problem.n), config.join_rows
+    extent, joined = max(problem.m, problem.n), config.rows_per_load
     across, single = config.block_n, config.block_m
     if problem.m > 1:
         across, single = single, across
@@ -194,7 +194,7 @@ def _output_view(call: Call, full: tuple[int, ...], kind: dtype, drop: tuple[int
     for axis in drop:
         rank = len(view.shape)
         view = view.with_axis(rank if axis == -1 else rank - (-1 not in drop))
-    if overlaps_itself(view) and has_twins(view):
+    if may_have_internal_overlap(view) and has_internal_overlap(view):
         raise LaunchError(
             f"matmul: several elements of out are one (shape {list(view.shape)}, strides {list(view.strides)})"
         )

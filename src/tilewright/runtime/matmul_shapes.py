@@ -91,7 +91,7 @@ class Problem:
     batch: tuple[int, ...]
     matrices: dict[str, Matrix] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
-    """Factors that integers are divided by (`Contraction.units`)."""
+    """Factors that integers are divided by (`Contraction.size_divisors`)."""
 
     @property
     def batches(self) -> int:

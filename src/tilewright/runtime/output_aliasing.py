@@ -21,7 +21,7 @@ _SEARCH: Any = 100_000
 _MOST_ELEMENTS = 1 << 20
 
 
-class ResultApart:
+class OutputAliasCheck:
     """The check of arrays with known shapes and strides.
 
     Args:
@@ -90,7 +90,7 @@ def address(array: Any) -> int:
     raise LaunchError(f"a {type(array).__name__} does not say where it is")
 
 
-def overlaps_itself(view: View) -> bool:
+def may_have_internal_overlap(view: View) -> bool:
     """Whether two elements may be one: an axis steps less far than shorter ones reach."""
     reach = 0
     steps = [(abs(s), n) for n, s in zip(view.shape, view.strides, strict=True) if n > 1]
@@ -101,7 +101,7 @@ def overlaps_itself(view: View) -> bool:
     return False
 
 
-def has_twins(view: View) -> bool:
+def has_internal_overlap(view: View) -> bool:
     """Whether two elements are certainly one; also where there are too many to look at each."""
     if 0 in view.shape:
         return False

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from tilewright import config
 from tilewright.errors import CompilationError, InternalError, SourceLocation, TilewrightError
-from tilewright.runtime.dynamo import untraced
+from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import innermost
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -132,7 +132,7 @@ def {name}(*_tw_extra, **_tw_keywords):
     exec(on_one_line(compile(source, file, "exec"), line), scope)
     shown = functools.update_wrapper(scope[name], function)
     shown.__qualname__ = f"{name}.{function.__name__}"
-    return untraced(shown)
+    return dynamo_disabled(shown)
 
 
 #: of CPython's table of locations (from 3.11 on; Objects/locations.md there): an entry without columns for 8 units

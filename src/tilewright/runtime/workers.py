@@ -28,8 +28,8 @@ from tilewright.backends.base import Artifact, Options, TargetInfo
 from tilewright.runtime.backend_compile import compile_here
 
 #: compilations from which on workers pay: to start one takes as long as several small kernels
-_FEWEST_JOBS = 6
-_MOST = 16
+_MIN_JOBS = 6
+_MAX_WORKERS = 16
 
 
 class WorkerGone(Exception):
@@ -219,7 +219,7 @@ def worthwhile(jobs: int, cores: int) -> bool:
 
     On two cores one worker starts while the other core could have compiled a third of a usual list.
     """
-    return cores > 2 and jobs >= _FEWEST_JOBS and os.name == "posix" and bool(sys.executable)
+    return cores > 2 and jobs >= _MIN_JOBS and os.name == "posix" and bool(sys.executable)
 
 
 @contextlib.contextmanager
@@ -229,7 +229,7 @@ def side_by_side(jobs: int, cores: int) -> Generator[None]:
     if not worthwhile(jobs, cores):
         yield
         return
-    count = min(cores - 1, jobs // 2, _MOST)
+    count = min(cores - 1, jobs // 2, _MAX_WORKERS)
     with _lock:
         if _workers is None or _workers.owner != os.getpid():
             _workers = Workers()

@@ -14,8 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 from tilewright.backends.nvidia.lower.local_transpose import lower_turn
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
-from tilewright.layouts.banks import fewest_passes, passes
-from tilewright.layouts.shared import SharedLayout, turns
+from tilewright.layouts.banks import min_wavefronts, wavefronts
+from tilewright.layouts.shared import SharedLayout, is_transposable
 
 LANES = 32
 
@@ -69,7 +69,7 @@ class Lanes:
                 self.memory.view(np.uint32)[pointer // 4 + i] = number(word)
 
     def _count(self, addresses, size):
-        self.extra += passes(addresses.tolist(), size) - fewest_passes(size)
+        self.extra += wavefronts(addresses.tolist(), size) - min_wavefronts(size)
 
     def asm(self, text, operands):
         """`ldmatrix.trans` and `stmatrix` of four matrices of 8 rows of 16 bytes."""
@@ -82,7 +82,7 @@ class Lanes:
         halves = self.memory.view(np.uint16)
         for matrix in range(4):
             starts = rows[8 * matrix : 8 * matrix + 8]
-            self.extra += passes(starts.tolist(), 16) - 1
+            self.extra += wavefronts(starts.tolist(), 16) - 1
             if text.startswith("ldmatrix"):
                 assert ".trans" in text  # row r of the turned matrix is column r
                 low, high = (
@@ -143,7 +143,7 @@ class Generator:
     def buffer_address(self, buffer):
         return self.places[buffer]
 
-    def together(self, text, constraints, kind, operands):
+    def emit_convergent_asm(self, text, constraints, kind, operands):
         count = len(re.findall(r"\$\d", text))
         assert count == 5
         return self.builder.asm(text, operands)
@@ -193,7 +193,7 @@ SHAPES = [
 @pytest.mark.parametrize("warps", [4, 8, 12])
 @pytest.mark.parametrize(("size", "lines", "length", "spans"), SHAPES)
 def test_every_element_arrives_without_bank_conflicts(size, lines, length, spans, warps):
-    assert turns(lines, length, size)
+    assert is_transposable(lines, length, size)
     found, wanted, extra = turned(lines, length, size, spans, warps)
     np.testing.assert_array_equal(found, wanted)
     assert extra == 0

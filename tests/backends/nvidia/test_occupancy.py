@@ -11,7 +11,11 @@ import pytest
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
 from tilewright.backends.nvidia.backend import backend
-from tilewright.backends.nvidia.occupancy import Block, blocks_at_once, limit_for_more
+from tilewright.backends.nvidia.occupancy import (
+    CtaResources,
+    register_limit_for_occupancy,
+    resident_ctas,
+)
 from tilewright.backends.nvidia.target import target_info
 from tilewright.ir.text import parse_ir
 
@@ -56,7 +60,7 @@ func.func @copy(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "p
     ],
 )
 def test_blocks_at_once(target, threads, registers, shared, blocks):
-    assert blocks_at_once(Block(threads, registers, shared), target) == blocks
+    assert resident_ctas(CtaResources(threads, registers, shared), target) == blocks
 
 
 @pytest.mark.parametrize(
@@ -76,24 +80,24 @@ def test_blocks_at_once(target, threads, registers, shared, blocks):
     ],
 )
 def test_limits(target, threads, registers, shared, limit):
-    block = Block(threads, registers, shared)
-    assert limit_for_more(block, target) == limit
+    block = CtaResources(threads, registers, shared)
+    assert register_limit_for_occupancy(block, target) == limit
     if limit is not None:
-        more = blocks_at_once(Block(threads, limit, shared), target)
-        assert 2 * more >= 3 * blocks_at_once(block, target)
+        more = resident_ctas(CtaResources(threads, limit, shared), target)
+        assert 2 * more >= 3 * resident_ctas(block, target)
 
 
 @pytest.mark.parametrize("target", [HOPPER, AMPERE, SMALL], ids=lambda t: t.name)
 def test_a_limit_is_the_most_that_lets_them_in(target):
     for threads in range(32, 1025, 32):
         for registers in range(16, 256):
-            block = Block(threads, registers, 0)
-            limit = limit_for_more(block, target)
+            block = CtaResources(threads, registers, 0)
+            limit = register_limit_for_occupancy(block, target)
             if limit is not None:
-                before = blocks_at_once(block, target)
+                before = resident_ctas(block, target)
                 assert limit < registers
-                assert 2 * blocks_at_once(Block(threads, limit, 0), target) >= 3 * before
-                assert 2 * blocks_at_once(Block(threads, limit + 1, 0), target) < 3 * before
+                assert 2 * resident_ctas(CtaResources(threads, limit, 0), target) >= 3 * before
+                assert 2 * resident_ctas(CtaResources(threads, limit + 1, 0), target) < 3 * before
 
 
 # ---- asking the assembler again ---------------------------------------------------------------------
@@ -176,5 +180,5 @@ def test_two_programs_of_a_softmax_share_a_multiprocessor(kernel):
         types, {"BLOCK_SIZE": 4096, "CACHE_OPT": True}, target="sm_90a", num_warps=32
     )
     plan = found.plan
-    block = Block(plan.threads, plan.registers, plan.shared_bytes)
-    assert not plan.spills and blocks_at_once(block, HOPPER) >= 2
+    block = CtaResources(plan.threads, plan.registers, plan.shared_bytes)
+    assert not plan.spills and resident_ctas(block, HOPPER) >= 2

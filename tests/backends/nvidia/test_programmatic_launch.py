@@ -31,7 +31,7 @@ def places(ptx, *texts):
 def test_a_product_waits_before_its_first_copy(persistent):
     made = compiled(MatmulConfig(128, 128, 64, 8, 8, 3, persistent=persistent))
     ptx = made.asm["ptx"]
-    assert made.plan.overlaps
+    assert made.plan.programmatic_launch
     order = places(
         ptx,
         "prefetch.tensormap",
@@ -51,10 +51,10 @@ def test_a_product_waits_before_its_first_copy(persistent):
 
 
 def test_others_are_started_one_after_the_other():
-    threads = compiled(MatmulConfig(128, 128, 64, 8, 8, 3, boxes=False))
+    threads = compiled(MatmulConfig(128, 128, 64, 8, 8, 3, use_tma=False))
     older = compiled(MatmulConfig(64, 64, 32, 8, 4, 3), target_info("sm_80"))
     for made in (threads, older):
-        assert not made.plan.overlaps and "griddepcontrol" not in made.asm["ptx"]
+        assert not made.plan.programmatic_launch and "griddepcontrol" not in made.asm["ptx"]
 
 
 def test_tiles_are_counted_by_the_grid_where_groups_are_full():

@@ -23,7 +23,7 @@ from tilewright import config
 from tilewright.backends.base import Options, TargetInfo
 from tilewright.backends.nvidia import tools
 from tilewright.errors import OutOfResources, PassError
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 
 #: the longest that a tool may take
 _PATIENCE_SECONDS = 300.0
@@ -281,7 +281,7 @@ def _failure(log: str, ptx: str, target: TargetInfo) -> OutOfResources | PassErr
     if "(C7602)" in log or "Insufficient registers" in log:
         given = re.search(r"\.maxnreg\s+(\d+)", ptx)
         threads = re.search(r"\.maxntid\s+(\d+)", ptx)
-        limit = registers_of_a_thread(-(-int(threads[1]) // 32)) if threads else 0
+        limit = max_registers_per_thread(-(-int(threads[1]) // 32)) if threads else 0
         limit = int(given[1]) if given else limit
         return OutOfResources(target.max_registers, limit, "registers a thread")
     lines = ptx.splitlines()

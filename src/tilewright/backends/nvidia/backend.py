@@ -15,13 +15,17 @@ from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, 
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
 from tilewright.backends.nvidia.codegen import emit_module
-from tilewright.backends.nvidia.occupancy import Block, blocks_at_once, limit_for_more
+from tilewright.backends.nvidia.occupancy import (
+    CtaResources,
+    register_limit_for_occupancy,
+    resident_ctas,
+)
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
 
@@ -70,13 +74,13 @@ class NvidiaBackend(LoweringBackend):
         assembler: Assembler,
     ) -> Artifact:
         text, plan, multiplies = _emitted(module, options, target, arguments)
-        block = Block(plan.threads, 0, plan.shared_bytes)
-        alone = not multiplies and blocks_at_once(block, target) == 1
-        ptx = to_ptx(text, target, options, plan.threads, plan.cluster, alone)
+        block = CtaResources(plan.threads, 0, plan.shared_bytes)
+        alone = not multiplies and resident_ctas(block, target) == 1
+        ptx = to_ptx(text, target, options, plan.threads, plan.cluster_size, alone)
         assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
-            ptx, assembled = _assembled_again(ptx, assembled, block, target, options)
+            ptx, assembled = _reassemble_with_limit(ptx, assembled, block, target, options)
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:
@@ -104,8 +108,8 @@ def _emitted(
         prints=gen.prints,
         threads=32 * (gen.warps // gen.blocks + gen.roles),
         shared_bytes=gen.scratch_bytes,
-        cluster=max(gen.blocks, gen.cluster),
-        overlaps=bool(gen.overlap),
+        cluster_size=max(gen.blocks, gen.cluster),
+        programmatic_launch=bool(gen.overlap),
         tensor_maps=tuple(gen.maps.recipes),
     )
     return str(llvm_module), plan, gen.multiplies
@@ -132,8 +136,8 @@ def _tidy_up() -> None:
         gc.collect(0)
 
 
-def _assembled_again(
-    ptx: str, assembled: Assembled, block: Block, target: TargetInfo, options: Options
+def _reassemble_with_limit(
+    ptx: str, assembled: Assembled, block: CtaResources, target: TargetInfo, options: Options
 ) -> tuple[str, Assembled]:
     """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
 
@@ -141,13 +145,13 @@ def _assembled_again(
     is given all. And where with a few fewer more blocks share a multiprocessor, and nothing more goes to
     memory, it is given fewer.
     """
-    most = registers_of_a_thread(-(-block.threads // 32))
+    most = max_registers_per_thread(-(-block.threads // 32))
     if assembled.spills and assembled.registers < most:
         limited = with_limit(ptx, most)
         other = assemble(limited, target, options)
         if other.spills < assembled.spills:
             return limited, other
-    limit = limit_for_more(block, target) if assembled.registers else None
+    limit = register_limit_for_occupancy(block, target) if assembled.registers else None
     if limit is None:
         return ptx, assembled
     limited = with_limit(ptx, limit)

@@ -46,9 +46,9 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import NO_UNROLL
-from tilewright.passes.gpu.analysis.cluster_loops import cluster_of, shares_boxes, spread_loop
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
-from tilewright.passes.gpu.analysis.shared_allocation import SharedPlan
+from tilewright.passes.gpu.analysis import cluster_loops
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
@@ -87,9 +87,10 @@ class KernelCodegen:
         self.prints = False
         self.maps = TensorMaps(function)
         self.function = self._declare()
-        self.blocks = blocks_of(function)
-        self.cluster, self.shares = cluster_of(function), shares_boxes(function)
-        self._spread = spread_loop(function) if self.cluster > 1 else None
+        self.blocks = num_ctas_of(function)
+        self.cluster = cluster_loops.cluster_size_of(function)
+        self.shares = cluster_loops.uses_multicast(function)
+        self._spread = cluster_loops.cluster_loop(function) if self.cluster > 1 else None
         entry = self.function.append_basic_block("entry")
         self.threads = Threads(
             entry, module, self.blocks, 32 * self.warps // self.blocks, self.cluster
@@ -102,15 +103,15 @@ class KernelCodegen:
         """Whether shared memory is read or written by other than threads: `wgmma`, copies of boxes."""
         self.multiplies = bool(kinds & {tile.DotOp, gpu.WgmmaOp})
         self._shared: Value | None = None
-        self.shared = SharedPlan(function)
+        self.shared = SharedAllocation(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
         self.roles = gpu.ProducerWarpOp in kinds
         """Whether there is one more warp than the program has, which copies."""
         self.role = ""
-        """Whose code is being emitted: "copies", "rest" once that is split off, or "" for all."""
+        """Whose code is being emitted: "producer", "consumer" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
-        self.overlap = programmatic_launch.Overlap(self)
+        self.overlap = programmatic_launch.ProgrammaticLaunch(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
 
@@ -140,7 +141,7 @@ class KernelCodegen:
         for op in block.ops:
             self.op(op)
             if op is self.overlap.lets:
-                programmatic_launch.let_next_begin(self)
+                programmatic_launch.emit_launch_dependents(self)
         self.threads.finish(start)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
@@ -162,7 +163,7 @@ class KernelCodegen:
 
     def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
         """What a loop carries: sums of `wgmma` as it has them."""
-        return wgmma.sums_of(self, value) if to in self._paired else self.parts(value)
+        return wgmma.accumulator_registers(self, value) if to in self._paired else self.parts(value)
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
         (self.pairs if value in self._paired else self.values)[value] = parts
@@ -174,7 +175,7 @@ class KernelCodegen:
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
         """Products under way end here: where the loop did not run there are none to wait for."""
         return [
-            wgmma.waited(self, result, of_result)
+            wgmma.wait_after_loop(self, result, of_result)
             for result, of_result in zip(op.results, parts, strict=True)
         ]
 
@@ -183,7 +184,7 @@ class KernelCodegen:
         around = block.parent_op()
         regions = [r for r in around.regions if r.blocks and r.block is not block] if around else []
         multiplies = any(isinstance(op, gpu.WgmmaWaitOp) for r in regions for op in r.block.ops)
-        return wgmma.made_here(self, parts) if multiplies else parts
+        return wgmma.pin_to_block(self, parts) if multiplies else parts
 
     def scalar(self, value: SSAValue) -> Value:
         return self.values[value][0]
@@ -202,7 +203,7 @@ class KernelCodegen:
         if not self.ordered and isinstance(op, ACCESSES):
             self.barrier()
         if op is self._spread:
-            self._own_iteration(op)  # type: ignore[arg-type]
+            self._emit_cta_iteration(op)  # type: ignore[arg-type]
             return
         handler = HANDLERS.get(type(op))
         if handler is not None:
@@ -212,7 +213,7 @@ class KernelCodegen:
             raise PassError(f"the NVIDIA code generator does not know {op.name}")
         self._elementwise(op)
 
-    def _own_iteration(self, op: scf.ForOp) -> None:
+    def _emit_cta_iteration(self, op: scf.ForOp) -> None:
         """Of a loop that is spread over the blocks of a cluster: each does the iteration of its number."""
         block = op.body.block
         mine, kind = self.threads.special("cluster.ctarank"), llvm_type(block.args[0].type)
@@ -223,7 +224,7 @@ class KernelCodegen:
             if not isinstance(inner, scf.YieldOp):
                 self.op(inner)
 
-    def meet_cluster(self) -> None:
+    def cluster_barrier(self) -> None:
         """All threads of the cluster that have not ended meet; shared memory before is seen after."""
         for step in ("arrive", "wait"):  # of which they release and acquire
             kind = ir.FunctionType(ir.VoidType(), [])
@@ -271,7 +272,7 @@ class KernelCodegen:
     def barrier(self) -> None:
         """All threads of the program meet; shared and global memory before is seen after."""
         if self.blocks > 1:
-            self.meet_cluster()
+            self.cluster_barrier()
             return
         if self.role:
             kind = ir.FunctionType(ir.VoidType(), [I32, I32])
@@ -301,21 +302,21 @@ class KernelCodegen:
             same = before[0] is block and before[2] == start
             safe = small and same and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
-        safe = safe or convert_layout.just_met(self.current)
+        safe = safe or convert_layout.follows_barrier(self.current)
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)
         if not safe:
             self.barrier()
         offset = ir.Constant(I32, start)
-        space = self._meeting_place()
+        space = self._cluster_scratch()
         return self.builder.gep(space, [offset], source_etype=I8) if start else space
 
     def exchange_start(self) -> int:
         """The first byte behind the buffers that are still in use."""
         return self.shared.free_from(self.current)
 
-    def _meeting_place(self) -> Value:
+    def _cluster_scratch(self) -> Value:
         """Shared memory that all threads of the program reach: of several blocks, that of the first."""
         space = self._space()
         if self.blocks == 1:
@@ -379,14 +380,16 @@ class KernelCodegen:
             kind.set_body(*kinds)
         return kind
 
-    def assembly(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
+    def emit_asm(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
         """Inline PTX with effects, done by every thread that gets there."""
         function = ir.FunctionType(kind, [v.type for v in operands])
         return self.builder.asm(function, text, constraints, operands, side_effect=True)
 
-    def together(self, text: str, constraints: str, kind: ir.Type, operands: list[Value]) -> Value:
+    def emit_convergent_asm(
+        self, text: str, constraints: str, kind: ir.Type, operands: list[Value]
+    ) -> Value:
         """Inline PTX that threads do together: LLVM may not move it into or out of branches."""
-        made = self.assembly(text, constraints, kind, operands)
+        made = self.emit_asm(text, constraints, kind, operands)
         made.attributes.add("convergent")
         return made
 
@@ -398,7 +401,7 @@ def _return(gen: KernelCodegen, op: Operation) -> None:
     if gen.blocks > 1 and gen.scratch_bytes:
         gen.barrier()  # the first block's memory goes with it
     if gen.shares:
-        gen.meet_cluster()  # others arrive at, and write to, a block's memory
+        gen.cluster_barrier()  # others arrive at, and write to, a block's memory
     gen.builder.ret_void()
 
 

@@ -16,20 +16,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.backends.base import TargetInfo
-from tilewright.passes.gpu.analysis.registers import OF_A_PARTITION, PARTITIONS, UNIT
+from tilewright.passes.gpu.analysis.registers import PARTITIONS, REGISTERS_PER_PARTITION, UNIT
 
 _LANES = 32
 _RESERVED = 1 << 10
 """Bytes of shared memory that the system has for itself in each block, from 8.0 on."""
 _SHARED_UNIT = 128
 #: target -> (threads, blocks) that a multiprocessor may have
-_MOST = {"sm_80": (2048, 32), "sm_86": (1536, 16), "sm_89": (1536, 24), "sm_90a": (2048, 32)}
-_FEW = 8
+_MAX_THREADS_AND_CTAS_PER_SM = {
+    "sm_80": (2048, 32),
+    "sm_86": (1536, 16),
+    "sm_89": (1536, 24),
+    "sm_90a": (2048, 32),
+}
+_MAX_REGISTER_CUT = 8
 """A limit takes no more than one register in so many."""
 
 
 @dataclass(frozen=True)
-class Block:
+class CtaResources:
     """What a block asks of a multiprocessor: threads, registers of each, bytes of shared memory."""
 
     threads: int
@@ -37,41 +42,41 @@ class Block:
     shared_bytes: int
 
 
-def blocks_at_once(block: Block, target: TargetInfo) -> int:
+def resident_ctas(block: CtaResources, target: TargetInfo) -> int:
     """Blocks that a multiprocessor of `target` has room for; 0: not even for one."""
     others = _without_registers(block, target)
     in_units = -(-max(1, block.registers) // UNIT) * UNIT
     return min(others, _warps(in_units) // _warps_of(block))
 
 
-def limit_for_more(block: Block, target: TargetInfo) -> int | None:
+def register_limit_for_occupancy(block: CtaResources, target: TargetInfo) -> int | None:
     """The registers a thread with which half as many blocks again, or more, would be there at once.
 
     None where that takes more than one register in eight of them, or something else is in the way.
     """
-    now = blocks_at_once(block, target)
+    now = resident_ctas(block, target)
     if not now:
         return None
     wanted = now + -(-now // 2)
     if wanted > _without_registers(block, target):
         return None
     in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
-    limit = OF_A_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
-    return limit if limit * _FEW >= block.registers * (_FEW - 1) else None
+    limit = REGISTERS_PER_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
+    return limit if limit * _MAX_REGISTER_CUT >= block.registers * (_MAX_REGISTER_CUT - 1) else None
 
 
-def _warps_of(block: Block) -> int:
+def _warps_of(block: CtaResources) -> int:
     return -(-block.threads // _LANES)
 
 
 def _warps(registers: int) -> int:
     """Warps whose threads have so many registers."""
-    return PARTITIONS * (OF_A_PARTITION // (_LANES * registers))
+    return PARTITIONS * (REGISTERS_PER_PARTITION // (_LANES * registers))
 
 
-def _without_registers(block: Block, target: TargetInfo) -> int:
+def _without_registers(block: CtaResources, target: TargetInfo) -> int:
     """Blocks that there is room for as far as threads and shared memory go."""
-    threads, blocks = _MOST[target.name]
+    threads, blocks = _MAX_THREADS_AND_CTAS_PER_SM[target.name]
     shared = -(-(block.shared_bytes + _RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
     return min(
         blocks,

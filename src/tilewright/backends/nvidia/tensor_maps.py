@@ -42,10 +42,10 @@ class TensorMaps:
         return TensorMap(
             argument=_argument(op.base),
             element_bytes=shared.size,
-            extents=tuple(_extent(v, symbols) for v in op.global_dims),
-            pitches=tuple(_extent(v, symbols) for v in op.global_strides),
-            box=(shared.width, shared.lines // _parts(op)),
-            span=max(0, shared.span),
+            global_dims=tuple(_extent(v, symbols) for v in op.global_dims),
+            global_strides=tuple(_extent(v, symbols) for v in op.global_strides),
+            box_dims=(shared.width, shared.strided_extent // _parts(op)),
+            swizzle_bytes=max(0, shared.swizzle_bytes),
         )
 
 

@@ -154,7 +154,7 @@ class Threads:
         """A thread's contribution and a register's, as one coordinate."""
         if offset[dim] == 0:
             return thread
-        inside = 0 if layout.adds_up else layout.inside(offset)[dim]
+        inside = 0 if layout.has_disjoint_bits else layout.inside(offset)[dim]
         copy = offset[dim] - inside
         if isinstance(thread, ir.Constant):
             return ir.Constant(I32, (thread.constant ^ inside) + copy)

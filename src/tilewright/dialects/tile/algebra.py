@@ -34,10 +34,10 @@ from tilewright.dialects.tile.base import (
     shape_of,
 )
 from tilewright.dialects.tile.layout_verification import (
-    corresponds,
-    dot_operands,
     same_layout,
-    scanned_in_order,
+    verify_compatible,
+    verify_dot_layouts,
+    verify_scan_layout,
 )
 
 
@@ -69,7 +69,7 @@ class DotOp(IRDLOperation):
         require(self.acc.type == self.result.type, "tile.dot: accumulator type")
         instruction = self.attributes.get("gpu.mma")
         if isinstance(instruction, StringAttr):
-            dot_operands(self, instruction.data, self.lhs, self.rhs, self.acc)
+            verify_dot_layouts(self, instruction.data, self.lhs, self.rhs, self.acc)
 
 
 @irdl_op_definition
@@ -95,7 +95,7 @@ class ReduceOp(IRDLOperation):
             require(shape_of(value) == tuple(shape), "tile.reduce: result shape")
             require_element(self, value, element_of(source), "a result")
             if shape:
-                corresponds(self, value, source, of_source=("drop", (axis,)))
+                verify_compatible(self, value, source, of_source=("drop", (axis,)))
 
 
 @irdl_op_definition
@@ -112,7 +112,7 @@ class ScanOp(IRDLOperation):
 
     def verify_(self) -> None:
         elementwise(self, *self.inputs, *self.results_)
-        scanned_in_order(self, self.inputs[0], _combined(self))
+        verify_scan_layout(self, self.inputs[0], _combined(self))
 
 
 @irdl_op_definition

@@ -54,7 +54,7 @@ def well_formed(op: Operation, text: str, shape: Vector) -> None:
         raise VerifyException(f"{op.name}: {problem}: {text}")
 
 
-def corresponds(
+def verify_compatible(
     op: Operation,
     result: SSAValue,
     source: SSAValue,
@@ -71,7 +71,9 @@ def corresponds(
         )
 
 
-def dot_operands(op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SSAValue) -> None:
+def verify_dot_layouts(
+    op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SSAValue
+) -> None:
     """Operands and sums of a product through `mma.sync` are where that instruction has them."""
     sums = layout_of(acc)
     if sums is None or name not in INSTRUCTIONS:
@@ -89,7 +91,7 @@ def dot_operands(op: Operation, name: str, lhs: SSAValue, rhs: SSAValue, acc: SS
         raise VerifyException(f"{op.name}: {name} wants {wanted}, not {kinds}")
 
 
-def scanned_in_order(op: Operation, value: SSAValue, axis: int) -> None:
+def verify_scan_layout(op: Operation, value: SSAValue, axis: int) -> None:
     """Along the axis a thread has a run, then lanes follow each other, then warps."""
     layout = layout_of(value)
     if layout is None:
@@ -102,7 +104,7 @@ def scanned_in_order(op: Operation, value: SSAValue, axis: int) -> None:
         if vector[axis]
     ]  # fmt: skip
     whole = steps == [1 << i for i in range(len(steps))]
-    shared = layout.along == axis or any(
+    shared = layout.group_dim == axis or any(
         sum(map(bool, v)) > 1 and v[axis] for v in (*layout.lanes, *layout.warps)
     )
     if not whole or shared:
@@ -119,7 +121,7 @@ def _fault(text: str, shape: Vector) -> str:
         return "the layout is that of another shape"
     if len(layout.lanes) != 5:
         return "a warp has 32 lanes"
-    return "" if layout.covers else "the layout leaves elements out"
+    return "" if layout.is_surjective else "the layout leaves elements out"
 
 
 @lru_cache(maxsize=4096)

@@ -32,7 +32,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from tilewright.dialects.operand_segments import quick_operand_groups
+from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile.base import (
     PtrType,
     elementwise,
@@ -42,7 +42,7 @@ from tilewright.dialects.tile.base import (
     scalar_of,
     shape_of,
 )
-from tilewright.dialects.tile.layout_verification import corresponds
+from tilewright.dialects.tile.layout_verification import verify_compatible
 
 
 @irdl_op_definition
@@ -64,7 +64,7 @@ class AddPtrOp(IRDLOperation):
         require(isinstance(scalar_of(self.offset), IntegerType), "tile.addptr: offset is no int")
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class LoadOp(IRDLOperation):
     """Read through a pointer or a tile of pointers.
@@ -169,7 +169,7 @@ class AtomicCASOp(IRDLOperation):
         require(len(kinds) == 1, "tile.atomic_cas: value types differ")
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class LoadViewOp(IRDLOperation):
     """A structured load (made by `raise-access`): addresses are sums of one term a dimension.
@@ -211,7 +211,7 @@ class LoadViewOp(IRDLOperation):
             elementwise(self, self.result, self.other)
 
 
-@quick_operand_groups
+@fast_operand_segments
 @irdl_op_definition
 class StoreViewOp(IRDLOperation):
     """A structured store; the address and mask operands are those of `tile.load_view`."""
@@ -301,7 +301,7 @@ def _verify_tile_view(op: LoadViewOp | StoreViewOp, value: SSAValue) -> None:
     )
     for d, line in zip(indexed, op.indices, strict=True):
         require_element(op, line, i64, "an index tile")
-        corresponds(op, value, line, ("in", (d,)))
+        verify_compatible(op, value, line, ("in", (d,)))
     base = cast(PtrType, op.base.type)
     require(base.pointee == scalar_of(value), f"{op.name}: {value.type} through {base}")
     elementwise(op, value, op.mask)

@@ -31,7 +31,7 @@ from tilewright.dialects.tile.base import (
     require_element,
     shape_of,
 )
-from tilewright.dialects.tile.layout_verification import corresponds, same_layout
+from tilewright.dialects.tile.layout_verification import same_layout, verify_compatible
 
 
 @irdl_op_definition
@@ -104,7 +104,7 @@ class BroadcastOp(IRDLOperation):
         )
         _same_elements(self, self.source, self.result)
         repeated = tuple(d for d, extent in enumerate(a) if extent == 1)
-        corresponds(self, self.result, self.source, ("zero", repeated))
+        verify_compatible(self, self.result, self.source, ("zero", repeated))
 
 
 @irdl_op_definition
@@ -123,7 +123,7 @@ class ExpandDimsOp(IRDLOperation):
         shape.insert(axis, 1)
         require(tuple(shape) == shape_of(self.result), f"tile.expand_dims: {shape} expected")
         _same_elements(self, self.source, self.result)
-        corresponds(self, self.result, self.source, ("drop", (axis,)))
+        verify_compatible(self, self.result, self.source, ("drop", (axis,)))
 
 
 @irdl_op_definition
@@ -141,7 +141,7 @@ class ReshapeOp(IRDLOperation):
         counts = prod(source), prod(result)
         require(counts[0] == counts[1], f"tile.reshape: {counts[0]} elements into {counts[1]}")
         _same_elements(self, self.source, self.result)
-        corresponds(self, self.result, self.source, ("reshape", (*result, *source)))
+        verify_compatible(self, self.result, self.source, ("reshape", (*result, *source)))
 
 
 @irdl_op_definition
@@ -162,7 +162,7 @@ class TransOp(IRDLOperation):
         require(tuple(shape[d] for d in order) == shape_of(self.result), "tile.trans: shape")
         _same_elements(self, self.source, self.result)
         inverse = tuple(order.index(d) for d in range(len(order)))
-        corresponds(self, self.result, self.source, ("order", inverse))
+        verify_compatible(self, self.result, self.source, ("order", inverse))
 
     @property
     def permutation(self) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ class JoinOp(IRDLOperation):
         shape = (*shape_of(self.lhs), 2)
         require(shape_of(self.result) == shape, f"tile.join: {shape} expected")
         _same_elements(self, self.lhs, self.result)
-        corresponds(self, self.result, self.lhs, ("drop", (len(shape) - 1,)))
+        verify_compatible(self, self.result, self.lhs, ("drop", (len(shape) - 1,)))
 
 
 @irdl_op_definition
@@ -205,7 +205,7 @@ class SplitOp(IRDLOperation):
         require(shape_of(self.source) == shape, f"tile.split: {shape} expected")
         for half, result in enumerate((self.lhs, self.rhs)):
             _same_elements(self, self.source, result)
-            corresponds(self, result, self.source, ("append", (half,)))
+            verify_compatible(self, result, self.source, ("append", (half,)))
 
 
 @irdl_op_definition

@@ -13,7 +13,7 @@ View = tile.LoadViewOp | tile.StoreViewOp
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
 
-def root_of(pointer: SSAValue) -> BlockArgument | None:
+def base_argument(pointer: SSAValue) -> BlockArgument | None:
     """The kernel argument that a pointer (or a tile of pointers) was made from, if it is one alone."""
     value = pointer
     while True:
@@ -31,7 +31,7 @@ def root_of(pointer: SSAValue) -> BlockArgument | None:
             return None
 
 
-def is_apart(root: BlockArgument) -> bool:
+def is_noalias(root: BlockArgument) -> bool:
     """Whether an argument has the attribute `tile.noalias`.
 
     Whoever launches such a kernel has made sure that the memory behind the argument is reached through no
@@ -44,10 +44,10 @@ def is_apart(root: BlockArgument) -> bool:
     return "tile.noalias" in attributes.data[root.index].data  # type: ignore[union-attr]
 
 
-def are_apart(first: SSAValue, second: SSAValue) -> bool:
+def no_alias(first: SSAValue, second: SSAValue) -> bool:
     """Whether two pointers lead to different memory, because one comes from an argument that is apart."""
-    x, y = root_of(first), root_of(second)
-    return x is not None and y is not None and x is not y and (is_apart(x) or is_apart(y))
+    x, y = base_argument(first), base_argument(second)
+    return x is not None and y is not None and x is not y and (is_noalias(x) or is_noalias(y))
 
 
 def same_addresses(first: Operation, second: Operation) -> bool:
@@ -83,8 +83,8 @@ def has_distinct_lanes(access: Operation, *, trust_strides: bool = False) -> boo
     """
     if not isinstance(access, _VIEWS):
         return None
-    root = root_of(access.base)
-    if root is not None and is_apart(root):
+    root = base_argument(access.base)
+    if root is not None and is_noalias(root):
         return True
     steps: list[tuple[int, int]] = []
     known = True

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.interpreter.offsets import Promise
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.masks import Conjunct, Limit
 from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
@@ -82,7 +82,7 @@ class DemandedRows:
             case tile.ReduceOp():
                 axis = op.axis.value.data
                 return None if axis == dim else [(r, dim - (dim > axis)) for r in op.results]
-            case _ if is_lane_wise(op):
+            case _ if is_pure_elementwise(op):
                 return [(r, dim) for r in op.results]
         return None
 

@@ -50,7 +50,7 @@ def is_terminator(op: Operation) -> bool:
     return _is_terminator_kind(type(op))
 
 
-def is_lane_wise(op: Operation) -> bool:
+def is_pure_elementwise(op: Operation) -> bool:
     """Whether `op` is a pure operation that acts lane by lane on operands of its result's shape."""
     return _is_lane_wise_kind(type(op))
 

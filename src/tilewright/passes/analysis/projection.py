@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 
 
@@ -56,7 +56,7 @@ class Projector:
             if moved is None:
                 return wide if self.varies(op.source) else frozenset()
             return frozenset(moved[d] for d in self.varies(op.source))
-        if is_lane_wise(op) and op.operands and not isinstance(op, arith.ConstantOp):
+        if is_pure_elementwise(op) and op.operands and not isinstance(op, arith.ConstantOp):
             return frozenset().union(*(self.varies(v) for v in op.operands)) & wide
         return wide
 
@@ -80,7 +80,7 @@ class Projector:
             elif isinstance(op, (tile.BroadcastOp, tile.HintOp, tile.ExpandDimsOp, tile.TransOp)):
                 found = self.has_first_lane(op.operands[0])
             else:
-                lane_wise = is_lane_wise(op) and bool(op.operands) and len(op.results) == 1
+                lane_wise = is_pure_elementwise(op) and bool(op.operands) and len(op.results) == 1
                 found = lane_wise and all(self.has_first_lane(v) for v in op.operands)
             self._first[value] = found
         return self._first[value]
@@ -110,7 +110,7 @@ class Projector:
 
     def _projects_by_lanes(self, op: Operation, dim: int | None) -> bool:
         """Whether lane-wise `op` can be done again on the projections of its operands."""
-        lane_wise = is_lane_wise(op) and bool(op.operands) and len(op.results) == 1
+        lane_wise = is_pure_elementwise(op) and bool(op.operands) and len(op.results) == 1
         return lane_wise and all(self._projects_at(v, dim) for v in op.operands)
 
     def _projects_at(self, value: SSAValue, dim: int | None) -> bool:

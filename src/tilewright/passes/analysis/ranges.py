@@ -24,7 +24,7 @@ from tilewright.passes.analysis.polynomial import Leaf, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
 
-def apart(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
+def are_disjoint(first: Operation, second: Operation, loop: scf.ForOp | None = None) -> bool:
     """Whether two accesses of one array are disjoint.
 
     Without `loop`: in one run of the code that holds both; else both are in `loop` and `second` is in

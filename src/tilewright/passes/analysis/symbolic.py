@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tilewright.passes.analysis.effects import defined_inside, is_lane_wise
+from tilewright.passes.analysis.effects import defined_inside, is_pure_elementwise
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.facts.operations import width_of
@@ -78,7 +78,7 @@ class Symbolic:
 
     def _congruent(self, value: SSAValue, op: Operation) -> Polynomial:
         """The unknown that stands for `op` on such operands (value numbering)."""
-        if not is_lane_wise(op) or len(op.results) != 1:
+        if not is_pure_elementwise(op) or len(op.results) != 1:
             return self.leaf(value)
         operands = tuple(self.of(operand) for operand in op.operands)
         properties = tuple(sorted((name, str(p)) for name, p in op.properties.items()))

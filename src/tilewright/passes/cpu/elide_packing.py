@@ -1,7 +1,7 @@
 """Let dots read operands where they stand in memory, if they stand there as the micro-kernel wants them.
 
 A dot's operands are packed into scratch buffers of the program. Where the programs of a product share panels
-that were packed before (`MatmulConfig.panels`), the load of a tile finds the very order that packing
+that were packed before (`MatmulConfig.prepack`), the load of a tile finds the very order that packing
 would make, and the copy is for nothing. Any load qualifies whose elements lie so, whoever wrote them.
 
 Before:
@@ -61,14 +61,14 @@ def _read(dot: cpu.DotOp, target: Any) -> None:
         return
     rows = BufferLayout("row", plan.m, plan.k, plan.k, in_place=True)
     layouts: dict[int, BufferLayout] = {}
-    if _stands_so(dot.lhs, rows, dot):
+    if _matches_packed_layout(dot.lhs, rows, dot):
         layouts[0] = rows
         plan = replace(plan, a_layout=rows, fetch_a=(0, 0))
     for tile_ in _register_tiles(plan, target):
         panels = BufferLayout(
             "panel", plan.k, plan.n, tile_.columns, group=GROUP[plan.kind], in_place=True
         )
-        if _stands_so(dot.rhs, panels, dot):
+        if _matches_packed_layout(dot.rhs, panels, dot):
             layouts[1] = panels
             sums = BufferLayout.panel(plan.m, plan.n, tile_.columns)
             plan = replace(plan, micro=tile_, b_layout=panels, acc_layout=sums, fetch_b=(0, 0))
@@ -108,7 +108,7 @@ def _loaded(value: SSAValue) -> tuple[tile.LoadViewOp | None, list[Operation]]:
     return None, []
 
 
-def _stands_so(value: SSAValue, layout: BufferLayout, dot: cpu.DotOp) -> bool:
+def _matches_packed_layout(value: SSAValue, layout: BufferLayout, dot: cpu.DotOp) -> bool:
     """Whether a dot's operand is a load of exactly this layout, with no write up to the dot."""
     load, _ = _loaded(value)
     if load is None or load.parent is not dot.parent or load.limits or load.mask is not None:

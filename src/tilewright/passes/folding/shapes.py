@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.folding.arithmetic import Rule
 
@@ -49,7 +49,7 @@ def transposition(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 def equal_lanes(op: Operation, emitter: Emitter) -> SSAValue | None:
     """Lane-wise arithmetic on splats, done once on the scalars."""
-    if len(op.results) != 1 or not op.operands or not is_lane_wise(op):
+    if len(op.results) != 1 or not op.operands or not is_pure_elementwise(op):
         return None
     scalars = []
     for value in op.operands:

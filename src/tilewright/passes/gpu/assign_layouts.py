@@ -43,7 +43,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, access_layout, contiguous_dim
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
-    Homes,
+    AnchorLayouts,
     accumulator_layout,
     dot_layouts,
     scan_layout,
@@ -77,7 +77,7 @@ class _Assigner:
     def __init__(self, function: FuncOp) -> None:
         self.function = function
         self.warps = warps_of(function)
-        self.homes = Homes(function, self.warps)
+        self.homes = AnchorLayouts(function, self.warps)
         self._made: dict[tuple[SSAValue, Layout, Block], SSAValue] = {}
 
     def run(self) -> None:

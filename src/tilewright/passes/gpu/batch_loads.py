@@ -35,11 +35,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.aliasing import root_of
+from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead, is_pure, is_volatile
 from tilewright.passes.analysis.emit import Emitter, constant_int
-from tilewright.passes.analysis.ranges import apart
+from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -147,12 +147,12 @@ class _Early:
 
     def _passes(self, load: Operation, store: Operation) -> bool:
         """Whether `load` of a later iteration reads nothing that `store` writes in this one."""
-        roots = root_of(_pointer(load)), root_of(_pointer(store))
+        roots = base_argument(_pointer(load)), base_argument(_pointer(store))
         if None in roots:
             return False
         if roots[0] is roots[1]:
-            return apart(store, load, self.loop)
-        return apart(load, load, self.loop) or apart(store, store, self.loop)
+            return are_disjoint(store, load, self.loop)
+        return are_disjoint(load, load, self.loop) or are_disjoint(store, store, self.loop)
 
     def _slice(self, load: Operation) -> set[Operation] | None:
         """What computes the operands of `load`, in this iteration and from the one before; None: something

@@ -31,7 +31,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.shared import WHOLE, SharedLayout
+from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
@@ -175,9 +175,9 @@ def _buffer(load: _Marked, function: FuncOp) -> SSAValue:
     rows, columns = (1, *tile.shape_of(kind))[-2:]
     dim = 1
     if len(tile.shape_of(kind)) == 2 and layout is not None:
-        dim = int(layout.run(1, 16) >= layout.run(0, 16))
+        dim = int(layout.num_consecutive(1, 16) >= layout.num_consecutive(0, 16))
     size = tile.element_bytes(kind.element_type)
-    place = SharedLayout(rows, columns, size, dim, WHOLE)
+    place = SharedLayout(rows, columns, size, dim, LINEAR)
     held = TensorType(kind.element_type, [rows, columns])
     shared = gpu.SharedType(held, StringAttr(str(place)), IntAttr(load.count))
     alloc = gpu.LocalAllocOp.create(result_types=[shared])

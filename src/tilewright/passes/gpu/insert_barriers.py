@@ -38,10 +38,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.passes.analysis.aliasing import has_distinct_lanes, root_of, same_addresses
+from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
-from tilewright.passes.analysis.ranges import apart
+from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
 
@@ -80,13 +80,15 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         if is_pure(op):
             continue
         if isinstance(op, scf.ForOp | scf.WhileOp):
-            if isinstance(op, scf.ForOp) and _meet(open_, op):  # once, and not in each iteration
+            if isinstance(op, scf.ForOp) and _loop_conflicts(
+                open_, op
+            ):  # once, and not in each iteration
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []
             before = open_
             for again in (False, True):  # what the end of an iteration leaves to the next
                 if again:
-                    open_ = [_gone_round(access, op) for access in open_]
+                    open_ = [_as_earlier_iteration(access, op) for access in open_]
                 for region in op.regions:
                     open_ = _walk(region.block, open_)
             if isinstance(op, scf.ForOp):  # it may have no iteration
@@ -105,7 +107,7 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
     return open_
 
 
-def _meet(open_: list[_Access], loop: scf.ForOp) -> bool:
+def _loop_conflicts(open_: list[_Access], loop: scf.ForOp) -> bool:
     """Whether what a loop does may meet accesses before it."""
     if not open_:
         return False
@@ -117,7 +119,7 @@ def _meet(open_: list[_Access], loop: scf.ForOp) -> bool:
     )
 
 
-def _gone_round(access: _Access, loop: Operation) -> _Access:
+def _as_earlier_iteration(access: _Access, loop: Operation) -> _Access:
     """The access as one of an earlier iteration, if it is inside `loop`."""
     inside = loop.is_ancestor(access.op)
     return _Access(access.op, access.around | {loop}) if inside else access
@@ -132,16 +134,16 @@ def _conflict(earlier: _Access, second: Operation) -> bool:
         return False
     if _releases(second) and not isinstance(first, _ATOMICS):
         return True
-    roots = root_of(_pointer(first)), root_of(_pointer(second))
+    roots = base_argument(_pointer(first)), base_argument(_pointer(second))
     if None not in roots and roots[0] is not roots[1]:
         return False
     if not around:
-        return not (_same_threads(first, second) or apart(first, second))
+        return not (_same_threads(first, second) or are_disjoint(first, second))
     common = [loop for loop in around if loop.is_ancestor(second)]
     if not common:
-        return not apart(first, second)
+        return not are_disjoint(first, second)
     loop = next(a for a in common if all(a.is_ancestor(other) for other in common))
-    return not (isinstance(loop, scf.ForOp) and apart(first, second, loop))
+    return not (isinstance(loop, scf.ForOp) and are_disjoint(first, second, loop))
 
 
 def _commute(first: Any, second: Any) -> bool:
@@ -186,8 +188,8 @@ def _same_threads(first: Operation, second: Operation) -> bool:
     if layout != gpu.layout_of(accessed(second)):
         return False
     reads = isinstance(first, _READS) or isinstance(second, _READS)
-    return layout is None or not (reads and _in_several_warps(layout))
+    return layout is None or not (reads and _spans_warps(layout))
 
 
-def _in_several_warps(layout: Layout) -> bool:
+def _spans_warps(layout: Layout) -> bool:
     return bool(layout.replicated("warps")) or layout.same_in_groups

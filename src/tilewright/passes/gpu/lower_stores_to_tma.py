@@ -69,15 +69,15 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
-from tilewright.passes.gpu.analysis.loop_carried import repeats
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
 from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
-    BoxStore,
-    box_store,
+    TmaStorePlan,
     exchanged,
     exchanged_in_parts,
+    plan_tma_store,
 )
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.passes.gpu.promote_shared import allocate
@@ -101,22 +101,22 @@ class LowerStoresToTma(Pass):
         if getattr(target, "name", "") != "sm_90a":
             return
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 known = Facts()
                 for op in list(function.walk()):
                     if isinstance(op, tile.StoreViewOp):
-                        store = box_store(op, function, known)
+                        store = plan_tma_store(op, function, known)
                         division = self._division(op, store, function, target) if store else None
                         if store is not None and division is not None:
                             _Storer(op, store, function, *division).run()
 
     def _division(
-        self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, target: Any
+        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: Any
     ) -> tuple[int, int] | None:
         """Into how many parts a tile is cut, and how many places there are for them; None: no room."""
         limit = getattr(target, "shared_bytes", 0) or 48 << 10
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
-        least, again = used, repeats(op, function)
+        least, again = used, is_in_loop(op, function)
         if again:  # the buffer stays in use while other tiles change their layouts
             used += exchanged(op, function, store.convert)
             least += exchanged_in_parts(op, function, target, store.convert)
@@ -127,7 +127,7 @@ class LowerStoresToTma(Pass):
         return (count, fits) if fits > 0 else None
 
 
-def _of_several_tiles(store: BoxStore, op: Operation) -> bool:
+def _of_several_tiles(store: TmaStorePlan, op: Operation) -> bool:
     """Whether what is stored is made of more tiles than the sums, all of which would stay in registers while
     parts are made one after another."""
     if store.cut is None:
@@ -142,7 +142,7 @@ class _Storer:
     """Rewrites one store."""
 
     def __init__(
-        self, op: tile.StoreViewOp, store: BoxStore, function: FuncOp, count: int, slots: int
+        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, count: int, slots: int
     ) -> None:
         self.op, self.store, self.function = op, store, function
         self.count, self.slots = count, slots
@@ -158,7 +158,7 @@ class _Storer:
         op, function = self.op, self.function
         dead = dead_buffers(function, op)
         self.buffer = allocate(
-            self._part_type(), self.store.whole.dim, self.store.whole.span, function
+            self._part_type(), self.store.whole.major_dim, self.store.whole.swizzle_bytes, function
         )
         widen(self.buffer, self.slots)
         if dead:
@@ -166,7 +166,7 @@ class _Storer:
             insert_before(gpu.LocalDeallocOp.create(operands=dead), behind)
         box = self.store.box
         self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
-        self.again = repeats(op, function)
+        self.again = is_in_loop(op, function)
         for number in range(self.count):
             self._part(number)
         insert_before(
@@ -233,7 +233,7 @@ class _Storer:
             return self.corner
         extent: Any = self._part_type().get_shape()[self.dim]
         further = arith.ConstantOp(IntegerAttr(number * extent, i64))
-        along = 0 if self.dim == self.store.whole.dim else 1
+        along = 0 if self.dim == self.store.whole.major_dim else 1
         moved = arith.AddiOp(self.corner[along], further.result)
         for new in (further, moved):
             insert_before(new, self.op)

@@ -63,8 +63,8 @@ from xdsl.dialects.func import FuncOp
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, spread_loop
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, cluster_loop
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 
 #: iterations that are spread: blocks of a cluster
 _BLOCKS = 2
@@ -83,12 +83,12 @@ class MulticastTmaLoads(Pass):
         if getattr(target, "name", "") != "sm_90a":
             return
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 _spread(function)
 
 
 def _spread(function: FuncOp) -> None:
-    loop = spread_loop(function)
+    loop = cluster_loop(function)
     if loop is None or [constant_int(v) for v in (loop.lb, loop.ub, loop.step)] != [0, _BLOCKS, 1]:
         return
     function.attributes[CLUSTER] = IntegerAttr(_BLOCKS, i32)
@@ -116,4 +116,4 @@ def halves(op: gpu.TmaLoadOp) -> str:
     shared = gpu.shared_layout_of(op.buffer)
     if shared.panels % _BLOCKS == 0:
         return "panels"
-    return "lines" if shared.lines % (_BLOCKS * _ROWS) == 0 else ""
+    return "lines" if shared.strided_extent % (_BLOCKS * _ROWS) == 0 else ""

@@ -40,7 +40,7 @@ from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.regions import NO_UNROLL, replace
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.register_pressure import instructions_of_an_element
+from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element
 from tilewright.passes.gpu.batch_loads import is_simple
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
@@ -72,7 +72,7 @@ def _is_worth_it(loop: scf.ForOp) -> bool:
     """Whether the tests are more than a small part of a loop, which is to be there twice."""
     views = [op for op in loop.body.walk() if isinstance(op, _VIEWS)]
     tests = sum(len(view.limits) for view in views)
-    return instructions_of_an_element(loop.body.walk()) <= _AT_MOST * tests
+    return instructions_per_element(loop.body.walk()) <= _AT_MOST * tests
 
 
 @dataclass(frozen=True)

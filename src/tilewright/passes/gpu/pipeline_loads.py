@@ -50,13 +50,17 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_
 from tilewright.passes.analysis.effects import erase_dead, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.barriers import drop_barriers
+from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.copy_engines import choose
-from tilewright.passes.gpu.analysis.loop_carried import Carried, loops_around, repeats
+from tilewright.passes.gpu.analysis.loop_carried import (
+    LoopCarriedScalars,
+    enclosing_loops,
+    is_in_loop,
+)
 from tilewright.passes.gpu.analysis.loop_dots import (
-    Pattern,
-    find_one_product,
-    find_pattern,
+    PipelinePattern,
+    find_pipeline_pattern,
+    find_single_dot,
 )
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
@@ -97,7 +101,9 @@ class PipelineLoads(Pass):
                 stages = stages_of(function)
                 for op in list(function.walk()):
                     if isinstance(op, scf.ForOp) and stages > 1:
-                        found = find_pattern(op) if self.multiple_dots else find_one_product(op)
+                        found = (
+                            find_pipeline_pattern(op) if self.multiple_dots else find_single_dot(op)
+                        )
                         if found is not None:
                             Pipeliner(op, found, function, stages, self, target).run()
                 erase_dead(function.body.block)
@@ -115,7 +121,7 @@ class Pipeliner:
     def __init__(
         self,
         loop: scf.ForOp,
-        pattern: Pattern,
+        pattern: PipelinePattern,
         function: FuncOp,
         stages: int,
         options: PipelineLoads,
@@ -169,7 +175,7 @@ class Pipeliner:
             return
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
-        around = loops_around(self.loop, self.function)
+        around = enclosing_loops(self.loop, self.function)
         boxes = self.options.tma and around is not None
         self.transport = choose(self.pattern.copies, self.stages, self.function, boxes, self.target)
         if self.transport.phases and self.options.mma_in_flight and not self.at_once:
@@ -184,9 +190,9 @@ class Pipeliner:
             widen(turn.target, 1 + self.lag)
         loops = around or []
         place = self.loop if not loops else loops[0]
-        self.state = Carried(loops, [constant(0, place), constant(0, place)])
+        self.state = LoopCarriedScalars(loops, [constant(0, place), constant(0, place)])
         """Stage and phase that come next: of boxes they go on where the loop stopped the last time."""
-        if repeats(self.loop, self.function):  # everybody is done with the products of last time
+        if is_in_loop(self.loop, self.function):  # everybody is done with the products of last time
             insert_before(gpu.BarrierOp.create(), self.loop)
         self._rebuild(self._prologue())
 
@@ -314,7 +320,7 @@ class Pipeliner:
         end.erase()
         self._replace_loop(inits)
         if pattern.several or (pattern.last_barrier is None and self.lag == 0):
-            drop_barriers(body, self.barrier)
+            remove_redundant_barriers(body, self.barrier)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
         """What the products read, and what is turned for them before."""
@@ -335,7 +341,7 @@ class Pipeliner:
         insert_before(other, before)
         return other.result
 
-    def _order(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
+    def _order(self, pattern: PipelinePattern, stage: SSAValue, phase: SSAValue) -> Operation:
         """Put the wait and the barrier in their places; what the copies are to stand before."""
         if pattern.several:
             return self._order_of_several(pattern, stage, phase)
@@ -353,7 +359,9 @@ class Pipeliner:
         self.barrier = barrier
         return reader
 
-    def _order_of_several(self, pattern: Pattern, stage: SSAValue, phase: SSAValue) -> Operation:
+    def _order_of_several(
+        self, pattern: PipelinePattern, stage: SSAValue, phase: SSAValue
+    ) -> Operation:
         """Boxes are copied behind the start of the first product, where tensor cores are busy."""
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)

@@ -55,17 +55,20 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import transposing
-from tilewright.layouts.fragments import INSTRUCTIONS, parse_group
-from tilewright.layouts.shared import WHOLE, SharedLayout, turns
+from tilewright.layouts.blocked import transposed_copy_layout
+from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
+from tilewright.layouts.shared import LINEAR, SharedLayout, is_transposable
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.dot_chains import chain_products
-from tilewright.passes.gpu.analysis.loop_carried import repeats
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
-from tilewright.passes.gpu.analysis.register_operands import read_for_products, stays_in_registers
+from tilewright.passes.gpu.analysis.dot_chains import chain_dots
+from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.register_operands import (
+    assign_operand_layout,
+    is_register_operand,
+)
 from tilewright.passes.gpu.analysis.shared_allocation import release_between_loops
 from tilewright.passes.gpu.analysis.staging import first_user, is_plain_copy, staged_loads
 from tilewright.passes.gpu.select_mma import (
@@ -91,7 +94,7 @@ class PromoteShared(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 known = Facts()
                 stored: Stored = {}
                 for op in list(function.walk()):
@@ -99,13 +102,13 @@ class PromoteShared(Pass):
                         limit = getattr(target, "shared_bytes", 0) or 48 << 10
                         for read in _stage(op, function, known, limit):
                             if self.register_operands:
-                                read_for_products(read)
+                                assign_operand_layout(read)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored, self.register_operands)
                 for block in {op.parent: None for op in function.walk() if _is_product(op)}:
                     if block is not None:
-                        chain_products(block)
+                        chain_dots(block)
                 limit = (getattr(target, "shared_bytes", 0) or 48 << 10) // 2
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
@@ -122,10 +125,10 @@ def _is_product(op: Operation) -> bool:
 def _promote(
     op: tile.DotOp, function: FuncOp, known: Facts, stored: Stored, registers: bool
 ) -> None:
-    required = parse_group(instruction_of(op)).majors if is_wgmma(op) else (None, None)
+    required = parse_wgmma(instruction_of(op)).majors if is_wgmma(op) else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
     loads = [_copyable(value, op, dim, known) for value, dim in operands]
-    in_registers = registers and loads[0] is None and stays_in_registers(op)
+    in_registers = registers and loads[0] is None and is_register_operand(op)
     places = [
         (value, _first_stage(op))
         if in_registers and number == 0  # the other operand may be the same tile
@@ -225,7 +228,7 @@ def _copyable(
 def _turns(value: SSAValue, dim: int) -> bool:
     """Whether `gpu.local_transpose` takes a tile that is contiguous along `dim`."""
     shape = tile.shape_of(value)
-    return turns(shape[1 - dim], shape[dim], tile.element_bytes(tile.element_of(value)))
+    return is_transposable(shape[1 - dim], shape[dim], tile.element_bytes(tile.element_of(value)))
 
 
 def _turned(
@@ -233,7 +236,11 @@ def _turned(
 ) -> tuple[SSAValue, SSAValue]:
     """A buffer contiguous as required, filled from the one at `place` where that is another."""
     source, slot = place
-    if required is None or tile.is_tile(source) or gpu.shared_layout_of(source).dim == required:
+    if (
+        required is None
+        or tile.is_tile(source)
+        or gpu.shared_layout_of(source).major_dim == required
+    ):
         return place
     target = allocate(source.type.tile, required, 0, function)  # type: ignore[attr-defined]
     turn = gpu.LocalTransposeOp.create(operands=[source, slot, target, slot], location=op.location)
@@ -272,7 +279,7 @@ def _operand(
     insert_before(active, op)
     layout = gpu.layout_of(value)
     if contiguous_dim(load) != dim and layout is not None:
-        layout = transposing(layout.shape, layout.warp_count, dim)
+        layout = transposed_copy_layout(layout.shape, layout.warp_count, dim)
     insert_before(copy_of(load, layout, buffer, slot, active.result), op)
     return buffer, slot
 
@@ -297,7 +304,7 @@ def _store(value: SSAValue, buffer: SSAValue, place: Operation, function: FuncOp
     slot = _first_stage(place)
     store = gpu.LocalStoreOp.create(operands=[value, buffer, slot], location=place.location)
     outside = bool(place.regions)
-    if outside and repeats(place, function):
+    if outside and is_in_loop(place, function):
         insert_before(gpu.BarrierOp.create(), place)
     insert_before(store, place)
     if outside:
@@ -357,7 +364,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         if load is None or size > room:
             continue
         room -= size
-        buffer, slot = _operand(source, load, None, op, function, {}, WHOLE)
+        buffer, slot = _operand(source, load, None, op, function, {}, LINEAR)
         layout = gpu.layout_of(value)
         kind = value.type if layout is None else gpu.laid_out(tile.element_of(source), layout)
         read = gpu.LocalLoadOp.create(

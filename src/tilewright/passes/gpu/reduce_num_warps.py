@@ -35,7 +35,7 @@ from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 
 _LANES = 32
@@ -56,7 +56,7 @@ class ReduceNumWarps(Pass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 largest = _largest_tile(function)
                 warps = warps_of(function)
-                while largest and warps > max(1, blocks_of(function)):
+                while largest and warps > max(1, num_ctas_of(function)):
                     share = self.elements_per_thread * (2 if warps > self.schedulers_per_sm else 1)
                     if largest >= _LANES * warps * share:
                         break

@@ -35,10 +35,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, f16, f32
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.layouts.fragments import INSTRUCTIONS, GroupInstruction, arrange_groups
+from tilewright.layouts.fragments import INSTRUCTIONS, WgmmaInstruction, choose_warpgroup_grid
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 
 ATTRIBUTE = "gpu.mma"
 SHARED_FMA = "fma.f32"
@@ -114,12 +114,12 @@ def reads_shared(op: tile.DotOp) -> bool:
 def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
     """`wgmma`, where the tile is large enough to be shared out to warp groups."""
     instruction = _group_instruction(op)
-    if target.name != "sm_90a" or instruction is None or blocks_of(op) > 1:
+    if target.name != "sm_90a" or instruction is None or num_ctas_of(op) > 1:
         return None
     if len(tile.shape_of(op.lhs)) != 2:
         return None
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
-    groups = arrange_groups(m, n, warps_around(op))
+    groups = choose_warpgroup_grid(m, n, warps_around(op))
     fits = groups is not None and k % instruction.k == 0 and n >= 16 and groups.width(n) >= 8
     return str(instruction) if fits else None
 
@@ -127,7 +127,7 @@ def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
 def _is_large_single(op: tile.DotOp) -> bool:
     """Whether each thread gets a block of single-precision sums worth reading ahead for."""
     kinds = {tile.element_of(v) for v in (op.lhs, op.rhs, op.acc)}
-    if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or blocks_of(op) > 1:
+    if kinds != {f32} or len(tile.shape_of(op.lhs)) != 2 or num_ctas_of(op) > 1:
         return False
     (m, k), n = tile.shape_of(op.lhs), tile.shape_of(op.rhs)[1]
     return min(m, n) >= 16 and k >= 8 and m * n >= 4 * 32 * warps_around(op)
@@ -141,7 +141,7 @@ _GROUPS = {
 """Elements of k that `wgmma` takes at a time, by the types of operands and sums."""
 
 
-def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
+def _group_instruction(op: tile.DotOp) -> WgmmaInstruction | None:
     """The kind of `wgmma` for a dot's types (PTX ISA, "wgmma.mma_async")."""
     kinds = [str(tile.element_of(v)) for v in (op.lhs, op.rhs)]
     left, right = (_SHORT.get(k, k) for k in kinds)
@@ -151,7 +151,7 @@ def _group_instruction(op: tile.DotOp) -> GroupInstruction | None:
     if left == "tf32" and op.input_precision.data != "tf32":
         return None
     k = _GROUPS.get(("f8" if both_f8 else left, str(tile.element_of(op.acc))))
-    return GroupInstruction(k, left, right) if k is not None else None
+    return WgmmaInstruction(k, left, right) if k is not None else None
 
 
 def warps_around(op: Operation) -> int:

@@ -41,14 +41,14 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.layouts.fragments import GroupInstruction, parse_group
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
+from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.staging import is_plain_copy
 from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
 
@@ -72,9 +72,9 @@ class SelectWgmmaRs(Pass):
                 op.attributes[ATTRIBUTE] = StringAttr(str(instruction))
 
 
-def _through(op: tile.DotOp) -> GroupInstruction | None:
+def _through(op: tile.DotOp) -> WgmmaInstruction | None:
     """The instruction with an operand through registers, if there is one that has to be turned."""
-    instruction = parse_group(instruction_of(op))
+    instruction = parse_wgmma(instruction_of(op))
     size = tile.element_bytes(tile.element_of(op.lhs))
     dims = [_loaded_along(value, op) for value in (op.lhs, op.rhs)]
     if instruction.any_major or size != 4 or None in dims or dims == [1, 0]:
@@ -83,8 +83,8 @@ def _through(op: tile.DotOp) -> GroupInstruction | None:
     order = {(0, 0): "a", (1, 1): "b", (0, 1): "ab" if m >= n else "ba"}[dims[0], dims[1]]  # type: ignore[index]
     for operand in order:
         found, warps = replace(instruction, through=operand), warps_around(op)
-        product = group_product(found, m, n, warps)
-        if product is not None and product.portions(registers_of_a_thread(warps)):
+        product = partition_wgmma(found, m, n, warps)
+        if product is not None and product.k_steps_per_batch(max_registers_per_thread(warps)):
             return found
     return None
 
@@ -141,7 +141,7 @@ def _made_of(value: SSAValue) -> list[SSAValue]:
         return [end_of(region.block).operands[i] for region in owner.regions if region.blocks]
     if isinstance(owner, tile.DotOp):
         return [owner.acc]
-    if is_lane_wise(owner):
+    if is_pure_elementwise(owner):
         return [v for v in owner.operands if _like(v, value)]
     return []
 
@@ -155,7 +155,7 @@ def _follows(user: Operation, index: int, value: SSAValue) -> list[SSAValue]:
         if isinstance(parent, scf.ForOp):
             return [parent.results[index], parent.body.block.args[index + 1]]
         return [parent.results[index]] if isinstance(parent, scf.IfOp) else []
-    return [v for v in user.results if _like(v, value)] if is_lane_wise(user) else []
+    return [v for v in user.results if _like(v, value)] if is_pure_elementwise(user) else []
 
 
 def _like(value: SSAValue, other: SSAValue) -> bool:

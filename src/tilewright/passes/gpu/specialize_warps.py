@@ -34,18 +34,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.layouts.fragments import parse_group
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.fragments import parse_wgmma
+from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.cluster_loops import spread_loop
-from tilewright.passes.gpu.analysis.copy_engines import BoxCopies, choose
-from tilewright.passes.gpu.analysis.loop_carried import Carried
-from tilewright.passes.gpu.analysis.loop_dots import find_one_product
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
+from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
+from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars
+from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.pipeline_loads import (
     PipelineLoads,
@@ -81,7 +81,7 @@ class SpecializeWarps(Pass):
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and blocks_of(function) == 1:
+            if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 _specialize(function, target, self)
                 erase_dead(function.body.block)
 
@@ -91,19 +91,19 @@ def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
     program must only compute."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
-    outer = spread_loop(function)
+    outer = cluster_loop(function)
     first = function.body.block if outer is None else outer.body.block
     loop, around = _first_loop(first), None
-    if loop is not None and find_one_product(loop) is None and not loop.iter_args:
+    if loop is not None and find_single_dot(loop) is None and not loop.iter_args:
         loop, around = _first_loop(loop.body.block), loop
     if around is None and not asked.all_loops:
         return
-    pattern = find_one_product(loop) if loop is not None else None
+    pattern = find_single_dot(loop) if loop is not None else None
     if loop is None or pattern is None or pattern.turns or pattern.done is None:
         return
     warps = warps_of(function)
     sums = prod(tile.shape_of(pattern.done.result)) // (32 * warps)
-    most = min(_MOST_SUMS, registers_of_a_thread(warps + 1) - _BESIDE_SUMS)
+    most = min(_MOST_SUMS, max_registers_per_thread(warps + 1) - _BESIDE_SUMS)
     if sums <= most and _has_room(pattern.readers[0], warps):
         stages = stages_of(function)
         options = PipelineLoads(epilogue_subtiles=asked.epilogue_subtiles)
@@ -114,11 +114,11 @@ def _has_room(product: Operation, warps: int) -> bool:
     """Whether an operand that passes through registers finds some beside the sums and one more warp."""
     if not isinstance(product, gpu.WgmmaOp) or product.instruction.data == SHARED_FMA:
         return True
-    instruction = parse_group(product.instruction.data)
+    instruction = parse_wgmma(product.instruction.data)
     m, n = tile.shape_of(product.result)
-    found = group_product(instruction, m, n, warps)
+    found = partition_wgmma(instruction, m, n, warps)
     return not instruction.through or (
-        found is not None and found.portions(registers_of_a_thread(warps + 1)) > 0
+        found is not None and found.k_steps_per_batch(max_registers_per_thread(warps + 1)) > 0
     )
 
 
@@ -169,7 +169,7 @@ class _Specializer(Pipeliner):
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
         transport = choose(self.pattern.copies, self.stages, self.function, True, self.target)
-        if not isinstance(transport, BoxCopies):
+        if not isinstance(transport, TmaCopies):
             return
         sliced = self._slice(transport.operands)
         if sliced is None:
@@ -192,7 +192,7 @@ class _Specializer(Pipeliner):
         place = around or self.loop
         self._produce(place)
         zeros = [constant(0, place), constant(0, place)]
-        self.state = Carried([around] if around is not None else [], zeros)
+        self.state = LoopCarriedScalars([around] if around is not None else [], zeros)
         self._consume()
 
     # ---- the warp that copies --------------------------------------------------------------------

@@ -53,13 +53,13 @@ from tilewright.passes.analysis.edit import end_of, erase
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import (
     instructions,
-    instructions_of_an_element,
-    words_at_once,
+    instructions_per_element,
+    peak_live_registers,
 )
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.strip_plan import (
     LOADS,
     STORES,
@@ -71,20 +71,20 @@ from tilewright.passes.gpu.analysis.strip_plan import (
 from tilewright.passes.gpu.analysis.strips import (
     KEPT,
     VIEWS,
-    Kept,
+    CachePlan,
     Mapping,
     combined,
+    is_program_variant,
     move_to_row,
-    of_program,
-    what_to_keep,
+    plan_cache,
 )
 from tilewright.passes.gpu.assign_layouts import warps_of
 
 _LANES = 32
 _NEVER = 1 << 62
-_OTHERS = 24
+_OTHER_REGISTERS = 24
 """Registers for addresses, counters and the like."""
-_LEAST, _MOST = 8, 64
+_MIN_ELEMENTS_PER_THREAD, _MAX_ELEMENTS_PER_THREAD = 8, 64
 """Elements of a chunk in each thread."""
 
 
@@ -117,10 +117,10 @@ class StripMineTiles(Pass):
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue
             planned = _Planner(self, function).plans()
-            kept: Kept | None = None
+            kept: CachePlan | None = None
             loops = 0
             for plan, groups in planned:
-                here = Kept() if kept else self._kept(plan, groups, function, target)
+                here = CachePlan() if kept else self._kept(plan, groups, function, target)
                 kept = kept or (here if here.count else None)
                 for number, group in enumerate(groups):
                     _Writer(group, here, loops).write(number % 2 == 1)
@@ -131,17 +131,19 @@ class StripMineTiles(Pass):
             if planned:
                 erase_dead(function.body.block)
 
-    def _kept(self, plan: Plan, groups: list[Group], function: FuncOp, target: Any) -> Kept:
+    def _kept(self, plan: Plan, groups: list[Group], function: FuncOp, target: Any) -> CachePlan:
         """What several loops load, and how many chunks of it."""
-        if not self.mark_cacheable or len(groups) < 2 or blocks_of(function) > 1:
-            return Kept()
+        if not self.mark_cacheable or len(groups) < 2 or num_ctas_of(function) > 1:
+            return CachePlan()
         slices = [group.slice() for group in groups]
         loads = dict.fromkeys(op for ops in slices for op in ops if isinstance(op, LOADS))
         again = [
-            load for load in loads if sum(load in ops for ops in slices) > 1 and of_program(load)
+            load
+            for load in loads
+            if sum(load in ops for ops in slices) > 1 and is_program_variant(load)
         ]
         shared = getattr(target, "shared_bytes", 0) or 48 << 10
-        return what_to_keep(again, plan.rows, plan.chunk, warps_of(function), shared)
+        return plan_cache(again, plan.rows, plan.chunk, warps_of(function), shared)
 
 
 # ---- what is done in chunks ----------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class _Planner:
     def __init__(self, options: StripMineTiles, function: FuncOp) -> None:
         self.options, self.function = options, function
         self.threads = _LANES * warps_of(function)
-        self.registers = registers_of_a_thread(warps_of(function))
+        self.registers = max_registers_per_thread(warps_of(function))
         self.place = {op: i for i, op in enumerate(function.walk())}
         self.loops: set[Operation] = set()
         """Loops that carry tiles, which may run once a chunk as a whole."""
@@ -181,7 +183,10 @@ class _Planner:
         """Blocks of the function, those within others first: of programs with products only its own."""
         body = self.function.body.block
         largest = max((_elements(r) for op in self.place for r in op.results), default=0)
-        if largest <= min(self.options.strip_elements_per_thread, _LEAST) * self.threads:
+        if (
+            largest
+            <= min(self.options.strip_elements_per_thread, _MIN_ELEMENTS_PER_THREAD) * self.threads
+        ):
             return []
         if any(isinstance(op, tile.DotOp) for op in self.place):
             return [body] if not self._has_large_elsewhere(body) else []
@@ -209,11 +214,11 @@ class _Planner:
     def _of_block(self, block: Block) -> tuple[Plan, list[Group]]:
         loops = frozenset(self.loops)
         ops = list(ops_of(block, loops))
-        words = words_at_once(ops, self.threads)
+        words = peak_live_registers(ops, self.threads)
         carries = any(op in loops for op in ops)
         chunks = self._chunks(ops, words, carries)
         plan, groups = Plan(block, self.place, (_NEVER, *chunks)), []
-        fits = self.options.skip_if_fits and words + _OTHERS <= self.registers
+        fits = self.options.skip_if_fits and words + _OTHER_REGISTERS <= self.registers
         if not fits:
             plan = Plan(block, self.place, (self._limit, *chunks), loops)
             groups = plan.groups()
@@ -233,14 +238,19 @@ class _Planner:
             return words * elements * self.threads > self.registers * largest
 
         # each load of a loop waits for the one before: as many at once as there is room for
-        while carries and self.options.skip_if_fits and share < _MOST and not is_crowded(4 * share):
+        while (
+            carries
+            and self.options.skip_if_fits
+            and share < _MAX_ELEMENTS_PER_THREAD
+            and not is_crowded(4 * share)
+        ):
             share *= 2
-        while share > _LEAST and is_crowded(share):
+        while share > _MIN_ELEMENTS_PER_THREAD and is_crowded(share):
             share //= 2
         while wide > share and is_crowded(wide):
             wide //= 2
         wide = max(share, wide)
-        if instructions_of_an_element(ops) * wide > self.options.max_instructions // 2:
+        if instructions_per_element(ops) * wide > self.options.max_instructions // 2:
             wide = min(share, self.options.strip_elements_per_thread)
         return share * self.threads, wide * self.threads
 
@@ -249,7 +259,7 @@ class _Planner:
         ops = list(block.ops)
         if instructions(ops, self.threads) > self.options.max_instructions:
             return True
-        return words_at_once(ops, self.threads) > self.options.max_pressure * self.registers
+        return peak_live_registers(ops, self.threads) > self.options.max_pressure * self.registers
 
 
 def _elements(value: SSAValue) -> int:
@@ -262,7 +272,7 @@ def _elements(value: SSAValue) -> int:
 class _Writer:
     """Writes the loop of a group."""
 
-    def __init__(self, group: Group, kept: Kept, number: int) -> None:
+    def __init__(self, group: Group, kept: CachePlan, number: int) -> None:
         self.group, self.plan, self.kept = group, group.plan, kept
         self.number = number
         """Of the loop, in what it claims of the order of its accesses."""
@@ -278,7 +288,7 @@ class _Writer:
         ops, count = group.slice(), self.plan.rows // self.plan.chunk
         reductions = [op for op in group.sinks if isinstance(op, tile.ReduceOp)]
         values: list[SSAValue] = []
-        parts = [(range(kept.count), kept), (range(kept.count, count), Kept())]
+        parts = [(range(kept.count), kept), (range(kept.count, count), CachePlan())]
         for numbers, kept_here in reversed(parts) if backwards else parts:
             if numbers:
                 order = numbers[::-1] if backwards else numbers
@@ -292,7 +302,7 @@ class _Writer:
         reductions: list[tile.ReduceOp],
         so_far: list[SSAValue],
         numbers: range,
-        kept: Kept,
+        kept: CachePlan,
     ) -> list[SSAValue]:
         """A loop over these chunks; `so_far`: what others came to. Returns what all come to."""
         chunk, inits = self.plan.chunk, so_far
@@ -361,7 +371,7 @@ class _Writer:
         e: Emitter,
         ops: Sequence[Operation],
         start: SSAValue,
-        kept: Kept,
+        kept: CachePlan,
         number: tuple[int, int],
     ) -> Mapping:
         """Everything for the chunk from element `start` (i64) on, whose number is one and so many times

@@ -36,9 +36,15 @@ from xdsl.ir import SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
-from tilewright.layouts.fragments import parse_group
-from tilewright.layouts.shared import WHOLE, SharedLayout, line_padding, roomy_span, widest_span
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.fragments import parse_wgmma
+from tilewright.layouts.shared import (
+    LINEAR,
+    SharedLayout,
+    line_padding,
+    padded_swizzle,
+    widest_swizzle,
+)
+from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
 
@@ -67,12 +73,12 @@ class SwizzleShared(Pass):
 
     def _arranged(self, layout: SharedLayout, buffer: SSAValue) -> SharedLayout:
         if self.mode == "swizzle":
-            stretch = _stretch(buffer) or layout.length
-            roomy = stretch == layout.length and _ends(buffer, layout.dim)
-            span = (roomy_span if roomy else widest_span)(stretch, layout.size)
-            return replace(layout, span=span, pad=0) if span else layout
-        if self.mode == "pad" and layout.span == WHOLE:
-            return replace(layout, pad=line_padding(layout.length, layout.size))
+            stretch = _stretch(buffer) or layout.contiguous_extent
+            roomy = stretch == layout.contiguous_extent and _ends(buffer, layout.major_dim)
+            span = (padded_swizzle if roomy else widest_swizzle)(stretch, layout.size)
+            return replace(layout, swizzle_bytes=span, pad=0) if span else layout
+        if self.mode == "pad" and layout.swizzle_bytes == LINEAR:
+            return replace(layout, pad=line_padding(layout.contiguous_extent, layout.size))
         return layout
 
 
@@ -84,10 +90,10 @@ def _stretch(buffer: SSAValue) -> int:
         op = use.operation
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
-            product = group_product(parse_group(op.instruction.data), m, n, warps_around(op))
-            if product is None or product.swapped:
+            product = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_around(op))
+            if product is None or product.swap_ab:
                 continue
-            if gpu.shared_layout_of(buffer).dim == 1:
+            if gpu.shared_layout_of(buffer).major_dim == 1:
                 found.append(n // product.groups.columns)
     return min(found, default=0)
 

@@ -107,16 +107,18 @@ class VectorizeAccesses(Pass):
                 return self._run(layout, dim, run_length(op, known), _size(value))
             case gpu.AsyncCopyOp():
                 shared = gpu.shared_layout_of(op.buffer)
-                if contiguous_dim(op) != shared.dim:
+                if contiguous_dim(op) != shared.major_dim:
                     return 1
                 length = run_length(op, known)
-                return self._run(parse_layout(op.layout.data), shared.dim, length, shared.size)
+                return self._run(
+                    parse_layout(op.layout.data), shared.major_dim, length, shared.size
+                )
             case gpu.LocalStoreOp() | gpu.LocalLoadOp():
                 shared = gpu.shared_layout_of(op.buffer)
                 layout = gpu.layout_of(op.source if isinstance(op, gpu.LocalStoreOp) else op.result)
                 if layout is None:
                     return 1
-                return self._run(layout, shared.dim, WIDEST // shared.size, shared.size)
+                return self._run(layout, shared.major_dim, WIDEST // shared.size, shared.size)
             case tile.HistogramOp():  # counts of 4 bytes in a row, whatever is counted
                 layout = gpu.layout_of(op.result)
                 return self._run(layout, 0, WIDEST // 4, 4) if layout is not None else 1
@@ -142,7 +144,7 @@ class VectorizeAccesses(Pass):
         return self._run(layout, dim, 2, 2) if kind == "f16" else 1
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
-        return layout.run(dim, max(1, min(length, self.max_bytes // size)))
+        return layout.num_consecutive(dim, max(1, min(length, self.max_bytes // size)))
 
 
 def _size(value: Any) -> int:

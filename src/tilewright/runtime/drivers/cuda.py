@@ -217,7 +217,7 @@ class CudaDriver:
                 ]
                 if plan.shared_bytes > _FREE_SHARED:
                     self.api.cuFuncSetAttribute(function, _DYNAMIC_SHARED, plan.shared_bytes)
-                if plan.cluster > _PORTABLE_CLUSTER:
+                if plan.cluster_size > _PORTABLE_CLUSTER:
                     self.api.cuFuncSetAttribute(function, _LARGE_CLUSTER, 1)
         except CudaError as error:
             raise self._load_error(error, artifact, device) from None
@@ -299,8 +299,8 @@ class CudaDriver:
         fault = kernel.fault
         words[0], words[1] = kernel.address, kernel.device.context
         words[2] = plan.threads | plan.shared_bytes << 32
-        early = plan.overlaps and self.version >= _EARLY_LAUNCHES
-        words[3], words[4] = max(1, plan.cluster) | early << 32, len(kinds)
+        early = plan.programmatic_launch and self.version >= _EARLY_LAUNCHES
+        words[3], words[4] = max(1, plan.cluster_size) | early << 32, len(kinds)
         words[5] = sum(kind != "skip" for kind in kinds)
         words[6] = fault
         words[7] = len(plan.tensor_maps)
@@ -413,10 +413,12 @@ class CudaDriver:
         if code == _OUT_OF_RESOURCES:
             return OutOfResources(plan.threads * max(plan.registers, 1), 64 << 10, "registers")
         if code == _CLUSTER_TOO_LARGE:
-            return OutOfResources(plan.cluster, _PORTABLE_CLUSTER, "blocks of a cluster (num_ctas)")
+            return OutOfResources(
+                plan.cluster_size, _PORTABLE_CLUSTER, "blocks of a cluster (num_ctas)"
+            )
         return LaunchError(
             f"{kernel}: the driver rejects the launch: {name}: {text} (grid {grid}, {plan.threads} "
-            f"threads, {plan.shared_bytes} bytes of shared memory, {plan.cluster} blocks a program)"
+            f"threads, {plan.shared_bytes} bytes of shared memory, {plan.cluster_size} blocks a program)"
         )
 
     def _map_error(self, code: int, kernel: str, plan: LaunchPlan) -> LaunchError:
@@ -435,7 +437,7 @@ class CudaDriver:
         with self.in_context(device):
             self.api.cuCtxSynchronize()
 
-    def last_words(self) -> None:
+    def report_at_exit(self) -> None:
         """At the end of the process: name the kernels if one failed and only others have told so."""
         if self._told or os.getpid() != self._pid or not self.recent_kernels():
             return
@@ -459,5 +461,5 @@ def driver() -> CudaDriver:
         with _driver_lock:
             if _driver is None:
                 _driver = CudaDriver(api.load_library())
-                atexit.register(_driver.last_words)
+                atexit.register(_driver.report_at_exit)
     return _driver

@@ -89,10 +89,10 @@ def _encode(api: CudaApi, tensor_map: TensorMap, values: Sequence[Any], to: int)
     dims, strides = (ctypes.c_uint64 * rank)(*extents), (ctypes.c_uint64 * (rank - 1))(*pitches)
     ones = [1] * rank
     box, steps = (
-        (ctypes.c_uint32 * rank)(*tensor_map.box, *ones[2:]),
+        (ctypes.c_uint32 * rank)(*tensor_map.box_dims, *ones[2:]),
         (ctypes.c_uint32 * rank)(*ones),
     )
-    kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.span]
+    kind, swizzle = DATA_TYPES[tensor_map.element_bytes], SWIZZLES[tensor_map.swizzle_bytes]
     address, encode = values[tensor_map.argument], api.function("cuTensorMapEncodeTiled")
     lines = promotion([address, *pitches])
     return encode(to, kind, rank, address, dims, strides, box, steps, 0, swizzle, lines, 0)

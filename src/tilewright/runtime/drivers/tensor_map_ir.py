@@ -238,12 +238,12 @@ def describe(maps: Sequence[TensorMap]) -> tuple[int, Any]:
     programs: list[Any] = []
     for i, tensor_map in enumerate(maps):
         words = (ctypes.c_int64 * 24).from_address(base + i * DESCRIPTION_BYTES)
-        x, y = tensor_map.box
+        x, y = tensor_map.box_dims
         words[0], words[1] = tensor_map.argument, DATA_TYPES[tensor_map.element_bytes]
-        words[2], words[3] = len(tensor_map.extents), SWIZZLES[tensor_map.span]
+        words[2], words[3] = len(tensor_map.global_dims), SWIZZLES[tensor_map.swizzle_bytes]
         words[4] = tensor_map.element_bytes
         words[5:8] = [x | y << 32, 1 | 1 << 32, 1]
-        for first, sizes in ((8, tensor_map.extents), (13, tensor_map.pitches)):
+        for first, sizes in ((8, tensor_map.global_dims), (13, tensor_map.global_strides)):
             made = [_program(size) for size in sizes]
             words[first : first + len(made)] = [ctypes.addressof(program) for program in made]
             programs += made

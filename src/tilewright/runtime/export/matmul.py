@@ -60,17 +60,17 @@ def export_matmul(
     """
     machine = registry.machine(target) if isinstance(target, str) else target
     chosen = config or choose(contraction, *sizes, machine, batch)
-    if chosen.join_rows > 1:
+    if chosen.rows_per_load > 1:
         raise LaunchError("export_matmul: join_rows is for known sizes, the C function takes any")
     if machine.name != "cpu":
-        chosen = chosen.with_(panels=None)
+        chosen = chosen.with_(prepack=None)
     parts, planned = [], kernels(contraction, chosen, machine.name == "cpu")
     for kernel in planned:
         options = {} if machine.name == "cpu" else kernel.launch_options()
         types = argument_types(kernel.program, aligned)
         compiled = kernel.compile(types, target=machine, options=options)
         parts.append(Part(compiled, _grid(kernel.program, machine)))
-    (plain,) = programs(contraction, chosen.with_(split_k=1, panels=None, persistent=False))
+    (plain,) = programs(contraction, chosen.with_(split_k=1, prepack=None, persistent=False))
     known = {p.name for kernel in planned for p in kernel.program.parameters}
     return export_parts(
         parts,
@@ -88,7 +88,7 @@ def argument_types(program: Program, aligned: bool) -> Mapping[str, Any]:
     `aligned`: addresses are multiples of 16 bytes, K, N and strides multiples of 16.
     """
     contraction = program.contraction
-    integer = dtypes.int64 if contraction.wide else dtypes.int32
+    integer = dtypes.int64 if contraction.offsets_64bit else dtypes.int32
     ones = _unit_strides(contraction)
     found: dict[str, Any] = {}
     for p in program.parameters:
@@ -135,7 +135,7 @@ def _grid(program: Program, machine: TargetInfo) -> tuple[str, ...]:
         return tiles, str(program.config.split_k)
     if program.config.persistent and program.part == WHOLE:
         cores = machine.cores
-        if program.config.pairs:
+        if program.config.tma_multicast:
             cores //= 2
             pairs = [f"cdiv(M, {2 * block_m})", f"cdiv(N, {block_n})", *_batches(program)]
             tiles = " * ".join(pairs)
@@ -157,8 +157,8 @@ def _packed_tiles(program: Program, name: str) -> str:
 
 def _workspaces(last: Program) -> dict[str, str]:
     """What a function's kernels hand on to the last: bytes of each workspace, as expressions."""
-    config, sums = last.config, last.contraction.sums
-    if config.panels is not None:
+    config, sums = last.config, last.contraction.accumulator_type
+    if config.prepack is not None:
         element = config.block_k * last.packed.itemsize
         blocks = {"a": config.block_m, "b": config.block_n}
         return {

@@ -21,7 +21,7 @@ from tilewright.testing.ablation.switches import (
     PAPERS_SHARED_BYTES,
     Build,
     build_for,
-    papers_end,
+    paper_endpoint,
     switches_of,
     without,
 )
@@ -120,7 +120,7 @@ class _Bench:
         """The generator's program of a build, compiled."""
         kind = {"float16": float16, "bfloat16": bfloat16, "float32": float32}[self.dtype]
         contraction = Contraction(Operand(kind), Operand(kind), Operand(float32))
-        (kernel,) = kernels(contraction, build.config, apart=not self.gpu)
+        (kernel,) = kernels(contraction, build.config, noalias_output=not self.gpu)
         aligned = all(extent % 16 == 0 for extent in self.size)
         options = Options(num_warps=build.warps, num_stages=build.stages, disable=build.off)
         found = kernel.compile(argument_types(kernel.program, aligned), None, self.target, options)
@@ -223,7 +223,7 @@ def _plan(study: Study, machine: TargetInfo) -> None:
         study.removed.append(row(f"- {switch.title}", switch.section, rest))
     if machine.name != "cpu":
         title = "the paper's end point: mma.sync, padded buffers within 48 KB"
-        study.extra.append(Row(title, "4", PAPERS_END, papers_end(machine)))
+        study.extra.append(Row(title, "4", PAPERS_END, paper_endpoint(machine)))
 
 
 def _compile(

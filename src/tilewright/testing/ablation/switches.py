@@ -14,7 +14,7 @@ from tilewright.generator import MatmulConfig
 class Switch:
     """One optimisation. `off`: passes (or passes with options) that its absence leaves out.
 
-    `needs`: passes without which this version of the compiler does not have it. `upon`: an optimisation
+    `needs`: passes without which this version of the compiler does not have it. `depends_on`: an optimisation
     without which it means nothing, so that both go together.
     """
 
@@ -24,7 +24,7 @@ class Switch:
     """Of arXiv 2108.13191; "" beyond the paper."""
     off: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    upon: str = ""
+    depends_on: str = ""
 
 
 GPU_SWITCHES = (
@@ -35,27 +35,27 @@ GPU_SWITCHES = (
     Switch(
         "hoisting", "sums kept in registers", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
-    Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
+    Switch("fresh", "sums begin as zeros, C is written once", "3.4", depends_on="hoisting"),
     Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
     Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
     Switch("copies", "vectorised copies", "3.7", ("vectorize-accesses",), ("vectorize-accesses",)),
     Switch("order", "programs in groups of rows", "3.9"),
     Switch(
         "swizzle", "swizzled buffers", "", ('swizzle-shared{mode="pad"}',), ("swizzle-shared",),
-        upon="padding",
+        depends_on="padding",
     ),
     Switch("warp groups", "wgmma", "", ("select-mma{wgmma=false}",)),
     Switch(
         "boxes", "tensor memory accelerator", "",
         ("pipeline-loads{tma=false}", "specialize-warps"),
     ),
-    Switch("stages", "four stages", "", upon="latency"),
-    Switch("large tiles", "tiles of 128 x 256", "", upon="tiles"),
+    Switch("stages", "four stages", "", depends_on="latency"),
+    Switch("large tiles", "tiles of 128 x 256", "", depends_on="tiles"),
     Switch("store boxes", "results through shared memory", "", ("lower-stores-to-tma",), ("lower-stores-to-tma",)),
     Switch("persistent", "one program a multiprocessor", ""),
     Switch(
         "warp roles", "a warp of its own copies", "", ("specialize-warps",), ("specialize-warps",),
-        upon="persistent",
+        depends_on="persistent",
     ),
 )  # fmt: skip
 CPU_SWITCHES = (
@@ -66,7 +66,7 @@ CPU_SWITCHES = (
     Switch(
         "hoisting", "sums kept out of C's memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
-    Switch("fresh", "sums begin as zeros, C is written once", "3.4", upon="hoisting"),
+    Switch("fresh", "sums begin as zeros, C is written once", "3.4", depends_on="hoisting"),
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
     Switch("bounds", "full tiles without masks", "3.7", ("vectorize{partition-loops=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
@@ -108,7 +108,7 @@ def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
         if names.issuperset(s.needs) and not (s.key in _HOPPER and target.name != "sm_90a")
     ]
     keys = {s.key for s in found}
-    return tuple(s if s.upon in keys else replace(s, upon="") for s in found)
+    return tuple(s if s.depends_on in keys else replace(s, depends_on="") for s in found)
 
 
 def _passes(target: TargetInfo) -> set[str]:
@@ -131,13 +131,13 @@ def build_for(on: Collection[str], target: TargetInfo) -> Build:
 def without(key: str, target: TargetInfo) -> list[str]:
     """The full set less one optimisation and those that mean nothing without it."""
     gone = {key}
-    for s in switches_of(target):  # what depends stands behind what it depends upon
-        if s.upon in gone:
+    for s in switches_of(target):  # what depends stands behind what it depends depends_on
+        if s.depends_on in gone:
             gone.add(s.key)
     return [s.key for s in switches_of(target) if s.key not in gone]
 
 
-def papers_end(target: TargetInfo) -> Build:
+def paper_endpoint(target: TargetInfo) -> Build:
     """The paper's own end: mma.sync in fragments of 16 × 16 × 16, padded buffers within 48 KB."""
     on = [s.key for s in switches_of(target) if s.key in PAPERS_END]
     return replace(build_for(on, target), blocks=(64, 64, 32), warps=4)

@@ -14,12 +14,12 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.memory import ViewAddress, runs
-from tilewright.backends.nvidia.lower.store_scheduling import made_when_written
+from tilewright.backends.nvidia.lower.store_scheduling import sink_to_stores
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout, parse_layout
 from tilewright.layouts.layout import Vector
-from tilewright.layouts.shared import CHUNK, WHOLE, SharedLayout, swizzle
+from tilewright.layouts.shared import LINEAR, SWIZZLE_ATOM_BYTES, SharedLayout, swizzle
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
 
@@ -62,13 +62,18 @@ class Place:
         the chunk inside a line that is swizzled: there it is the exclusive or.
         """
         shared, layout = self.shared, self.layout
-        if not layout.adds_up or (
-            layout.groups > 1 and layout.along == shared.dim and layout.own_repeats[shared.dim] > 1
+        if not layout.has_disjoint_bits or (
+            layout.groups > 1
+            and layout.group_dim == shared.major_dim
+            and layout.own_repeats[shared.major_dim] > 1
         ):  # where a group starts and where its copy does may add up to the next panel
             return self._whole(offset), 0
-        panel, inside = divmod(offset[shared.dim], shared.width)
-        flat = swizzle(offset[1 - shared.dim] * shared.pitch + inside * shared.size, shared.span)
-        exchanged = flat % shared.span if shared.swizzled else 0
+        panel, inside = divmod(offset[shared.major_dim], shared.width)
+        flat = swizzle(
+            offset[1 - shared.major_dim] * shared.row_stride_bytes + inside * shared.size,
+            shared.swizzle_bytes,
+        )
+        exchanged = flat % shared.swizzle_bytes if shared.swizzled else 0
         if exchanged not in self._bases:
             self._bases[exchanged] = self.gen.builder.add(self.start, self._mine(exchanged))
         return self._bases[exchanged], panel * shared.panel_bytes + flat - exchanged
@@ -76,7 +81,9 @@ class Place:
     def _mine(self, exchanged: int) -> Value:
         """What this thread contributes, with an exclusive or: the same in the whole kernel."""
         gen, shared, layout = self.gen, self.shared, self.layout
-        along, line = (gen.threads.coordinate(layout, d) for d in (shared.dim, 1 - shared.dim))
+        along, line = (
+            gen.threads.coordinate(layout, d) for d in (shared.major_dim, 1 - shared.major_dim)
+        )
         steps = tuple(layout.group_step(d) for d in range(layout.rank))
         key = ("place", layout.lanes, layout.warps, steps, str(shared), exchanged)
         return gen.threads.at_start(key, lambda b: self._byte(b, along, line, exchanged))
@@ -87,7 +94,7 @@ class Place:
             gen.threads.with_offset(
                 b, self.layout, gen.threads.coordinate(self.layout, d), offset, d
             )
-            for d in (shared.dim, 1 - shared.dim)
+            for d in (shared.major_dim, 1 - shared.major_dim)
         )
         return b.add(self.start, self._byte(b, along, line, 0))
 
@@ -95,14 +102,14 @@ class Place:
         """Byte of an element in a stage, with an exclusive or in its line."""
         shared = self.shared
         byte = _times(b, along, shared.size)
-        if shared.span == WHOLE:
-            return b.add(_times(b, line, shared.pitch), byte)
-        width = shared.pitch
+        if shared.swizzle_bytes == LINEAR:
+            return b.add(_times(b, line, shared.row_stride_bytes), byte)
+        width = shared.row_stride_bytes
         panel = b.lshr(byte, ir.Constant(I32, width.bit_length() - 1))
         inside = b.and_(byte, ir.Constant(I32, width - 1))
         flat = b.add(_times(b, line, width), inside)
         if shared.swizzled:
-            mask = ir.Constant(I32, shared.span // CHUNK - 1)
+            mask = ir.Constant(I32, shared.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
             bits = b.and_(b.lshr(flat, ir.Constant(I32, 7)), mask)
             flat = b.xor(flat, b.shl(bits, ir.Constant(I32, 4)))
             if exchanged:
@@ -132,7 +139,7 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
         _fence_after(gen, op)
         return
     place = Place(gen, start, layout, shared)
-    for run in runs(layout, shared.dim, vector_of(op)):
+    for run in runs(layout, shared.major_dim, vector_of(op)):
         values = [storage(gen, parts[r], element) for r in run.registers]
         vector: Value = values[0]
         if len(values) > 1:
@@ -166,16 +173,16 @@ def _by_matrices(layout: Layout, shared: SharedLayout) -> Layout | None:
     """
     own = ((0, 1), (8, 0), (0, 8))
     fits = shared.size == 2 and layout.lanes == _SUMS and all(v in layout.registers for v in own)
-    if not fits or shared.length % 8:
+    if not fits or shared.contiguous_extent % 8:
         return None
-    lines = ((1, 0), (2, 0), (4, 0)) if shared.dim == 1 else ((0, 1), (0, 2), (0, 4))
+    lines = ((1, 0), (2, 0), (4, 0)) if shared.major_dim == 1 else ((0, 1), (0, 2), (0, 4))
     rest = tuple(v for v in layout.registers if v not in own)
     return replace(layout, registers=rest, lanes=(*lines, (8, 0), (0, 8)))
 
 
 def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list[Value]) -> None:
     """16-bit elements, 16x16 of them with an instruction."""
-    across = ".trans" if place.shared.dim == 0 else ""
+    across = ".trans" if place.shared.major_dim == 0 else ""
     text = f"stmatrix.sync.aligned.m8n8.x4{across}.shared.b16 [$0], {{$1, $2, $3, $4}};"
     writes: list[Value] = []
     for row, column in place.layout.register_offsets:
@@ -184,8 +191,8 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
             pair = [layout.register_of[row + i, column + j + k] for k in (0, 1)]
             words.append(joined([bits[r] for r in pair], gen.builder))
         operands = [place.address((row, column)), *words]
-        writes.append(gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands))
-    made_when_written(gen.builder.block, writes)
+        writes.append(gen.emit_convergent_asm(text, "r,r,r,r,r,~{memory}", ir.VoidType(), operands))
+    sink_to_stores(gen.builder.block, writes)
 
 
 def lower_release(gen: KernelCodegen, op: gpu.LocalDeallocOp) -> None:
@@ -200,7 +207,7 @@ def proxy_fence(gen: KernelCodegen) -> None:
     """Writes to shared memory before are seen by asynchronous readers after, where there are any."""
     if not gen.reads_asynchronously:
         return
-    gen.together("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("fence.proxy.async.shared::cta;", "~{memory}", ir.VoidType(), [])
 
 
 def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
@@ -213,25 +220,25 @@ def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
     length = max(vector_of(op), SMALLEST_COPY // shared.size)
     active = gen.scalar(op.pred)
     always = isinstance(active, ir.Constant)
-    for run in runs(layout, shared.dim, length):
+    for run in runs(layout, shared.major_dim, length):
         count = len(run.registers)
         bytes_ = count * shared.size
         target, address = place.address(run.offset), source.address(run.offset)
-        live = source.bytes_alive(run.offset, count, shared.dim)
-        cache = "cg" if bytes_ == CHUNK else "ca"
+        live = source.bytes_alive(run.offset, count, shared.major_dim)
+        cache = "cg" if bytes_ == SWIZZLE_ATOM_BYTES else "ca"
         guard = "" if always else "@$3 "
         text = f"{guard}cp.async.{cache}.shared.global [$0], [$1], {bytes_}, $2;"
         amount = ir.Constant(I32, bytes_) if live is None else live
         operands = [target, address, amount, *([] if always else [active])]
         constraints = "r,l,r" + ("" if always else ",b") + ",~{memory}"
-        gen.assembly(text, constraints, ir.VoidType(), operands)
+        gen.emit_asm(text, constraints, ir.VoidType(), operands)
 
 
 def lower_commit(gen: KernelCodegen, op: gpu.AsyncCommitGroupOp) -> None:
-    gen.together("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
 
 
 def lower_wait(gen: KernelCodegen, op: gpu.AsyncWaitOp) -> None:
     text = f"cp.async.wait_group {op.pending.value.data};"
-    gen.together(text, "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
     proxy_fence(gen)

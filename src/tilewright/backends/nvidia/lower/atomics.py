@@ -51,10 +51,10 @@ def _fenced(gen: KernelCodegen, op: tile.AtomicRMWOp | tile.AtomicCASOp) -> Gene
         return
     fence = f"fence.acq_rel.{scope};"
     if sem in ("release", "acq_rel"):
-        gen.assembly(fence, "~{memory}", ir.VoidType(), [])
+        gen.emit_asm(fence, "~{memory}", ir.VoidType(), [])
     yield f"relaxed.{scope}"
     if sem in ("acquire", "acq_rel") and used:
-        gen.assembly(fence, "~{memory}", ir.VoidType(), [])
+        gen.emit_asm(fence, "~{memory}", ir.VoidType(), [])
 
 
 def lower_atomic_rmw(gen: KernelCodegen, op: tile.AtomicRMWOp) -> None:
@@ -197,7 +197,7 @@ def _red(
     letters = [_letter(v.type) for v in raw]
     constraints = ",".join(["l", *letters, *(["b"] if live is not None else []), "~{memory}"])
     operands = [address, *raw, *([live] if live is not None else [])]
-    gen.assembly(text, constraints, ir.VoidType(), operands)
+    gen.emit_asm(text, constraints, ir.VoidType(), operands)
 
 
 # ---- with results ------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def _atom(
     letters = [_letter(v.type) for v in values]
     names = ", ".join(f"${i + 2}" for i in range(len(values)))
     constraints = ",".join([f"={_letter(kind)}", "l", *letters, "~{memory}"])
-    return gen.assembly(f"{text} $0, [$1], {names};", constraints, kind, [address, *values])
+    return gen.emit_asm(f"{text} $0, [$1], {names};", constraints, kind, [address, *values])
 
 
 def _letter(kind: ir.Type) -> str:
@@ -303,7 +303,7 @@ def _cas_byte(gen: KernelCodegen, order: str, address: Value, old: Value, new: V
     shift = b.trunc(b.shl(b.and_(address, ir.Constant(I64, 3)), ir.Constant(I64, 3)), I32)
     hole = b.not_(b.shl(ir.Constant(I32, 255), shift))
     wanted, put = (b.shl(b.zext(v, I32), shift) for v in (old, new))
-    first = gen.assembly(
+    first = gen.emit_asm(
         "ld.relaxed.gpu.global.b32 $0, [$1];", "=r,l,~{memory}", I32, [word_address]
     )
     loop, done = (gen.function.append_basic_block(n) for n in ("byte", "byte_done"))
@@ -355,7 +355,7 @@ def _peek(gen: KernelCodegen, address: Value, bits: ir.IntType) -> Value:
     kind = {8: ("b8", "h"), 16: ("b16", "h"), 32: ("b32", "r"), 64: ("b64", "l")}[bits.width]
     word = ir.IntType(max(16, bits.width))
     text = f"ld.volatile.global.{kind[0]} $0, [$1];"
-    made = gen.assembly(text, f"={kind[1]},l,~{{memory}}", word, [address])
+    made = gen.emit_asm(text, f"={kind[1]},l,~{{memory}}", word, [address])
     return gen.builder.trunc(made, bits) if word.width != bits.width else made
 
 

@@ -24,9 +24,9 @@ from tilewright.backends.llvm.types import Value, llvm_type
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.banks import passes
+from tilewright.layouts.banks import wavefronts
 from tilewright.layouts.layout import Vector
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.gpu.analysis.accesses import vector_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
     last = layout.rank - 1
     while most > 1 and not aligned(most):
         most //= 2
-    length = layout.run(last, most)
+    length = layout.num_consecutive(last, most)
     runs: list[list[int]] = []
     seen: set[Vector] = set()
     for r, offset in enumerate(layout.register_offsets):
@@ -114,7 +114,7 @@ class SharedAccess:
     def _address(self, offset: Vector) -> Value:
         """Pointer to the element of a register, at a register's offset."""
         b, where, layout = self.gen.builder, self.where, self.layout
-        if layout.adds_up:
+        if layout.has_disjoint_bits:
             if self._base is None:
                 coordinates = [self.gen.threads.coordinate(layout, d) for d in range(layout.rank)]
                 self._base = self._pointer(coordinates)
@@ -244,7 +244,7 @@ def element_pointer(gen: KernelCodegen, where: SharedTile, coordinates: list[Val
     return b.gep(where.pointer, [byte], source_etype=I8)
 
 
-def put(
+def store_to_shared(
     gen: KernelCodegen,
     value: SSAValue,
     start: int = 0,
@@ -265,10 +265,10 @@ _IN_REGISTERS = (
 )  # fmt: skip
 
 
-def just_met(op: Operation) -> bool:
+def follows_barrier(op: Operation) -> bool:
     """Whether threads meet before `op`, with nothing in between in which they might use shared memory."""
     before = op.prev_op
-    while before is not None and (is_lane_wise(before) or isinstance(before, _IN_REGISTERS)):
+    while before is not None and (is_pure_elementwise(before) or isinstance(before, _IN_REGISTERS)):
         before = before.prev_op
     return isinstance(before, gpu.BarrierOp)
 
@@ -302,7 +302,7 @@ def padding(source: Layout, target: Layout, element: Attribute, room: int = 1 <<
         for layout, offsets in lanes:
             runs = runs_of(where, layout, _WIDEST // where.size)
             places = [where.flat(offset) * where.size for offset in offsets]
-            total += len(runs) * passes(places, where.size * len(runs[0]))
+            total += len(runs) * wavefronts(places, where.size * len(runs[0]))
         return total
 
     size = tile.element_bytes(element)
@@ -325,7 +325,7 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
     if count > 1:
         _convert_in_panels(gen, op, pad, count)
         return
-    where = put(gen, op.source, pad=pad)
+    where = store_to_shared(gen, op.source, pad=pad)
     gen.barrier()
     gen.bind(op.result, SharedAccess(gen, where, target).read())
 
@@ -348,7 +348,7 @@ def _panels(gen: KernelCodegen, source: Layout, target: Layout, size: int) -> in
     rows, count = source.shape[0], 1
     while size > room * count and count < _MOST_PANELS:
         count *= 2
-    if not all(x.adds_up and x.groups == 1 and not x.repeat for x in (source, target)):
+    if not all(x.has_disjoint_bits and x.groups == 1 and not x.repeat for x in (source, target)):
         return 1
     return count if rows % count == 0 and size <= room * count else 1
 
@@ -412,7 +412,10 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
     layout, element = gen.layout(op.result), tile.element_of(op.result)
     half = -(-bytes_for(element, tile.shape_of(op.lhs)) // _WIDEST) * _WIDEST
     pointer = gen.scratch(half + bytes_for(element, tile.shape_of(op.rhs)))
-    first, second = put(gen, op.lhs, 0, pointer), put(gen, op.rhs, half, pointer)
+    first, second = (
+        store_to_shared(gen, op.lhs, 0, pointer),
+        store_to_shared(gen, op.rhs, half, pointer),
+    )
     gen.barrier()
     border = ir.Constant(I32, first.shape[axis])
     parts = []
@@ -428,7 +431,7 @@ def lower_cat(gen: KernelCodegen, op: tile.CatOp) -> None:
 
 def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
     layout, axis = gen.layout(op.result), op.axis.value.data
-    where = put(gen, op.source)
+    where = store_to_shared(gen, op.source)
     gen.barrier()
     parts = []
     for r, index in enumerate(gen.parts(op.index)):

@@ -14,7 +14,7 @@ from tilewright.backends.nvidia.lower.convert_layout import (
     SharedTile,
     bytes_for,
     element_pointer,
-    put,
+    store_to_shared,
 )
 from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
@@ -143,7 +143,10 @@ def _lower_fma(gen: KernelCodegen, op: tile.DotOp) -> None:
     start = -(-bytes_for(element, tile.shape_of(op.lhs)) // 16) * 16
     other = tile.element_of(op.rhs)
     pointer = gen.scratch(start + bytes_for(other, tile.shape_of(op.rhs)))
-    a, b_tile = put(gen, op.lhs, 0, pointer), put(gen, op.rhs, start, pointer)
+    a, b_tile = (
+        store_to_shared(gen, op.lhs, 0, pointer),
+        store_to_shared(gen, op.rhs, start, pointer),
+    )
     gen.barrier()
     b = gen.builder
     layout, acc = gen.layout(op.result), tile.element_of(op.acc)

@@ -17,7 +17,7 @@ from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.dialects import gpu
 from tilewright.layouts import Layout
-from tilewright.layouts.shared import CHUNK, SharedLayout
+from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, SharedLayout
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _WIDE = 4
 """Elements of one read."""
 _STEP = 8
 """Elements of k after which what lines are exchanged by repeats; twice as many are written out where that
-makes no more than `_MOST` multiply-adds."""
-_MOST = 1024
+makes no more than `_MAX_FMAS_PER_STEP` multiply-adds."""
+_MAX_FMAS_PER_STEP = 1024
 
 
 def is_shared_fma(value: SSAValue) -> bool:
@@ -44,7 +44,11 @@ def lower_shared_fma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
     left = _Operand(gen, op.lhs, op.lhs_stage, layout, 0)
     right = _Operand(gen, op.rhs, op.rhs_stage, layout, 1)
     sums, extent = list(gen.parts(op.acc)), left.shared.columns
-    step = 2 * _STEP if 2 * _STEP * len(sums) <= _MOST and extent % (2 * _STEP) == 0 else _STEP
+    step = (
+        2 * _STEP
+        if 2 * _STEP * len(sums) <= _MAX_FMAS_PER_STEP and extent % (2 * _STEP) == 0
+        else _STEP
+    )
     before, body = b.block, gen.function.append_basic_block("k")
     b.branch(body)
     b.position_at_end(body)
@@ -95,10 +99,10 @@ class _Operand:
     ) -> None:
         self.gen, self.dim = gen, dim
         self.shared: SharedLayout = gpu.shared_layout_of(buffer)
-        self.by_k = self.shared.dim == 1 - dim
+        self.by_k = self.shared.major_dim == 1 - dim
         self.lines = sorted({offset[dim] for offset in sums.register_offsets})
         self.thread = gen.threads.coordinate(sums, dim)
-        self.width = max(CHUNK, self.shared.span)
+        self.width = max(SWIZZLE_ATOM_BYTES, self.shared.swizzle_bytes)
         self.first = gen.builder.add(stage_address(gen, buffer, slot), self._thread_bytes())
         self.key = self._thread_key()
         self._bases: dict[int, Value] = {}
@@ -114,7 +118,7 @@ class _Operand:
         panel = b.udiv(k, ir.Constant(I32, shared.width))
         inside = b.urem(k, ir.Constant(I32, shared.width))
         self._start = b.add(self.first, b.mul(panel, ir.Constant(I32, shared.panel_bytes)))
-        self._chunk = b.xor(self.key, b.udiv(inside, ir.Constant(I32, CHUNK // 4)))
+        self._chunk = b.xor(self.key, b.udiv(inside, ir.Constant(I32, SWIZZLE_ATOM_BYTES // 4)))
 
     def read(self, steps: range) -> dict[tuple[int, int], Value]:
         """Elements by (line, k), k from where the operand is."""
@@ -152,9 +156,9 @@ class _Operand:
 
     def _bits(self, line: int) -> int:
         """Bits of a line that its chunks are exchanged by."""
-        if not self.shared.span:
+        if not self.shared.swizzle_bytes:
             return 0
-        return line * self.width >> 7 & self.shared.span // CHUNK - 1
+        return line * self.width >> 7 & self.shared.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1
 
     def _field(self, shift: int, count: int) -> Value:
         """`count` bits of the thread's coordinate from bit `shift` on."""
@@ -168,22 +172,22 @@ class _Operand:
         if self.by_k:
             return b.mul(self.thread, ir.Constant(I32, self.width))
         panel = b.udiv(self.thread, ir.Constant(I32, self.shared.width))
-        inside = b.mul(self._field(0, CHUNK // 4), ir.Constant(I32, 4))
+        inside = b.mul(self._field(0, SWIZZLE_ATOM_BYTES // 4), ir.Constant(I32, 4))
         return b.add(b.mul(panel, ir.Constant(I32, self.shared.panel_bytes)), inside)
 
     def _thread_key(self) -> Value:
         """The thread's part of a chunk's place in its line."""
         if self.by_k:
             lines = 128 // self.width  # that share the same bits
-            chunks = max(1, self.shared.span // CHUNK)
+            chunks = max(1, self.shared.swizzle_bytes // SWIZZLE_ATOM_BYTES)
             return self._field(lines.bit_length() - 1, chunks)
-        return self._field(2, self.width // CHUNK)
+        return self._field(2, self.width // SWIZZLE_ATOM_BYTES)
 
     def _pointer(self, line: int, k: int) -> Value:
         b, shared = self.gen.builder, self.shared
         along, row = (k, line) if self.by_k else (line, k)
         panel, inside = divmod(along, shared.width)
-        chunk, rest = divmod(inside * 4, CHUNK)
+        chunk, rest = divmod(inside * 4, SWIZZLE_ATOM_BYTES)
         key = chunk ^ self._bits(row)
         if key not in self._bases:
             place = b.xor(self._chunk, ir.Constant(I32, key))

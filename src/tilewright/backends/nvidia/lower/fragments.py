@@ -21,8 +21,8 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
     Instruction,
-    matrix_lanes,
-    matrix_layout,
+    ldmatrix_lanes,
+    ldmatrix_layout,
     paired_lines,
 )
 from tilewright.layouts.layout import Vector
@@ -55,7 +55,7 @@ def fragments_of(
     if not (isinstance(op, gpu.LocalLoadOp) and read_when_needed(op)):
         return RegisterFragments(gen, value, instruction, rows)
     shared = gpu.shared_layout_of(op.buffer)
-    along_k = shared.dim == (1 if rows else 0)
+    along_k = shared.major_dim == (1 if rows else 0)
     if instruction.m == 16 and (along_k or shared.size == 2):
         return MatrixFragments(gen, op, instruction, rows)
     return SharedFragments(gen, op, instruction, rows)
@@ -86,7 +86,7 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
     b, kind = gen.builder, ir.IntType(8 * shared.size)
     element = tile.element_of(op.result)
     parts: list[Value] = [None] * layout.registers_per_thread
-    for run in runs(layout, shared.dim, vector_of(op)):
+    for run in runs(layout, shared.major_dim, vector_of(op)):
         count = len(run.registers)
         wide = ir.VectorType(kind, count) if count > 1 else kind
         pointer = b.inttoptr(place.address(run.offset), gen.shared_pointer)
@@ -161,7 +161,7 @@ class SharedFragments(_Blocks):
         self.start = stage_address(gen, op.buffer, op.stage)
         self.element = tile.element_of(op.result)
         self.place = Place(gen, self.start, self.layout, self.shared)
-        self.dense = self.shared.dim == (1 if rows else 0)
+        self.dense = self.shared.major_dim == (1 if rows else 0)
         """Whether the elements of a register are neighbours in memory."""
         self._read: dict[tuple[int, int], list[Value]] = {}
 
@@ -200,8 +200,8 @@ class MatrixFragments(SharedFragments):
     ) -> None:
         super().__init__(gen, op, instruction, rows)
         self.pair = 0 if rows else paired_lines(self.layout)
-        lanes = matrix_lanes(self.shared.size, rows, self.dense, self.pair)
-        layout = matrix_layout(self.layout, lanes)
+        lanes = ldmatrix_lanes(self.shared.size, rows, self.dense, self.pair)
+        layout = ldmatrix_layout(self.layout, lanes)
         self.place = Place(gen, self.start, layout, self.shared)
 
     def at(self, batch: list[int], line: int, k: int) -> list[Value]:
@@ -223,10 +223,12 @@ class MatrixFragments(SharedFragments):
             f"{{{names}}}, [${count} + {offset}];"
         )
         constraints = ",".join(["=r"] * count + ["r", "~{memory}"])
-        made = gen.together(text, constraints, ir.LiteralStructType([I32] * count), [base])
+        made = gen.emit_convergent_asm(
+            text, constraints, ir.LiteralStructType([I32] * count), [base]
+        )
         return [self._finished(gen.builder.extract_value(made, i)) for i in range(count)]
 
 
 def _rounded(gen: KernelCodegen, value: Value) -> Value:
     """Single precision to the nearest tf32."""
-    return gen.assembly("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, [value])
+    return gen.emit_asm("cvt.rna.tf32.f32 $0, $1;", "=r,f", I32, [value])

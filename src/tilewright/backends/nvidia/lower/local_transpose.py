@@ -18,7 +18,12 @@ from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_add
 from tilewright.dialects import gpu
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
-from tilewright.layouts.shared import CHUNK, TURNED_BLOCKS, SharedLayout, turns
+from tilewright.layouts.shared import (
+    SWIZZLE_ATOM_BYTES,
+    TRANSPOSE_BLOCKS,
+    SharedLayout,
+    is_transposable,
+)
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -29,16 +34,16 @@ I32 = ir.IntType(32)
 def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:
     """All blocks of the tile, shared out among the warps."""
     source, target = gpu.shared_layout_of(op.source), gpu.shared_layout_of(op.target)
-    if not turns(source.lines, source.length, source.size):
+    if not is_transposable(source.strided_extent, source.contiguous_extent, source.size):
         raise PassError(
             f"gpu.local_transpose of {source} to {target}",
             help="let promote-shared decide what is turned",
             location=location_of(op),
         )
-    lines, bytes_ = TURNED_BLOCKS[source.size]
-    turner = (_BytesTurner if source.size == 1 else _WordsTurner)(gen, op, source, target)
-    b, across = gen.builder, source.length * source.size // bytes_
-    blocks = source.lines // lines * across
+    lines, bytes_ = TRANSPOSE_BLOCKS[source.size]
+    turner = (_ByteTranspose if source.size == 1 else _WordTranspose)(gen, op, source, target)
+    b, across = gen.builder, source.contiguous_extent * source.size // bytes_
+    blocks = source.strided_extent // lines * across
     warp = gen.threads.uniform_warp()
     for first in range(0, blocks, gen.warps):
         block = b.add(warp, ir.Constant(I32, first))
@@ -55,14 +60,14 @@ def lower_turn(gen: KernelCodegen, op: gpu.LocalTransposeOp) -> None:
 def _exchanged(gen: KernelCodegen, layout: SharedLayout, line: Value) -> Value:
     """Bits that the chunks of a line are exchanged by."""
     b = gen.builder
-    if not layout.span:
+    if not layout.swizzle_bytes:
         return ir.Constant(I32, 0)
-    shift = (128 // layout.span).bit_length() - 1
-    mask = ir.Constant(I32, layout.span // CHUNK - 1)
+    shift = (128 // layout.swizzle_bytes).bit_length() - 1
+    mask = ir.Constant(I32, layout.swizzle_bytes // SWIZZLE_ATOM_BYTES - 1)
     return b.and_(b.lshr(line, ir.Constant(I32, shift)), mask)
 
 
-class _WordsTurner:
+class _WordTranspose:
     """Blocks of 4 lines by 32 words: a lane reads one word of each, and writes them as one chunk."""
 
     def __init__(
@@ -90,11 +95,11 @@ class _WordsTurner:
             word = b.load(pointer, typ=I32, align=4)
             vector = b.insert_element(vector, word, ir.Constant(I32, i))
         address = self._address(self._write, self.target, place, down)
-        b.store(vector, b.inttoptr(address, gen.shared_pointer), align=CHUNK)
+        b.store(vector, b.inttoptr(address, gen.shared_pointer), align=SWIZZLE_ATOM_BYTES)
 
     def _address(self, start: Value, layout: SharedLayout, line: Value, chunk: Value) -> Value:
-        b, width = self.gen.builder, max(CHUNK, layout.span)
-        each = ir.Constant(I32, width // CHUNK)
+        b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
+        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
         panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
         address = b.add(start, b.mul(line, ir.Constant(I32, width)))
         address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
@@ -102,7 +107,7 @@ class _WordsTurner:
         return b.add(address, b.shl(key, ir.Constant(I32, 4)))
 
 
-class _BytesTurner:
+class _ByteTranspose:
     """Blocks of 32 lines by 16 bytes: addresses of the rows that this lane names, and the permutations of its bytes."""
 
     def __init__(
@@ -142,14 +147,16 @@ class _BytesTurner:
 
     def _row(self, start: Value, layout: SharedLayout, line: Value) -> Value:
         b = self.gen.builder
-        return b.add(start, b.mul(line, ir.Constant(I32, max(CHUNK, layout.span))))
+        return b.add(
+            start, b.mul(line, ir.Constant(I32, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)))
+        )
 
     def _address(
         self, row: Value, key: Value, layout: SharedLayout, lines: Value, chunk: Value
     ) -> Value:
         """Of 16-byte chunk `chunk` of a row, `lines` lines further."""
-        b, width = self.gen.builder, max(CHUNK, layout.span)
-        each = ir.Constant(I32, width // CHUNK)
+        b, width = self.gen.builder, max(SWIZZLE_ATOM_BYTES, layout.swizzle_bytes)
+        each = ir.Constant(I32, width // SWIZZLE_ATOM_BYTES)
         panel, inside = b.udiv(chunk, each), b.urem(chunk, each)
         address = b.add(row, b.mul(lines, ir.Constant(I32, width)))
         address = b.add(address, b.mul(panel, ir.Constant(I32, layout.panel_bytes)))
@@ -162,18 +169,18 @@ class _BytesTurner:
         address = self._address(self._read, self._keys[0], self.source, lines, column)
         four = ir.LiteralStructType([I32] * 4)
         text = "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0, $1, $2, $3}, [$4];"
-        made = gen.together(text, "=r,=r,=r,=r,r,~{memory}", four, [address])
+        made = gen.emit_convergent_asm(text, "=r,=r,=r,=r,r,~{memory}", four, [address])
         words = [b.extract_value(made, i) for i in range(4)]
         turned = [
             self._permuted(words[i], words[i + 1], order)
             for i in (0, 2)
             for order in (self._first, self._second)
         ]
-        chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // CHUNK)), self._half)
+        chunk = b.or_(b.mul(down, ir.Constant(I32, 32 // SWIZZLE_ATOM_BYTES)), self._half)
         lines = b.mul(column, ir.Constant(I32, 16))
         address = self._address(self._write, self._keys[1], self.target, lines, chunk)
         text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
-        gen.together(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
+        gen.emit_convergent_asm(text, "r,r,r,r,r,~{memory}", ir.VoidType(), [address, *turned])
 
     def _permuted(self, low: Value, high: Value, order: Value) -> Value:
         kind = ir.FunctionType(I32, [I32, I32, I32])

@@ -15,9 +15,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm.types import Value, constant, llvm_type
 from tilewright.backends.nvidia.lower.vector_access import (
-    load_words,
+    load_vector,
     pack,
-    store_words,
+    store_vector,
     suffix,
     unpack,
 )
@@ -52,7 +52,7 @@ class ViewAddress:
         self._wraps = {d: next(self._starts) for d, k in enumerate(self.kinds) if k == "wrapped"}
         self._lines = {d: next(self._indices) for d, k in enumerate(self.kinds) if k == "indexed"}
         self.base = gen.builder.ptrtoint(gen.scalar(op.base), I64)
-        if self.layout.adds_up:
+        if self.layout.has_disjoint_bits:
             for d, kind in enumerate(self.kinds):
                 if kind == "strided":
                     self.base = self._plus(self.base, self._thread_term(d))
@@ -88,7 +88,7 @@ class ViewAddress:
     def _make_term(self, dim: int, offset: int) -> Value:
         gen, b, kind = self.gen, self.gen.builder, self.kinds[dim]
         stride = self.op.strides[dim]
-        if kind == "strided" and self.layout.adds_up:
+        if kind == "strided" and self.layout.has_disjoint_bits:
             return self._times(ir.Constant(I64, offset), stride)
         if kind == "indexed":
             line = self._lines[dim]
@@ -145,7 +145,7 @@ class ViewAddress:
         key = (dim, offset)
         if key not in self._live:
             b, limit = self.gen.builder, self.gen.scalar(self.limits[dim])
-            if self.layout.adds_up:
+            if self.layout.has_disjoint_bits:
                 thread = self.gen.threads.coordinate(self.layout, dim)
                 room = self._room(dim, thread, limit)
                 self._live[key] = b.icmp_signed(">", room, ir.Constant(I64, offset))
@@ -190,7 +190,7 @@ class Run:
 
 def runs(layout: Layout, dim: int | None, length: int) -> list[Run]:
     """All registers in runs of up to `length` along `dim`."""
-    length = layout.run(dim, length) if dim is not None else 1
+    length = layout.num_consecutive(dim, length) if dim is not None else 1
     result = []
     seen: set[Vector] = set()
     for register, offset in enumerate(layout.register_offsets):
@@ -274,7 +274,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
         others = [_other(gen, op.other, element, r) for r in run.registers]
         live = active.whole(run)
         old = pack(gen, others, element) if live is not None else []
-        words = load_words(gen, place.address(run.offset), element, count, live, old, hints)
+        words = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
         values = unpack(gen, words, count, element)
         if live is not None and active.may_differ(run):
             values = _load_rest(gen, active, run, live, values, hints)
@@ -300,7 +300,7 @@ def _load_rest(
         offset = active.offset(run, i)
         live = _both(gen, active.element(run, i), cut)
         old = pack(gen, [value], place.element)
-        words = load_words(gen, place.address(offset), place.element, 1, live, old, hints)
+        words = load_vector(gen, place.address(offset), place.element, 1, live, old, hints)
         result += unpack(gen, words, 1, place.element)
     return result
 
@@ -325,7 +325,7 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     for run in runs(place.layout, active.dim, vector_of(op)):
         live = _both(gen, first, active.whole(run))
         data = [values[r] for r in run.registers]
-        store_words(gen, place.address(run.offset), data, place.element, live, hints)
+        store_vector(gen, place.address(run.offset), data, place.element, live, hints)
         if live is not None and active.may_differ(run):
             _store_rest(gen, active, run, data, _both(gen, first, gen.builder.not_(live)), hints)
 
@@ -342,7 +342,7 @@ def _store_rest(
     place = active.place
     for i, value in enumerate(data):
         live = _both(gen, active.element(run, i), cut)
-        store_words(gen, place.address(active.offset(run, i)), [value], place.element, live, hints)
+        store_vector(gen, place.address(active.offset(run, i)), [value], place.element, live, hints)
 
 
 # ---- through tiles of pointers, and scalars ---------------------------------------------------------------
@@ -358,7 +358,7 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
         live = masks[r] if masks is not None else None
         old = pack(gen, [_other(gen, op.other, element, r)], element) if live is not None else []
         address = gen.builder.ptrtoint(pointer, I64)
-        words = load_words(gen, address, element, 1, live, old, hints)
+        words = load_vector(gen, address, element, 1, live, old, hints)
         parts += unpack(gen, words, 1, element)
     gen.bind(op.result, parts)
 
@@ -377,4 +377,4 @@ def lower_store(gen: KernelCodegen, op: tile.StoreOp) -> None:
     for r in registers:
         live = _both(gen, first, masks[r] if masks is not None else None)
         address = gen.builder.ptrtoint(pointers[r], I64)
-        store_words(gen, address, [values[r]], element, live, hints)
+        store_vector(gen, address, [values[r]], element, live, hints)

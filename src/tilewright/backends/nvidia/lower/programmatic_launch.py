@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VOID = ir.VoidType()
 
 
-class Overlap:
+class ProgrammaticLaunch:
     """Where a kernel waits for the one before it, and where it lets the next begin. `waits` is None for
     kernels that do neither."""
 
@@ -61,15 +61,17 @@ def _untouching(op: Operation) -> bool:
     )
 
 
-def fetch_maps(gen: KernelCodegen) -> None:
+def prefetch_tensor_maps(gen: KernelCodegen) -> None:
     """Have tensor maps at hand before they are needed; one thread's work."""
     for number in range(len(gen.maps.recipes)):
-        gen.together("prefetch.tensormap [$0];", "l,~{memory}", VOID, [gen.map_at(number)])
+        gen.emit_convergent_asm(
+            "prefetch.tensormap [$0];", "l,~{memory}", VOID, [gen.map_at(number)]
+        )
 
 
-def wait_for_kernel_before(gen: KernelCodegen) -> None:
-    gen.together("griddepcontrol.wait;", "~{memory}", VOID, [])
+def emit_grid_dependency_wait(gen: KernelCodegen) -> None:
+    gen.emit_convergent_asm("griddepcontrol.wait;", "~{memory}", VOID, [])
 
 
-def let_next_begin(gen: KernelCodegen) -> None:
-    gen.together("griddepcontrol.launch_dependents;", "~{memory}", VOID, [])
+def emit_launch_dependents(gen: KernelCodegen) -> None:
+    gen.emit_convergent_asm("griddepcontrol.launch_dependents;", "~{memory}", VOID, [])

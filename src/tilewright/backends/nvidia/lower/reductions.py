@@ -69,7 +69,7 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
         _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
     ]
     offsets = _result_offsets(layout, axis)
-    if _along(layout.warps, axis) or layout.along == axis:
+    if _along(layout.warps, axis) or layout.group_dim == axis:
         groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
     found = dict(zip(offsets, groups, strict=True))
     for i, result in enumerate(op.results):
@@ -177,7 +177,7 @@ def _across_warps(
 ) -> list[Group]:
     """Each warp leaves its part in shared memory; every thread combines the parts it needs."""
     bits = _along(layout.warps, axis)
-    shared_out = layout.along == axis
+    shared_out = layout.group_dim == axis
     parts = (layout.groups if shared_out else 1) << len(bits)
     target = layout.drop(axis)
     shape = (parts, max(1, prod(target.shape)))

@@ -23,7 +23,7 @@ _SHARED = 3
 """The address space of shared memory."""
 
 
-def made_when_written(block: Any, writes: list[Any]) -> None:
+def sink_to_stores(block: Any, writes: list[Any]) -> None:
     """Move what only computes, and reads of shared memory, from before `writes` to where a write needs it first.
 
     `writes`: the last effects of `block`, in order. What a write takes is computed before the write in front of it,

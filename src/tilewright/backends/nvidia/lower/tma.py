@@ -12,10 +12,13 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
-from tilewright.backends.nvidia.lower.programmatic_launch import fetch_maps, wait_for_kernel_before
+from tilewright.backends.nvidia.lower.programmatic_launch import (
+    emit_grid_dependency_wait,
+    prefetch_tensor_maps,
+)
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
-from tilewright.layouts.fragments import parse_group
+from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.cluster_loops import SHARED
@@ -41,20 +44,20 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
     others = [o for o in gen.source.walk() if isinstance(o, gpu.MbarrierInitOp)]
     with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
         if op is others[0]:
-            fetch_maps(gen)
+            prefetch_tensor_maps(gen)
         for stage in range(kind.stages.data):
             address = b.add(base, ir.Constant(I32, BARRIER * stage))
             text = f"mbarrier.init.shared::cta.b64 [$0], {arrivals};"
-            gen.together(text, "r,~{memory}", VOID, [address])
-        gen.together("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
+            gen.emit_convergent_asm(text, "r,~{memory}", VOID, [address])
+        gen.emit_convergent_asm("fence.mbarrier_init.release.cluster;", "~{memory}", VOID, [])
     if isinstance(op.next_op, gpu.MbarrierInitOp):
         return
     if gen.shares:
-        gen.meet_cluster()
+        gen.cluster_barrier()
     else:
         gen.barrier()
     if op is gen.overlap.waits:
-        wait_for_kernel_before(gen)
+        emit_grid_dependency_wait(gen)
 
 
 def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
@@ -67,8 +70,8 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
     """One lane of the first warp; `elect.sync` tells the assembler that it is one."""
     b = gen.builder
     text = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
-    lane = gen.together(text, "=r", I32, [])
-    if gen.role == "copies":
+    lane = gen.emit_convergent_asm(text, "=r", I32, [])
+    if gen.role == "producer":
         gen.bind(op.result, [b.icmp_unsigned("!=", lane, ir.Constant(I32, 0))])
         return
     first = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))
@@ -82,12 +85,12 @@ def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
     copies, rest = (gen.function.append_basic_block(n) for n in ("copies", "rest"))
     b.cbranch(mine, copies, rest)
     b.position_at_end(copies)
-    gen.role = "copies"
+    gen.role = "producer"
     for inner in op.body.block.ops:
         gen.op(inner)
     b.ret_void()
     b.position_at_end(rest)
-    gen.role = "rest"
+    gen.role = "consumer"
     gen.current = op
 
 
@@ -96,14 +99,16 @@ def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     other lanes have read themselves, for operands in registers, comes before by a barrier of the warp."""
     b = gen.builder
     if any(isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()):
-        gen.together("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
+        gen.emit_convergent_asm("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
     if gen.shares:
         _arrive_everywhere(gen, op)
         return
     first = b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))
     text = "@$1 mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];"
     address = _barrier(gen, op.barriers, op.stage)
-    gen.together(text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.pred))])
+    gen.emit_convergent_asm(
+        text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.pred))]
+    )
 
 
 def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
@@ -117,19 +122,19 @@ def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     )
     to = b.and_(gen.threads.lane, ir.Constant(I32, gen.cluster - 1))
     operands = [_barrier(gen, op.barriers, op.stage), to, b.and_(some, gen.scalar(op.pred))]
-    gen.together(text, "r,r,b,~{memory}", VOID, operands)
+    gen.emit_convergent_asm(text, "r,r,b,~{memory}", VOID, operands)
 
 
 def _through_registers(op: gpu.WgmmaOp) -> bool:
     """Whether threads read an operand of a product into registers as part of it."""
     name = op.instruction.data
-    return name != SHARED_FMA and bool(parse_group(name).through)
+    return name != SHARED_FMA and bool(parse_wgmma(name).through)
 
 
 def lower_expect(gen: KernelCodegen, op: gpu.MbarrierArriveExpectTxOp) -> None:
     address = _barrier(gen, op.barriers, op.stage)
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {op.bytes.value.data};"
-    gen.together(text, "r,~{memory}", VOID, [address])
+    gen.emit_convergent_asm(text, "r,~{memory}", VOID, [address])
 
 
 def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
@@ -149,8 +154,8 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
             start = b.add(start, b.mul(mine, ir.Constant(I32, panels * shared.panel_bytes)))
             x = b.add(x, b.mul(mine, ir.Constant(I32, panels * shared.width)))
         else:
-            lines = shared.lines // 2
-            start = b.add(start, b.mul(mine, ir.Constant(I32, lines * shared.pitch)))
+            lines = shared.strided_extent // 2
+            start = b.add(start, b.mul(mine, ir.Constant(I32, lines * shared.row_stride_bytes)))
             others[0] = b.add(others[0], b.mul(mine, ir.Constant(I32, lines)))
     text = (
         f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{everywhere} "
@@ -160,7 +165,7 @@ def lower_tma_copy(gen: KernelCodegen, op: gpu.TmaLoadOp) -> None:
         target = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [target, tensor_map, column, *others, barrier]
-        gen.together(text, f"r,l{',r' * rank},r,~{{memory}}", VOID, operands)
+        gen.emit_convergent_asm(text, f"r,l{',r' * rank},r,~{{memory}}", VOID, operands)
 
 
 def _numbered(first: int, rank: int) -> str:
@@ -237,7 +242,7 @@ def lower_tma_wait(gen: KernelCodegen, op: gpu.MbarrierWaitOp) -> None:
         "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.together(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
+    gen.emit_convergent_asm(text, "r,r,~{memory}", VOID, [address, gen.scalar(op.phase)])
     if _read_by_threads(op.barriers) and not _fenced_anyway(op):
         # What threads have read before must have arrived before the next copies may overwrite it: those
         # start after the barrier that follows, but do not queue behind the threads' own accesses.
@@ -283,12 +288,12 @@ def lower_tma_store(gen: KernelCodegen, op: gpu.TmaStoreOp) -> None:
         source = b.add(start, ir.Constant(I32, panel * shared.panel_bytes))
         column = b.add(x, ir.Constant(I32, panel * shared.width))
         operands = [tensor_map, column, *others, source]
-        gen.together(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
-    gen.together("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
+        gen.emit_convergent_asm(text, f"l{',r' * rank},r,~{{memory}}", VOID, operands)
+    gen.emit_convergent_asm("cp.async.bulk.commit_group;", "~{memory}", VOID, [])
 
 
 def lower_tma_store_wait(gen: KernelCodegen, op: gpu.TmaStoreWaitOp) -> None:
     """For the thread that started them; others have no groups to wait for."""
     read = "" if op.complete is not None else ".read"
     pending = 0 if op.pending is None else op.pending.value.data
-    gen.together(f"cp.async.bulk.wait_group{read} {pending};", "~{memory}", VOID, [])
+    gen.emit_convergent_asm(f"cp.async.bulk.wait_group{read} {pending};", "~{memory}", VOID, [])

@@ -40,7 +40,7 @@ def suffix(op: Any) -> str:
     return text
 
 
-def load_words(
+def load_vector(
     gen: KernelCodegen,
     address: Value,
     element: Attribute,
@@ -62,17 +62,17 @@ def load_words(
     result = word if count == 1 else ir.LiteralStructType([word] * count)
     if live is None:
         text = f"ld.global{hints}{vector}.{kind} {data}, [${count}];"
-        made = gen.assembly(text, f"{outputs},l,~{{memory}}", result, [address])
+        made = gen.emit_asm(text, f"{outputs},l,~{{memory}}", result, [address])
     else:
         ties = ",".join(str(i) for i in range(count))
         text = f"@${2 * count + 1} ld.global{hints}{vector}.{kind} {data}, [${2 * count}];"
-        made = gen.assembly(
+        made = gen.emit_asm(
             text, f"{outputs},{ties},l,b,~{{memory}}", result, [*old, address, live]
         )
     return [made] if count == 1 else [gen.builder.extract_value(made, i) for i in range(count)]
 
 
-def store_words(
+def store_vector(
     gen: KernelCodegen,
     address: Value,
     values: list[Value],
@@ -92,7 +92,7 @@ def store_words(
     guard = f"@${count + 1} " if live is not None else ""
     text = f"{guard}st.global{hints}{vector}.{kind} [$0], {data};"
     operands = [address, *words, *([live] if live is not None else [])]
-    gen.assembly(text, f"{inputs},~{{memory}}", ir.VoidType(), operands)
+    gen.emit_asm(text, f"{inputs},~{{memory}}", ir.VoidType(), operands)
 
 
 def pack(gen: KernelCodegen, values: list[Value], element: Attribute) -> list[Value]:

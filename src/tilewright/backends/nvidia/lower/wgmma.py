@@ -21,14 +21,14 @@ from tilewright.backends.nvidia.lower.asynchronous import stage_address
 from tilewright.backends.nvidia.lower.dot import halves
 from tilewright.backends.nvidia.lower.fma import is_shared_fma, lower_shared_fma
 from tilewright.backends.nvidia.lower.vector_access import joined, storage
-from tilewright.backends.nvidia.lower.wgmma_rs import ThroughRegisters
+from tilewright.backends.nvidia.lower.wgmma_rs import RegisterOperand
 from tilewright.dialects import gpu, tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
-from tilewright.layouts.fragments import GroupInstruction, parse_group, row_layout
+from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_layout
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -45,7 +45,7 @@ _FENCE = "wgmma.fence.sync.aligned;"
 # ---- sums -------------------------------------------------------------------------------------------
 
 
-def sums_of(gen: KernelCodegen, value: SSAValue) -> list[Value]:
+def accumulator_registers(gen: KernelCodegen, value: SSAValue) -> list[Value]:
     """The registers of sums as the instruction takes them: fp16 in pairs, others one by one."""
     if value in gen.pairs:
         return gen.pairs[value]
@@ -88,18 +88,18 @@ def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
     if op.instruction.data == SHARED_FMA:
         lower_shared_fma(gen, op)
     else:
-        _Product(gen, op).emit()
+        _WgmmaEmitter(gen, op).emit()
 
 
-class _Product:
+class _WgmmaEmitter:
     def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
         self.gen, self.op = gen, op
-        self.instruction: GroupInstruction = parse_group(op.instruction.data)
+        self.instruction: WgmmaInstruction = parse_wgmma(op.instruction.data)
         self.in_registers = tile.is_tile(op.lhs)
         self.a = None if self.in_registers else gpu.shared_layout_of(op.lhs)
         self.b = gpu.shared_layout_of(op.rhs)
         m, n = tile.shape_of(op.result)
-        product = group_product(self.instruction, m, n, gen.warps)
+        product = partition_wgmma(self.instruction, m, n, gen.warps)
         if product is None:
             raise PassError(
                 f"{self.instruction}: {gen.warps} warps do not share out a {m}x{n} tile",
@@ -114,14 +114,14 @@ class _Product:
 
     def _check_majors(self) -> None:
         a, b = self.instruction.majors
-        right = b in (None, self.b.dim)
+        right = b in (None, self.b.major_dim)
         if self.a is None:
             (m, n), k = tile.shape_of(self.op.result), self.b.rows
-            wanted = row_layout(self.instruction, m, n, k, self.gen.warps)
+            wanted = wgmma_a_layout(self.instruction, m, n, k, self.gen.warps)
             through = self.instruction.through
             if right and not through and self.gen.layout(self.op.lhs) == wanted:
                 return
-        elif right and a in (None, self.a.dim):
+        elif right and a in (None, self.a.major_dim):
             return
         across = ", but what passes through registers" if self.instruction.through else ""
         raise PassError(
@@ -133,7 +133,7 @@ class _Product:
 
     def emit(self) -> None:
         gen, op = self.gen, self.op
-        parts = list(sums_of(gen, op.acc))
+        parts = list(accumulator_registers(gen, op.acc))
         self.first = self._descriptors()
         words = self._words() if self.in_registers else []
         self.words: dict[tuple[int, int], list[Value]] = {}
@@ -169,7 +169,7 @@ class _Product:
         those of the last are under way meanwhile. At the end that is so again, so that the next tile may be
         read at once. A tile of a single step finds no second set of registers, and waits.
         """
-        gen, reader = self.gen, ThroughRegisters(self.gen, self.op, self.product)
+        gen, reader = self.gen, RegisterOperand(self.gen, self.op, self.product)
         portions = reader.portions(steps)
         pending = min(1, len(portions) - 1)
         for i, portion in enumerate(portions):
@@ -207,12 +207,12 @@ class _Product:
         count = len(sums)
         from_words = self.a is None or bool(i.through)
         left = self.words[row, k] if from_words else [self._at(0, row, k)]
-        right = self._at(0, column, k) if self.product.swapped else self._at(1, column, k)
+        right = self._at(0, column, k) if self.product.swap_ab else self._at(1, column, k)
         operands = [*left, right]
         signs = "" if i.left == "s8" else ", 1, 1"
         turned = [
-            "" if self.a is None else f", {int(self.a.dim == 0)}",
-            f", {int(self.b.dim == 1)}",
+            "" if self.a is None else f", {int(self.a.major_dim == 0)}",
+            f", {int(self.b.major_dim == 1)}",
         ]
         majors = "".join(turned) if i.any_major else ""
         names = ", ".join(f"${j}" for j in range(count))
@@ -226,7 +226,7 @@ class _Product:
         kinds = ["l" if v.type == I64 else "r" for v in operands]
         constraints = ",".join([*_outputs(sums), *kinds, *ties])
         kind = gen.registers([v.type for v in sums])
-        made = gen.together(text, constraints, kind, [*operands, *sums])
+        made = gen.emit_convergent_asm(text, constraints, kind, [*operands, *sums])
         return [gen.builder.extract_value(made, j) for j in range(count)]
 
     def _at(self, operand: int, start: int, k: int) -> Value:
@@ -280,7 +280,7 @@ class _Product:
                 continue
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
-            dim = 1 if self.product.swapped else 1 - k_dim
+            dim = 1 if self.product.swap_ab else 1 - k_dim
             for index, extent in _group_place(gen, self.product.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
                 start = b.add(start, b.mul(index, ir.Constant(I32, step)))
@@ -325,7 +325,7 @@ def _fence(
     in_place = _made_by_products(acc)
     values = [*([] if in_place else sums), *words]
     if not values:
-        gen.together(_FENCE, "~{memory}", ir.VoidType(), [])
+        gen.emit_convergent_asm(_FENCE, "~{memory}", ir.VoidType(), [])
         return sums, words
     values = _through(gen, _FENCE, values)
     through = len(values) - len(words)
@@ -348,11 +348,11 @@ def _made_by_products(acc: SSAValue) -> bool:
 def _drain(gen: KernelCodegen, pending: int) -> None:
     """Wait until no more than `pending` groups are under way: the registers of the others are free."""
     text = f"wgmma.wait_group.sync.aligned {pending};"
-    gen.together(text, "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
 
 
 def _commit(gen: KernelCodegen) -> None:
-    gen.together("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
 
 
 def _outputs(sums: list[Value]) -> list[str]:
@@ -365,7 +365,7 @@ def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
     ties = [str(i) for i in range(len(sums))]
     constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
     kind = gen.registers([v.type for v in sums])
-    made = gen.together(text, constraints, kind, sums)
+    made = gen.emit_convergent_asm(text, constraints, kind, sums)
     return [gen.builder.extract_value(made, i) for i in range(len(sums))]
 
 
@@ -376,15 +376,15 @@ def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
     if op.acc in gen.over:
-        _bind(gen, op.result, sums_of(gen, op.acc))
+        _bind(gen, op.result, accumulator_registers(gen, op.acc))
         return
     if is_shared_fma(op.acc):
         gen.bind(op.result, gen.parts(op.acc))
         return
-    _bind(gen, op.result, _passed(gen, sums_of(gen, op.acc), op.pending.value.data))
+    _bind(gen, op.result, _passed(gen, accumulator_registers(gen, op.acc), op.pending.value.data))
 
 
-def waited(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Value]:
+def wait_after_loop(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Value]:
     """What a loop carries of a result, after the wait for all products that stands behind the loop.
 
     The assembler lets products overlap only where nothing else may have made the sums that a wait is
@@ -399,12 +399,12 @@ def waited(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Valu
     return _passed(gen, sums, 0)
 
 
-def made_here(gen: KernelCodegen, values: list[Value]) -> list[Value]:
+def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:
     """Values that LLVM may not make elsewhere."""
     ties = [str(i) for i in range(len(values))]
     letters = {I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
     if any(v.type not in letters for v in values):
         return values
     constraints = ",".join([*(f"={letters[v.type]}" for v in values), *ties])
-    made = gen.assembly("", constraints, gen.registers([v.type for v in values]), values)
+    made = gen.emit_asm("", constraints, gen.registers([v.type for v in values]), values)
     return [gen.builder.extract_value(made, i) for i in range(len(values))]

@@ -10,8 +10,8 @@ from llvmlite import ir
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import Place, stage_address
 from tilewright.dialects import gpu
-from tilewright.layouts.wgmma_partition import GroupProduct
-from tilewright.passes.gpu.analysis.registers import registers_of_a_thread
+from tilewright.layouts.wgmma_partition import WgmmaPartition
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -23,14 +23,14 @@ _SPARE = 12
 """Registers that larger portions are to leave."""
 
 
-class ThroughRegisters:
+class RegisterOperand:
     """The operand of one product that passes through registers, read block by block.
 
     What is read has arrived when the product that takes it is started, and so before the thread arrives at
     any barrier behind that: copies that overwrite the stage after it need no fence.
     """
 
-    def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp, product: GroupProduct) -> None:
+    def __init__(self, gen: KernelCodegen, op: gpu.WgmmaOp, product: WgmmaPartition) -> None:
         self.gen, self.product = gen, product
         first = product.instruction.through == "a"
         buffer, slot = (op.lhs, op.lhs_stage) if first else (op.rhs, op.rhs_stage)
@@ -44,8 +44,8 @@ class ThroughRegisters:
         """Steps of k in portions that are read together: where they can be an even number, so that two sets
         of registers take turns, also from one tile to the next; a single step is one."""
         most = _MOST_WORDS // (4 * self.product.blocks)
-        registers = registers_of_a_thread(self.gen.warps + self.gen.roles)
-        most = max(1, min(most, self.product.portions(registers - _SPARE)))
+        registers = max_registers_per_thread(self.gen.warps + self.gen.roles)
+        most = max(1, min(most, self.product.k_steps_per_batch(registers - _SPARE)))
         if len(steps) == 1:
             return [steps]
         count = 2 * -(-len(steps) // (2 * most))

@@ -11,9 +11,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.aliasing import (
-    are_apart,
     constant_of,
     has_distinct_lanes,
+    no_alias,
     same_addresses,
     same_scalar,
 )
@@ -44,7 +44,7 @@ def relation(first: Operation, second: Operation, nested: bool) -> str:
 
     `nested`: one of the two sits in a loop of its own, so that its range is not known outside.
     """
-    if are_apart(_pointer(first), _pointer(second)):
+    if no_alias(_pointer(first), _pointer(second)):
         return APART
     if nested or not (is_bounded(first) and is_bounded(second)):
         return UNKNOWN

@@ -9,7 +9,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.cpu.analysis.buffers import SlotTable, dot_layouts
 from tilewright.passes.cpu.analysis.classify import REMAPS, is_virtual
-from tilewright.passes.cpu.analysis.lanes import leaves_its_lane
+from tilewright.passes.cpu.analysis.lanes import crosses_lanes
 
 
 def coalesce(block: Block, table: SlotTable) -> None:
@@ -140,7 +140,7 @@ def _reads_lanewise(old: SSAValue, new: SSAValue, maker: Operation) -> bool:
             not isinstance(use.operation, (*REMAPS, tile.GatherOp, tile.ScanOp)) for use in old.uses
         )
         scans = any(isinstance(o, tile.ScanOp) for o in maker.walk())
-        return direct and not scans and not leaves_its_lane(old, maker)
+        return direct and not scans and not crosses_lanes(old, maker)
     if isinstance(maker, cpu.DotOp):
         return maker.acc is old and maker.lhs is not old and maker.rhs is not old
     if isinstance(maker, scf.IfOp):

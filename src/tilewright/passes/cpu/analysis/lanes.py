@@ -16,7 +16,7 @@ from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
 _MOVES = (*REMAPS, tile.GatherOp, tile.JoinOp, tile.CatOp)
 
 
-def leaves_its_lane(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
+def crosses_lanes(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
     """Whether `group` needs some lane of `value` (or of what it computes from it) at another lane.
 
     Reductions end the search: who needs their result waits for all lanes.
@@ -45,7 +45,7 @@ def moved_loads(group: cpu.FusionGroupOp) -> set[Operation]:
         op
         for op in group.body.block.walk()
         if isinstance(op, LOADS) and tile.is_tile(op.results[0])
-        if leaves_its_lane(op.results[0], group)
+        if crosses_lanes(op.results[0], group)
     }
 
 

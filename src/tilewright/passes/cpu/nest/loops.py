@@ -20,7 +20,7 @@ from tilewright.passes.cpu.nest.coordinates import ZERO, Coordinate, Coordinates
 from tilewright.passes.cpu.nest.dead_lanes import DeadLanes
 from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.pressure import registers_per_value
-from tilewright.passes.cpu.nest.transpose_blocks import is_turned, turned_side
+from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_block_size
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 
 _ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
@@ -42,7 +42,7 @@ class Shape:
 def plan_shape(group: cpu.FusionGroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
     """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
-    side = 0 if scalar or small else turned_side(group, target)
+    side = 0 if scalar or small else transpose_block_size(group, target)
     if side:
         return Shape(extents, 1, side, None, turned=True)
     members = list(group.body.block.ops)
@@ -165,7 +165,7 @@ class Nest:
         rows = [Coordinate(body.emit.plus(row, i)) for i in range(side)]
         columns = [Coordinate(body.emit.plus(column, i)) for i in range(side)]
         for op in self.members:
-            if is_turned(op, self.shape.extents):
+            if is_column_contiguous(op, self.shape.extents):
                 down = Coordinate(row, side)
                 with body.emit.located(op):
                     read = [

@@ -21,7 +21,7 @@ from tilewright.passes.cpu.analysis.hazards import constant_of
 _LEAST = 4
 
 
-def is_turned(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadViewOp]:
+def is_column_contiguous(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadViewOp]:
     """Whether a load is contiguous down the columns of its tile and not along its rows."""
     if not isinstance(op, tile.LoadViewOp) or tile.shape_of(op.result) != extents:
         return False
@@ -33,10 +33,10 @@ def is_turned(op: Operation, extents: tuple[int, ...]) -> TypeGuard[tile.LoadVie
     return plain and down == 1 and across not in (0, 1)
 
 
-def turned_side(group: cpu.FusionGroupOp, target: Any) -> int:
+def transpose_block_size(group: cpu.FusionGroupOp, target: Any) -> int:
     """The side of the blocks a group goes in; 0 where it does not."""
     extents, members = group.extents, list(group.body.block.ops)
-    if len(extents) != 2 or not any(is_turned(op, extents) for op in members):
+    if len(extents) != 2 or not any(is_column_contiguous(op, extents) for op in members):
         return 0
     if not all(_goes_by_rows(op, extents) for op in members):
         return 0

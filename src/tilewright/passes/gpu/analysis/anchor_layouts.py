@@ -16,11 +16,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import blocked, outer
-from tilewright.layouts.fragments import mma_layouts, parse_group
-from tilewright.layouts.wgmma_partition import group_product
+from tilewright.layouts.blocked import blocked, outer_product_layout
+from tilewright.layouts.fragments import mma_layouts, parse_wgmma
+from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
@@ -32,7 +32,7 @@ REMAPS = frozenset(
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
-class Homes:
+class AnchorLayouts:
     """Homes of the tiles of one function; `of` gives None for tiles without one."""
 
     def __init__(self, function: FuncOp, warps: int) -> None:
@@ -56,7 +56,9 @@ class Homes:
         if type(op) is tile.ArangeOp or type(op) is tile.SplatOp:
             return True
         if type(op) in REMAPS or (
-            is_lane_wise(op) and op.name not in _EXPENSIVE and not op.name.startswith("math.")
+            is_pure_elementwise(op)
+            and op.name not in _EXPENSIVE
+            and not op.name.startswith("math.")
         ):
             if all(not tile.is_tile(v) or self.is_free(v) for v in op.operands):
                 return True
@@ -117,7 +119,7 @@ class Homes:
             self._homes[result] = layout
 
     def _layouts(self, op: Operation, tiles: list[Any]) -> list[Layout]:
-        if is_lane_wise(op):
+        if is_pure_elementwise(op):
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
             return [access_layout(op, self.known, self.warps)]
@@ -220,12 +222,14 @@ def _in_chain(op: tile.DotOp) -> bool:
 
 def _operands(value: SSAValue) -> list[SSAValue]:
     owner = value.owner
-    found = list(owner.operands) if isinstance(owner, Operation) and is_lane_wise(owner) else []
+    found = (
+        list(owner.operands) if isinstance(owner, Operation) and is_pure_elementwise(owner) else []
+    )
     return [v for v in found if tile.shape_of(v) == tile.shape_of(value)]
 
 
 def _results(value: SSAValue) -> list[SSAValue]:
-    users = [use.operation for use in value.uses if is_lane_wise(use.operation)]
+    users = [use.operation for use in value.uses if is_pure_elementwise(use.operation)]
     made = [result for user in users for result in user.results]
     return [v for v in made if tile.shape_of(v) == tile.shape_of(value)]
 
@@ -248,11 +252,13 @@ def accumulator_layout(op: tile.DotOp, warps: int) -> Layout:
     """The layout of a dot's result."""
     if is_wgmma(op):
         m, n = tile.shape_of(op.result)
-        product = group_product(parse_group(instruction_of(op)), m, n, warps)
+        product = partition_wgmma(parse_wgmma(instruction_of(op)), m, n, warps)
         if product is not None:
             return product.sums
     if instruction_of(op) == SHARED_FMA:
-        return outer(tile.shape_of(op.result), warps, (_runs(op.lhs, 0), _runs(op.rhs, 1)))
+        return outer_product_layout(
+            tile.shape_of(op.result), warps, (_runs(op.lhs, 0), _runs(op.rhs, 1))
+        )
     if instruction_of(op) != "fma":
         return dot_layouts(op, warps)[2]
     shape = tile.shape_of(op.result)
@@ -288,7 +294,7 @@ def joined(source: Layout) -> Layout:
         wide.warps,
         wide.repeat,
         wide.groups,
-        wide.along,
+        wide.group_dim,
     )
 
 

@@ -36,7 +36,7 @@ class _Touched:
         return bool(self.reads & later.writes or self.written & later.reads or stored)
 
 
-def drop_barriers(body: Block, kept: Operation) -> None:
+def remove_redundant_barriers(body: Block, kept: Operation) -> None:
     """Take away the barriers of a loop's body, other than `kept`, that keep no accesses apart."""
     products = [op for op in body.walk() if isinstance(op, gpu.WgmmaOp)]
     copied = {op.buffer for op in body.walk() if isinstance(op, gpu.AsyncCopyOp)}

@@ -5,20 +5,20 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.aliasing import root_of
+from tilewright.passes.analysis.aliasing import base_argument
 
 _WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
 
 
-def may_write(above: Operation, pointers: list[SSAValue]) -> bool:
+def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
     """Whether an operation inside `above` may write memory of an argument that `pointers` lead into.
 
     Two arguments are taken to be apart; a pointer that leads to no single argument may be any.
     """
-    roots = {root_of(pointer) for pointer in pointers}
+    roots = {base_argument(pointer) for pointer in pointers}
     for op in above.walk():
         if isinstance(op, _WRITES):
-            written = root_of(op.base if isinstance(op, tile.StoreViewOp) else op.pointer)
+            written = base_argument(op.base if isinstance(op, tile.StoreViewOp) else op.pointer)
             if written is None or None in roots or written in roots:
                 return True
     return False

@@ -19,7 +19,7 @@ SHARED = "gpu.multicast"
 """On a copy of a box: it is the same in all these blocks, which fetch it together."""
 
 
-def spread_loop(function: FuncOp) -> scf.ForOp | None:
+def cluster_loop(function: FuncOp) -> scf.ForOp | None:
     """The loop whose iterations may be spread over blocks, if there is one."""
     if not isinstance(function.attributes.get(SPREAD), IntegerAttr):
         return None
@@ -33,13 +33,13 @@ def spread_loop(function: FuncOp) -> scf.ForOp | None:
     return None
 
 
-def cluster_of(function: FuncOp) -> int:
+def cluster_size_of(function: FuncOp) -> int:
     """Blocks that do an iteration of the outermost loop each; 1: the loop is a loop."""
     given = function.attributes.get(CLUSTER)
     return given.value.data if isinstance(given, IntegerAttr) else 1
 
 
-def shares_boxes(function: FuncOp) -> bool:
+def uses_multicast(function: FuncOp) -> bool:
     """Whether blocks fetch boxes together."""
     return any(type(op) is gpu.TmaLoadOp and SHARED in op.attributes for op in function.walk())
 

@@ -17,13 +17,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.clobbers import may_write
-from tilewright.passes.gpu.analysis.tma_tiles import Box, box_of
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 
 Mapping = dict[SSAValue, SSAValue]
 
 
-class Transport(Protocol):
+class CopyEngine(Protocol):
     """How the copies of one iteration are made."""
 
     operands: list[SSAValue]
@@ -40,7 +40,7 @@ class Transport(Protocol):
         ...
 
 
-class ThreadCopies:
+class CpAsyncCopies:
     """`cp.async`: each thread copies its elements."""
 
     phases = False
@@ -62,13 +62,13 @@ class ThreadCopies:
         insert_before(gpu.AsyncWaitOp.create(properties={"pending": pending}), before)
 
 
-class BoxCopies:
+class TmaCopies:
     """The tensor memory accelerator: one thread starts the copy of whole tiles."""
 
     phases = True
 
     def __init__(
-        self, copies: list[gpu.AsyncCopyOp], boxes: list[Box], stages: int, function: FuncOp
+        self, copies: list[gpu.AsyncCopyOp], boxes: list[TmaTile], stages: int, function: FuncOp
     ):
         self._copies, self._boxes = copies, boxes
         self._entry = start_of(function.body.block)
@@ -119,16 +119,16 @@ class BoxCopies:
 
 def choose(
     copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
-) -> Transport:
+) -> CopyEngine:
     """Boxes where the target copies them and all copies are boxes, else threads' copies.
 
     Boxes are read past the order of the program's own accesses (the async proxy), so nothing of what
     they read may be written by the kernel.
     """
     able = boxes and getattr(target, "name", "") == "sm_90a"
-    if able and not may_write(function, [copy.base for copy in copies]):
+    if able and not may_clobber(function, [copy.base for copy in copies]):
         known = Facts()
-        found = [box_of(copy, known) for copy in copies]
+        found = [match_tma_tile(copy, known) for copy in copies]
         if all(box is not None for box in found):
-            return BoxCopies(copies, [b for b in found if b is not None], stages, function)
-    return ThreadCopies(copies)
+            return TmaCopies(copies, [b for b in found if b is not None], stages, function)
+    return CpAsyncCopies(copies)

@@ -16,7 +16,7 @@ from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
 
 
-def chain_products(block: Block) -> None:
+def chain_dots(block: Block) -> None:
     """Join the products of a block where that changes nothing."""
     for op in [op for op in block.ops if isinstance(op, gpu.WgmmaOp)]:
         _join(op)

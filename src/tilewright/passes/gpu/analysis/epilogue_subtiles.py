@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 
 
 class Parts:
@@ -66,7 +66,7 @@ class Parts:
             return False
         if isinstance(op, tile.SplatOp):
             return True
-        lane_wise = isinstance(op, tile.BroadcastOp) or is_lane_wise(op)
+        lane_wise = isinstance(op, tile.BroadcastOp) or is_pure_elementwise(op)
         rank = len(tile.shape_of(value))
         same = all(len(tile.shape_of(v)) == rank for v in op.operands if tile.is_tile(v))
         here = op.parent is self.place.parent
@@ -96,4 +96,4 @@ class Parts:
 
     def _type(self, value: SSAValue) -> Any:
         layout: Any = gpu.layout_of(value)
-        return gpu.laid_out(tile.element_of(value), layout.cut(self.dim, self.extent))
+        return gpu.laid_out(tile.element_of(value), layout.subtile(self.dim, self.extent))

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.passes.analysis.edit import end_of, erase, insert_before
 
 
-def loops_around(op: Operation, function: FuncOp) -> list[scf.ForOp] | None:
+def enclosing_loops(op: Operation, function: FuncOp) -> list[scf.ForOp] | None:
     """The loops that `op` is in, outermost first; None when something but counted loops is between it
     and the outermost of them."""
     found: list[scf.ForOp] = []
@@ -30,7 +30,7 @@ def loops_around(op: Operation, function: FuncOp) -> list[scf.ForOp] | None:
     return found
 
 
-def repeats(op: Operation, function: FuncOp) -> bool:
+def is_in_loop(op: Operation, function: FuncOp) -> bool:
     """Whether an operation may run more than once in a program."""
     above = op.parent_op()
     while above is not None and above is not function:
@@ -40,7 +40,7 @@ def repeats(op: Operation, function: FuncOp) -> bool:
     return False
 
 
-class Carried:
+class LoopCarriedScalars:
     """Further scalars that loops carry: `values` inside the innermost, until `finish` says the next."""
 
     def __init__(self, loops: Sequence[scf.ForOp], inits: Sequence[SSAValue]) -> None:

@@ -10,14 +10,14 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.gpu.analysis.clobbers import may_write
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 Reader = gpu.WgmmaOp | gpu.LocalLoadOp
 
 
 @dataclass
-class Pattern:
+class PipelinePattern:
     """The copies of a loop that can be started iterations ahead, and their readers."""
 
     copies: list[gpu.AsyncCopyOp]
@@ -44,12 +44,12 @@ _KINDS = (
 )
 
 
-def find_pattern(loop: scf.ForOp) -> Pattern | None:
+def find_pipeline_pattern(loop: scf.ForOp) -> PipelinePattern | None:
     """The multiplication of a loop whose operands are copied for it, or several."""
-    return find_one_product(loop) or _several(loop)
+    return find_single_dot(loop) or _several(loop)
 
 
-def find_one_product(loop: scf.ForOp) -> Pattern | None:
+def find_single_dot(loop: scf.ForOp) -> PipelinePattern | None:
     """The one multiplication of a loop whose operands are copied for it."""
     ops = list(loop.body.block.ops)
     found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
@@ -58,20 +58,22 @@ def find_one_product(loop: scf.ForOp) -> Pattern | None:
     commits, waits = found[gpu.AsyncCommitGroupOp], found[gpu.AsyncWaitOp]
     if len(commits) != 1 or len(waits) != 1:
         return None
-    if may_write(loop, [copy.base for copy in copies]):
+    if may_clobber(loop, [copy.base for copy in copies]):
         return None
     if not products:
         barrier = _barrier_after(reads[-1]) if reads and len(reads) == len(copies) else None
-        return Pattern(copies, turns, commits, waits, reads, barrier) if barrier else None
+        return PipelinePattern(copies, turns, commits, waits, reads, barrier) if barrier else None
     if reads and len(reads) == len(copies) and not turns:
-        return Pattern(copies, turns, commits, waits, reads, None)  # what they feed stays as it is
+        return PipelinePattern(
+            copies, turns, commits, waits, reads, None
+        )  # what they feed stays as it is
     if len(products) != 1 or len(copies) != 2 or reads:
         return None
     done = found[gpu.WgmmaWaitOp][0]
     barrier = done.next_op
     if not isinstance(barrier, gpu.BarrierOp) or not _only_carried(done.result, loop):
         return None
-    return Pattern(copies, turns, commits, waits, products, barrier, done)
+    return PipelinePattern(copies, turns, commits, waits, products, barrier, done)
 
 
 def _barrier_after(read: Operation) -> gpu.BarrierOp | None:
@@ -92,14 +94,14 @@ def _only_carried(value: SSAValue, loop: scf.ForOp) -> bool:
     return all(isinstance(use.operation, gpu.WgmmaOp) for use in arg.uses)
 
 
-def _several(loop: scf.ForOp) -> Pattern | None:
+def _several(loop: scf.ForOp) -> PipelinePattern | None:
     """Products one after another, each complete at the end of the iteration, whatever is between them."""
     body = loop.body.block
     ops = list(body.ops)
     copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
     waits = [op for op in ops if isinstance(op, gpu.AsyncWaitOp)]
     commits = [op for op in ops if isinstance(op, gpu.AsyncCommitGroupOp)]
-    if not copies or may_write(loop, [copy.base for copy in copies]):
+    if not copies or may_clobber(loop, [copy.base for copy in copies]):
         return None
     inside = [o for op in ops for region in op.regions for o in region.walk()]
     if any(isinstance(op, (*_KINDS, gpu.LocalTransposeOp)) for op in inside):
@@ -116,7 +118,7 @@ def _several(loop: scf.ForOp) -> Pattern | None:
         return None
     if not all(_waited_for(op) for op in ops if isinstance(op, gpu.WgmmaOp)):
         return None
-    return Pattern(copies, turns, commits, waits, readers, None, several=True)
+    return PipelinePattern(copies, turns, commits, waits, readers, None, several=True)
 
 
 def _waited_for(product: gpu.WgmmaOp) -> bool:

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 BLOCKS = "gpu.num_ctas"
 
 
-def blocks_of(op: Operation) -> int:
+def num_ctas_of(op: Operation) -> int:
     """Blocks of the program that `op` is in, or is: the attribute `gpu.num_ctas`, 1 without it.
 
     Each has as many of the program's warps as the others; together they are a cluster. They share no

@@ -13,10 +13,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import turning
-from tilewright.layouts.fragments import parse_group, row_layout
+from tilewright.layouts.blocked import smem_transpose_layout
+from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.analysis.effects import is_lane_wise, is_pure
+from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
 _MOST_REGISTERS = 192
@@ -25,13 +25,13 @@ _MOST_REGISTERS = 192
 
 def wanted_layout(op: tile.DotOp) -> Layout | None:
     """The layout in which a dot takes its left operand from registers; None where it cannot."""
-    if not is_wgmma(op) or parse_group(instruction_of(op)).through:
+    if not is_wgmma(op) or parse_wgmma(instruction_of(op)).through:
         return None
     (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
-    return row_layout(parse_group(instruction_of(op)), m, n, k, warps_around(op))
+    return wgmma_a_layout(parse_wgmma(instruction_of(op)), m, n, k, warps_around(op))
 
 
-def stays_in_registers(op: tile.DotOp) -> bool:
+def is_register_operand(op: tile.DotOp) -> bool:
     """Whether the left operand is in registers as the dot takes it, and every iteration makes it anew.
 
     What does not change in a loop goes to shared memory: it would take registers all the time, and
@@ -64,7 +64,7 @@ def _changes(value: SSAValue, block: Block) -> bool:
     return False
 
 
-def read_for_products(read: gpu.LocalLoadOp) -> None:
+def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
     """Read a stage in the layout that suits the products, if all that is made of it, lane by lane, is left
     operands of them (which then stay in registers), or is right operands that have to lie along k, and do
     not (which are written as chunks of 16 bytes)."""
@@ -98,9 +98,11 @@ def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout
     if mine != [False, True, False] or not is_wgmma(op):
         return None
     shape, size = tile.shape_of(op.rhs), tile.element_bytes(tile.element_of(op.rhs))
-    by_k = parse_group(instruction_of(op)).majors[1] == 0
-    turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).dim == 1
-    return turning(shape, warps_around(op), 0) if turns and shape[0] % 4 == 0 else None
+    by_k = parse_wgmma(instruction_of(op)).majors[1] == 0
+    turns = by_k and size == 4 and gpu.shared_layout_of(read.buffer).major_dim == 1
+    return (
+        smem_transpose_layout(shape, warps_around(op), 0) if turns and shape[0] % 4 == 0 else None
+    )
 
 
 def _has_room(op: tile.DotOp) -> bool:
@@ -118,7 +120,7 @@ def _users(read: gpu.LocalLoadOp) -> list[Operation]:
             op = use.operation
             if op not in found:
                 found[op] = None
-                pending += op.results if is_lane_wise(op) else []
+                pending += op.results if is_pure_elementwise(op) else []
     return list(found)
 
 
@@ -126,4 +128,4 @@ def _may_move(op: Operation, made: set[SSAValue]) -> bool:
     """Whether an operation takes its tiles in another layout: one that is lane by lane with nothing but
     those tiles, scalars and splats."""
     others = [v for v in op.operands if tile.is_tile(v) and v not in made]
-    return is_lane_wise(op) and all(isinstance(v.owner, tile.SplatOp) for v in others)
+    return is_pure_elementwise(op) and all(isinstance(v.owner, tile.SplatOp) for v in others)

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import end_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 
 _MANY = {
     "arith.divf": 4, "arith.divsi": 20, "arith.divui": 20, "arith.remsi": 20, "arith.remui": 20,
@@ -23,7 +23,7 @@ _MANY = {
 _LOADS = (tile.LoadOp, tile.LoadViewOp)
 
 
-def instructions_of_an_element(ops: Iterable[Operation]) -> int:
+def instructions_per_element(ops: Iterable[Operation]) -> int:
     """About how many instructions one element of the tiles takes that `ops` compute lane by lane."""
     return sum(_MANY.get(op.name, 1) for op in ops if is_on_tiles(op))
 
@@ -38,7 +38,7 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
     return total
 
 
-def words_at_once(ops: Iterable[Operation], threads: int) -> int:
+def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
     """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` load
     or carry from iteration to iteration and what is computed of them. What costs nothing to make again does
     not count, nor what one operation alone uses that needs not wait."""
@@ -66,7 +66,9 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
         if isinstance(users[0], tile.ReduceOp):
             return not loads
         # what is loaded takes its place, or what is made of it does
-        return is_lane_wise(users[0]) and not (loads and is_used_at_once(users[0].results[0], end))
+        return is_pure_elementwise(users[0]) and not (
+            loads and is_used_at_once(users[0].results[0], end)
+        )
 
     for op, start in order.items():
         if isinstance(op, scf.ForOp):
@@ -84,4 +86,4 @@ def words_at_once(ops: Iterable[Operation], threads: int) -> int:
 
 def is_on_tiles(op: Operation) -> bool:
     """Whether an operation makes a tile lane by lane."""
-    return bool(op.results) and is_lane_wise(op) and tile.is_tile(op.results[0])
+    return bool(op.results) and is_pure_elementwise(op) and tile.is_tile(op.results[0])

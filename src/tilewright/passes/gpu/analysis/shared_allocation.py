@@ -24,12 +24,12 @@ def buffer_bytes(buffer: SSAValue) -> int:
 def live_bytes(function: FuncOp, op: Operation) -> int:
     """Where buffers end that are used in the operation of the function's block that holds `op`, or after
     it: a buffer used from `op` on cannot have their place."""
-    return SharedPlan(function).free_from(op)
+    return SharedAllocation(function).free_from(op)
 
 
 def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
     """Buffers whose last use is before the operation of the function's block that holds `op`."""
-    plan = SharedPlan(function)
+    plan = SharedAllocation(function)
     return [
         a.result
         for a in function.walk()
@@ -39,7 +39,7 @@ def dead_buffers(function: FuncOp, op: Operation) -> list[SSAValue]:
 
 def bytes_beside(function: FuncOp, buffers: list[SSAValue]) -> int:
     """Bytes of all other buffers that cannot have the place of `buffers`."""
-    plan = SharedPlan(function)
+    plan = SharedAllocation(function)
     others = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
     return sum(
         buffer_bytes(other)
@@ -65,7 +65,7 @@ def release_between_loops(function: FuncOp) -> None:
             insert_before(gpu.BarrierOp.create(), behind)
 
 
-class SharedPlan:
+class SharedAllocation:
     """Each buffer where no other is that is used at the same time, or has not been released; scratch
     space begins after those in use."""
 

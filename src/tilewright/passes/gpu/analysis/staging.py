@@ -11,7 +11,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
@@ -48,7 +48,7 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
 
 def _computes(op: Operation) -> bool:
     """Whether an operation makes tiles of others element by element, or has them in another shape or layout."""
-    return is_lane_wise(op) or type(op) in REMAPS or isinstance(op, gpu.ConvertLayoutOp)
+    return is_pure_elementwise(op) or type(op) in REMAPS or isinstance(op, gpu.ConvertLayoutOp)
 
 
 def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
@@ -77,7 +77,7 @@ def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool
     size = tile.element_bytes(tile.element_of(load.result))
     layout = gpu.layout_of(load.result)
     run = run_length(load, known) if wide else 1
-    run = layout.run(dim, run) if layout is not None else run
+    run = layout.num_consecutive(dim, run) if layout is not None else run
     return run * size >= SMALLEST_COPY
 
 

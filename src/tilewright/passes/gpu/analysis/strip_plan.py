@@ -14,13 +14,13 @@ from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import (
     defined_inside,
     has_effect,
-    is_lane_wise,
     is_pure,
+    is_pure_elementwise,
     is_terminator,
     is_volatile,
 )
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.gpu.analysis.strips import in_step, leaves_alone
+from tilewright.passes.gpu.analysis.strips import cannot_clobber, may_interleave
 
 LOADS = (tile.LoadViewOp, tile.LoadOp)
 STORES = (tile.StoreViewOp, tile.StoreOp)
@@ -168,13 +168,13 @@ class Plan:
                 return tiles if op.axis.value.data > 0 else None
             case tile.ReduceOp():
                 region = op.combine.block.ops
-                simple = all(is_lane_wise(o) or isinstance(o, tile.YieldOp) for o in region)
+                simple = all(is_pure_elementwise(o) or isinstance(o, tile.YieldOp) for o in region)
                 return tiles if simple or not is_sum_of_rows(op) else None
             case tile.ScanOp():
                 return tiles if op.axis.value.data > 0 else None
             case tile.LoadOp() | tile.StoreOp():
                 pass
-            case _ if not is_lane_wise(op):
+            case _ if not is_pure_elementwise(op):
                 return None
         return tiles if all(rows_of(v) == self.rows for v in tiles) else None
 
@@ -346,7 +346,7 @@ class Group:
         loads = [op for outer in ops for op in outer.walk() if isinstance(op, LOADS)]
         stores = [op for op in ops if isinstance(op, STORES)]
         return all(self._stays_true(load, stores) for load in loads) and all(
-            in_step(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
+            may_interleave(a, b) for i, a in enumerate(stores) for b in (*stores[:i], *loads)
         )
 
     def _stays_true(self, load: Operation, own: Sequence[Operation]) -> bool:
@@ -363,7 +363,7 @@ class Group:
             if not between or (first and op in own):
                 continue
             if isinstance(op, STORES):
-                if not leaves_alone(load, op):
+                if not cannot_clobber(load, op):
                     return False
             elif isinstance(op, scf.ForOp | scf.IfOp):
                 continue  # what is in them comes by itself

@@ -11,11 +11,11 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.aliasing import has_distinct_lanes, root_of, same_addresses
+from tilewright.passes.analysis.aliasing import base_argument, has_distinct_lanes, same_addresses
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.ranges import apart
+from tilewright.passes.analysis.ranges import are_disjoint
 
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
@@ -26,7 +26,7 @@ KEPT = "gpu.cache_in_shared"
 times what the loop around it counts; how many chunks have it. Those with equal ones load the same."""
 EXCHANGES = 8 << 10
 """Bytes of shared memory that stay free for reductions, which take turns in two places."""
-_BUSY = 16
+_MIN_WARPS_PER_SM = 16
 """Warps of a multiprocessor that are to have room beside what they keep."""
 _WARPS = 64
 """Warps of a multiprocessor, if nothing is kept."""
@@ -35,14 +35,14 @@ _OF_L2 = 256 << 10
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachePlan:
     """Loads of which the first `count` chunks may be kept from loop to loop."""
 
     loads: tuple[Operation, ...] = ()
     count: int = 0
 
 
-def of_program(load: Operation) -> bool:
+def is_program_variant(load: Operation) -> bool:
     """Whether a program may load what others do not: caches have the rest for all of them."""
     pending, seen = [load], {load}
     while pending:
@@ -58,9 +58,9 @@ def of_program(load: Operation) -> bool:
     return False
 
 
-def what_to_keep(
+def plan_cache(
     loads: Sequence[Operation], rows: int, chunk: int, warps: int, shared: int
-) -> Kept:
+) -> CachePlan:
     """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
     little, or where the L2 cache has what all programs there load.
 
@@ -76,19 +76,19 @@ def what_to_keep(
     tiles = [op.results[0] for op in loads]
     small = all(len(tile.shape_of(v)) <= 2 for v in tiles)
     if not tiles or not small or any(isinstance(tile.element_of(v), tile.PtrType) for v in tiles):
-        return Kept()
+        return CachePlan()
     sizes = [tile.element_bytes(tile.element_of(v)) for v in tiles]
     bytes_ = [
         chunk * prod(tile.shape_of(v)[1:]) * size for v, size in zip(tiles, sizes, strict=True)
     ]
     if sum(bytes_) * (rows // chunk) * max(1, _WARPS // warps) <= _OF_L2:
-        return Kept()
+        return CachePlan()
     free = EXCHANGES
     if len(set(sizes)) > 1:  # threads hold them in different ways, one of which changes
         free = max(free, max(bytes_) + max(bytes_) // 4)
-    programs = -(-_BUSY // warps)
+    programs = -(-_MIN_WARPS_PER_SM // warps)
     count = min(rows // chunk, (shared // programs - free) // sum(bytes_))
-    return Kept(tuple(loads), count) if count * 4 >= rows // chunk else Kept()
+    return CachePlan(tuple(loads), count) if count * 4 >= rows // chunk else CachePlan()
 
 
 def pointer_of(op: Any) -> SSAValue:
@@ -139,23 +139,25 @@ def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAV
     return []
 
 
-def leaves_alone(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
+def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
     """Whether a store of anything leaves alone what `load` reads."""
-    roots = root_of(pointer_of(load)), root_of(pointer_of(store))
+    roots = base_argument(pointer_of(load)), base_argument(pointer_of(store))
     if None in roots:
         return False
     if roots[0] is roots[1]:
-        return apart(load, store)
+        return are_disjoint(load, store)
     # tiles of two arguments may be lane by lane the same; not what all programs read and one writes
-    return not tile.is_tile(store.value) or (of_program(store) and not of_program(load))
+    return not tile.is_tile(store.value) or (
+        is_program_variant(store) and not is_program_variant(load)
+    )
 
 
-def in_step(first: Operation, second: Operation) -> bool:
+def may_interleave(first: Operation, second: Operation) -> bool:
     """Whether two accesses, one of them a store, may take turns chunk by chunk."""
-    roots = root_of(pointer_of(first)), root_of(pointer_of(second))
+    roots = base_argument(pointer_of(first)), base_argument(pointer_of(second))
     if None in roots:
         return False
     if roots[0] is not roots[1]:
         return True  # apart, or lane by lane the same
     same = same_addresses(first, second) and has_distinct_lanes(second, trust_strides=True) is True
-    return same or apart(first, second)
+    return same or are_disjoint(first, second)

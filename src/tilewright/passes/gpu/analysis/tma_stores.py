@@ -11,13 +11,13 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
-from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_span
-from tilewright.passes.analysis.aliasing import root_of
+from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_swizzle
+from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
-from tilewright.passes.gpu.analysis.num_ctas import blocks_of
-from tilewright.passes.gpu.analysis.tma_tiles import Box, box_of
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 
 RESERVE = 2048
 """Bytes of shared memory left to memory barriers and alignment."""
@@ -38,12 +38,12 @@ _ACCESSES = (
 
 
 @dataclass(frozen=True)
-class BoxStore:
+class TmaStorePlan:
     """How a store becomes one of boxes: the tile before it changed its layout, where it goes, how the whole
     of it would lie in shared memory."""
 
     convert: gpu.ConvertLayoutOp
-    box: Box
+    box: TmaTile
     whole: SharedLayout
 
     @property
@@ -60,11 +60,11 @@ class BoxStore:
         layout, shared = self.layout, self.whole
         if layout is None:
             return None
-        line = shared.length * shared.size
+        line = shared.contiguous_extent * shared.size
         lines = max(_FEWEST_LINES, 1 << (_PART_BYTES // line).bit_length() - 1)
-        for dim, extent in ((shared.dim, shared.width), (1 - shared.dim, lines)):
+        for dim, extent in ((shared.major_dim, shared.width), (1 - shared.major_dim, lines)):
             count = layout.shape[dim] // extent
-            if count > 1 and layout.cut(dim, extent) is not None:
+            if count > 1 and layout.subtile(dim, extent) is not None:
                 return dim, count
         return None
 
@@ -83,7 +83,7 @@ class BoxStore:
         return -(-self.whole.bytes // ALIGNMENT) * ALIGNMENT
 
 
-def box_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> BoxStore | None:
+def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaStorePlan | None:
     """How a store becomes one of boxes; None where it cannot."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
@@ -93,20 +93,20 @@ def box_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> BoxStore 
         return None
     if dim is None or len(shape) != 2 or size not in _SIZES or not _alone(op, function):
         return None
-    shared = SharedLayout(*shape, size, dim, widest_span(shape[dim], size))
-    box = box_of(op, known, shared)
-    return BoxStore(convert, box, shared) if box is not None else None
+    shared = SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
+    box = match_tma_tile(op, known, shared)
+    return TmaStorePlan(convert, box, shared) if box is not None else None
 
 
 def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
     """Whether nothing else in the kernel may access the argument that a store goes to."""
-    root = root_of(op.base)
+    root = base_argument(op.base)
     if root is None:
         return False
     for other in function.walk():
         if isinstance(other, _ACCESSES) and other is not op:
             pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
-            if root_of(pointer) in (None, root):
+            if base_argument(pointer) in (None, root):
                 return False
     return True
 
@@ -121,11 +121,11 @@ def exchanged_in_parts(
     op: Operation, function: FuncOp, target: Any, but: Operation | None = None
 ) -> int:
     """The same where tiles that are stored as boxes go through shared memory in parts, each by itself."""
-    if getattr(target, "name", "") != "sm_90a" or blocks_of(function) > 1:
+    if getattr(target, "name", "") != "sm_90a" or num_ctas_of(function) > 1:
         return exchanged(op, function, but)
     known = Facts()
     stores = [
-        box_store(store, function, known)
+        plan_tma_store(store, function, known)
         for store in outermost_in(function.body.block, op).walk()
         if isinstance(store, tile.StoreViewOp)
     ]

@@ -30,8 +30,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
-from tilewright.passes.analysis.aliasing import root_of
-from tilewright.passes.analysis.effects import is_lane_wise
+from tilewright.passes.analysis.aliasing import base_argument
+from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.inequalities import Inequalities
@@ -51,7 +51,7 @@ _LARGEST_BOX = 256
 
 
 @dataclass(frozen=True)
-class Box:
+class TmaTile:
     """A copy as a box: x is the first dimension, which is contiguous."""
 
     root: SSAValue
@@ -101,24 +101,29 @@ Access = gpu.AsyncCopyOp | tile.StoreViewOp
 _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
-def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Box | None:
+def match_tma_tile(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> TmaTile | None:  # fmt: skip
     """The box of a two-dimensional copy, if it is one, aligned, in an array that the host can describe.
 
     Of a store, the box that is stored from a `buffer`.
     """
     dim = contiguous_dim(copy)
-    root = root_of(copy.base)
+    root = base_argument(copy.base)
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
     if shared is None:
         return None
-    if dim is None or root is None or dim != shared.dim or not _fits_box(shared, buffer is None):
+    if (
+        dim is None
+        or root is None
+        or dim != shared.major_dim
+        or not _fits_box(shared, buffer is None)
+    ):
         return None
     pitch = copy.strides[1 - dim]
     size = shared.size
     aligned = (
         known.divisor(root) % _ALIGNMENT == 0 and known.divisor(pitch) * size % _ALIGNMENT == 0
     )
-    if not aligned or shared.lines > _LARGEST_BOX:
+    if not aligned or shared.strided_extent > _LARGEST_BOX:
         return None
     symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
     offset = _offset(copy.base, root, symbols)
@@ -133,18 +138,20 @@ def box_of(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> Bo
         return None
     if not _in_chunks(lines[0], known, shared, stored=buffer is not None):
         return None
-    divided = lines[0].extent is None and not _reached(lines[0].place, shared.length, sums)
+    divided = lines[0].extent is None and not _reached(
+        lines[0].place, shared.contiguous_extent, sums
+    )
     if 2 + len(planes) + divided > _MOST_DIMS:
         return None
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
-    sizes = [shared.length, shared.lines, *(1 for _ in planes)]
+    sizes = [shared.contiguous_extent, shared.strided_extent, *(1 for _ in planes)]
     range_checked = [
         d
         for d, (line, length) in enumerate(zip(dims, sizes, strict=True))
         if not line.within(length, sums) and not (d == 0 and divided)
     ]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
-    return Box(
+    return TmaTile(
         root,
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
         (between, *(plane.stride for plane in planes)),
@@ -219,11 +226,11 @@ def _reached(place: Polynomial, size: int, sums: Inequalities) -> bool:
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:
     """Whether the hardware writes panels as they are in a buffer."""
-    if shared.pad or shared.width > _LARGEST_BOX or shared.pitch % _ALIGNMENT:
+    if shared.pad or shared.width > _LARGEST_BOX or shared.row_stride_bytes % _ALIGNMENT:
         return False
-    if shared.panel_bytes % _START and (copied or shared.width < shared.length):
+    if shared.panel_bytes % _START and (copied or shared.width < shared.contiguous_extent):
         return False  # the next panel or stage could not begin there
-    return not shared.swizzled or shared.lines % 8 == 0
+    return not shared.swizzled or shared.strided_extent % 8 == 0
 
 
 def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial | None:
@@ -327,7 +334,7 @@ def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
                 pending += [op.target] if use.index == 0 else []
             elif isinstance(op, gpu.LocalStoreOp):
                 pending += [op.buffer] if use.index == 0 else []
-            elif isinstance(op, gpu.LocalLoadOp) or is_lane_wise(op):
+            elif isinstance(op, gpu.LocalLoadOp) or is_pure_elementwise(op):
                 pending += op.results
             elif not isinstance(op, gpu.AsyncCopyOp | gpu.TmaLoadOp):
                 return []
@@ -382,7 +389,9 @@ def _follow(
         return list(op.results)
     if isinstance(op, tile.DotOp) and op.acc is value and index == 2:
         return list(op.results)
-    if is_lane_wise(op) and all(tile.shape_of(r) == tile.shape_of(value) for r in op.results):
+    if is_pure_elementwise(op) and all(
+        tile.shape_of(r) == tile.shape_of(value) for r in op.results
+    ):
         return list(op.results)
     return None
 
