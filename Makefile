@@ -67,9 +67,9 @@ bench-gpu: $(GPU_READY)  ## the speed tables of a GPU machine, into benchmarks/r
 		-- $(GPU_PYTHON) benchmarks/gpu_kernels.py
 
 bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned first, into benchmarks/results/ (15 minutes)
-	$(GPU_PYTHON) benchmarks/tune_matmul.py --open --write
+	$(GPU_PYTHON) benchmarks/tune_matmul.py --uncertain --write
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --write
-	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --sums float16 --write
+	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --accumulator float16 --write
 	$(GPU_PYTHON) benchmarks/generated_matmul.py
 	$(GPU_PYTHON) benchmarks/generated_matmul.py --sustained --only squares half large
 	$(GPU_PYTHON) -m tilewright bench ablation --target cuda

@@ -1,4 +1,4 @@
-"""Described products on a GPU beside cuBLAS: `tilewright.matmul` and torch, in one process.
+"""Described matmuls on a GPU beside cuBLAS: `tilewright.matmul` and torch, in one process.
 
 Contestants get the same buffers of random normal data. Their calls are captured in CUDA graphs, which
 are replayed in rounds whose order alternates, with an idle gap before each reading (the burst regime: a
@@ -15,7 +15,7 @@ writes `generated_matmul.{json,md,png}` (`_sustained` in the names of the other 
 is begun; squares come in an order that covers their range evenly at any time. All 61 sizes of the paper's range
 with three kinds of sums take about three minutes, the other sections together one.
 
-`--rehearse` runs all of it on a CPU, with extents divided by 16; `--compile-only sm_90a` compiles what
+`--dry-run` runs all of it on a CPU, with extents divided by 16; `--compile-only sm_90a` compiles what
 would be measured, with real extents.
 """
 
@@ -378,7 +378,7 @@ class Results:
 
 
 def page(rows: list[Row], stem: Path, facts: dict[str, str], seconds: float) -> None:
-    lines = ["# Described products beside cuBLAS", "", *(f"- {k}: {v}" for k, v in facts.items())]
+    lines = ["# Described matmuls beside cuBLAS", "", *(f"- {k}: {v}" for k, v in facts.items())]
     lines += [f"- {len(rows)} rows, the last run took {seconds:.0f} s", ""]
     lines += ["Ratios are the other's time over ours: above 1, tilewright is faster. Errors are ours against float64, at "
               "some rows and columns, in the Frobenius norm; –: the result was compared with the peer's only.", ""]  # fmt: skip
@@ -428,15 +428,15 @@ def draw(rows: list[Row], path: Path, device: str) -> None:
 def run(given: argparse.Namespace, budget: Budget) -> bool:
     """All sections asked for; whether all results were right."""
     names = [name for name in SECTIONS if name in given.only]
-    target = registry.machine("sm_90a" if given.rehearse else "cuda")
+    target = registry.machine("sm_90a" if given.dry_run else "cuda")
     wrong: list[str] = []
 
     def cases() -> Iterator[Case]:
         return (case for name in names for case in SECTIONS[name](given.quick))
 
-    if not given.rehearse:
+    if not given.dry_run:
         gpu_cases.compile_all(gpu_cases.collected(cases(), target))
-    facts = REHEARSAL if given.rehearse else gpu_kernels.machine()
+    facts = REHEARSAL if given.dry_run else gpu_kernels.machine()
     facts = {**facts, "regime": "sustained" if given.sustained else "burst"}
     results = Results(given.to, given.sustained, facts, budget)
     if "first" in given.only:
@@ -470,7 +470,7 @@ def main() -> None:
     parser.add_argument("--sustained", action="store_true", help="no idle gaps")
     parser.add_argument("--seconds", type=float, default=540.0, help="no row is begun after that")
     parser.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="for the results")
-    parser.add_argument("--rehearse", action="store_true", help="small, on a CPU")
+    parser.add_argument("--dry-run", action="store_true", help="small, on a CPU")
     parser.add_argument("--compile-only", metavar="TARGET", help="measure nothing")
     given = parser.parse_args()
     gpu_kernels.ROUNDS = 5
@@ -486,7 +486,7 @@ def main() -> None:
         target = registry.machine(given.compile_only)
         done = gpu_cases.compile_all(gpu_cases.collected(cases, target))
         raise SystemExit(any(each.failure or each.spills for each in done))
-    if given.rehearse:
+    if given.dry_run:
         with gpu_cases.rehearsing():
             raise SystemExit(not run(given, budget))
     raise SystemExit(not run(given, budget))

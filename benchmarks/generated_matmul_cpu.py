@@ -1,4 +1,4 @@
-"""Described products on a CPU: `tilewright.matmul` beside torch (oneDNN, MKL), MKL and NumPy's OpenBLAS.
+"""Described matmuls on a CPU: `tilewright.matmul` beside torch (oneDNN, MKL), MKL and NumPy's OpenBLAS.
 
     python benchmarks/generated_matmul_cpu.py                       every row, on all cores
     python benchmarks/generated_matmul_cpu.py --threads 1 --only squares
@@ -261,7 +261,7 @@ def _identity(row: Row) -> tuple[Any, ...]:
 def report(rows: list[Row], machine: dict[str, Any]) -> str:
     """Both tables in Markdown."""
     lines = [
-        "# Described products on a CPU", "", protocol.facts_table(machine), "",
+        "# Described matmuls on a CPU", "", protocol.facts_table(machine), "",
         "Ratios are the other's time over ours: above 1, tilewright is faster.", "",
     ]  # fmt: skip
     peers = ("torch", "MKL", "OpenBLAS")

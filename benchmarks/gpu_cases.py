@@ -46,7 +46,7 @@ class Case:
         calls: contestants; each writes `out` or returns its result.
         exact: the result in float64, where the rows and the columns given meet.
         beside: calls that are timed with the others, and not checked.
-        finish: adds to the row what is reckoned from it.
+        finish: adds to the row what is estimated from it.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The documents' kernels on a GPU, as written: tilewright beside Triton and torch, in one process.
+"""The example kernels on a GPU, as written: tilewright beside Triton and torch, in one process.
 
 Every contestant gets the same buffers of random data. Its launches are captured in a CUDA graph, so
 that the GPU is timed and not the host; graphs are replayed in rounds whose order alternates, with an
@@ -361,7 +361,7 @@ def write(rows: list[dict[str, Any]]) -> None:
     folder = ROOT / "benchmarks" / "results"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu_kernels.json").write_text(json.dumps({"machine": facts, "rows": rows}, indent=1))
-    lines = ["# The documents' kernels on a GPU", ""]
+    lines = ["# The example kernels on a GPU", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
     lines += ["", "Ratios are the other's time over ours: above 1, tilewright is faster.", ""]
     lines += ["| kernel | work | rate | / Triton | / torch |", "|---|---|---|---|---|"]

@@ -105,7 +105,7 @@ def dyt(m):
         *given, run=lambda *a: F.apply(*a), like=lambda x, a, g, b: torch.tanh(a * x) * g + b
     )
     if m.device == "cpu":
-        problem.differentiable = set()  # its backward asks for a GPU's multiprocessors
+        problem.differentiable = set()  # its backward asks for a GPU's SMs
     return problem
 
 

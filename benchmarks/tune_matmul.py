@@ -1,22 +1,22 @@
 """Search around the model's choice for products on this GPU, and keep what was found in the package.
 
     python benchmarks/tune_matmul.py [--sizes 1024 1280 … | --range 1024 16384 256] [--dtypes float16 bfloat16]
-        [--sums float16] [--write] [--seconds 500] [--to DIR]
-    python benchmarks/tune_matmul.py --open [--write] …
+        [--accumulator float16] [--write] [--seconds 500] [--to DIR]
+    python benchmarks/tune_matmul.py --uncertain [--write] …
 
-`--open` measures, instead of squares, what the model cannot be sure of: for each product of `OPEN` the
+`--uncertain` measures, instead of squares, what the model cannot be sure of: for each product of `OPEN` the
 model's choice and the configurations that stand there, beside cuBLAS.
 
-Times go to `tuning_<device>.{json,md}` in `benchmarks/results` or DIR, those of `--open` to
+Times go to `tuning_<device>.{json,md}` in `benchmarks/results` or DIR, those of `--uncertain` to
 `tuning_open_<device>.{json,md}`, after every product; the device is as in `tuned/<device>.json`, and products that an
 earlier run's JSON file there has stay. `--write` puts the fastest
 configurations into `src/tilewright/generator/tuned/<device>.json`, with the device and the versions they were found
 with, after every product, too (and a copy into DIR). bf16 takes what was found for fp16, and the other way round.
 Kernels are compiled before, by worker processes. After `--seconds` no product is begun; sizes come in an order that
-covers their range evenly at any time. 61 squares take about two and a half minutes, `--open` less than two. Timing is that of
+covers their range evenly at any time. 61 squares take about two and a half minutes, `--uncertain` less than two. Timing is that of
 `generated_matmul.py`: CUDA graphs, interleaved rounds.
 
-`--rehearse` runs it on a CPU, with extents divided by 16; `--compile-only sm_90a` compiles what would be
+`--dry-run` runs it on a CPU, with extents divided by 16; `--compile-only sm_90a` compiles what would be
 measured, with real extents.
 """
 
@@ -72,7 +72,7 @@ _LARGE_UNALIGNED_TILES = (
     "192x192x64 g8 w12 s3", "128x256x64 g8 w8 s3 threads",
 )  # fmt: skip
 #: 64 x 512³: 100 MB for 17 GFLOP, so as much memory as products, in eight steps a tile: what counts is that one
-#: tile's end and another's beginning overlap, by several programs a multiprocessor or by warp roles
+#: tile's end and another's beginning overlap, by several programs per SM or by warp roles
 _BATCH_TILES = (
     "128x256x64 g16 w8 s3", "128x256x64 g16 w8 s2 persistent", "128x256x64 g4 w8 s2 persistent",
     "256x128x64 g4 w8 s2 persistent", "256x128x64 g4 w8 s3", "128x128x64 g4 w8 s2", "128x128x64 g4 w8 s3",
@@ -373,10 +373,10 @@ def _page(rows: list[dict[str, Any]]) -> list[str]:
 
 def run(given: argparse.Namespace, searches: list[Search], target: Any, budget: Budget) -> bool:
     """Compile, measure, write; whether all results were right."""
-    if not given.rehearse:
+    if not given.dry_run:
         gpu_cases.compile_all(gpu_cases.collected(cases_of(searches), target))
-    kind = "tuning_open" if given.open else "tuning"
-    facts = {"device": "a rehearsal"} if given.rehearse else gpu_kernels.machine()
+    kind = "tuning_open" if given.uncertain else "tuning"
+    facts = {"device": "a rehearsal"} if given.dry_run else gpu_kernels.machine()
     results, wrong = Results(given.to, facts, given.write, kind), list[str]()
     for search in searches:
         if not budget.allows(search.label):
@@ -402,32 +402,32 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", type=int, default=SIZES)
     parser.add_argument("--range", nargs=3, type=int, metavar=("FROM", "TO", "STEP"))
     parser.add_argument("--dtypes", nargs="*", default=["float16", "bfloat16"])
-    parser.add_argument("--sums", default="", help="float16: sums of that type")
+    parser.add_argument("--accumulator", default="", help="float16: sums of that type")
     parser.add_argument("--write", action="store_true", help="into the package")
     parser.add_argument(
         "--seconds", type=float, default=540.0, help="no product is begun after that"
     )
     parser.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="for the results")
-    parser.add_argument("--rehearse", action="store_true", help="small, on a CPU")
+    parser.add_argument("--dry-run", action="store_true", help="small, on a CPU")
     parser.add_argument("--compile-only", metavar="TARGET", help="measure nothing")
     parser.add_argument(
-        "--open", action="store_true", help="the products of OPEN instead of squares"
+        "--uncertain", action="store_true", help="the products of OPEN instead of squares"
     )
     given = parser.parse_args()
     gpu_kernels.ROUNDS, gpu_kernels.READING_MS, gpu_kernels.GAP_SECONDS = 3, 4.0, 0.01
     budget = Budget(given.seconds)
-    target = registry.machine(given.compile_only or ("sm_90a" if given.rehearse else "cuda"))
-    if given.open:
+    target = registry.machine(given.compile_only or ("sm_90a" if given.dry_run else "cuda"))
+    if given.uncertain:
         searches = open_searches(target)
     else:
         first, last, step = given.range or (1, 0, 1)
         sizes = spread(list(range(first, last + 1, step))) if given.range else list(given.sizes)
-        searches = square_searches(sizes, given.dtypes, given.sums, target)
+        searches = square_searches(sizes, given.dtypes, given.accumulator, target)
     torch.manual_seed(0)
     if given.compile_only:
         done = gpu_cases.compile_all(gpu_cases.collected(cases_of(searches), target))
         raise SystemExit(any(each.failure or each.spills for each in done))
-    if given.rehearse:
+    if given.dry_run:
         with gpu_cases.rehearsing():
             raise SystemExit(not run(given, searches, target, budget))
     raise SystemExit(not run(given, searches, target, budget))

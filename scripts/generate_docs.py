@@ -121,7 +121,7 @@ _LOWERED = {
     "arange splat broadcast expand_dims reshape trans join split cat gather hint":
         "`vectorize`: coordinates of the chunk, or lanes picked",
     "load_view store_view": "`vectorize`: `cpu.vector_load`, `cpu.gather` and their stores",
-    "reduce scan yield": "`vectorize`: lane by lane, then across the lanes",
+    "reduce scan yield": "`vectorize`: element-wise, then across the lanes",
     "dot": "`lower-dot`, `plan-scratch`, `vectorize`: packing and a micro-kernel, `cpu.call_microkernel`",
     "histogram": "`plan-scratch`: `cpu.histogram_buffers`",
     "assert": "`schedule-programs`: `cpu.fault_if`",
@@ -206,7 +206,7 @@ def _missing(name: str) -> str:
     raise SystemExit(f"docs/operations.md: nothing says what becomes of {name}")
 
 
-_CHOICES = """# How tiles are chosen
+_CHOICES = """# Cost model and tile selection
 
 `generator/model.py` reckons what each way to cut a product costs and takes the cheapest, in about a millisecond, without
 measuring anything:
@@ -225,7 +225,7 @@ A product of fp16 on an H100 or H200, as the model alone sees it:
 
 Squares of fp16 there, and products that do not fill the chip (before tables are looked at):
 
-| product | tiles | programs | waves | filled | limit |
+| matmul | tiles | programs | waves | wave utilization | bound by |
 |---|---|---:|---:|---:|---|
 {rows}
 
@@ -233,7 +233,7 @@ Squares of fp16 there, and products that do not fill the chip (before tables are
 
 `generator/cpu_model.py` weighs two forms. Every program packs the panels that it multiplies, which costs
 `(block_m + block_n) · K` elements a tile; or both operands are packed once, before, for all programs
-([generator.md](generator.md#packed-once)), which costs each operand once and two launches more. Tiles are bounded
+([generator.md](generator.md#prepacked-operands)), which costs each operand once and two launches more. Tiles are bounded
 by the second level cache, blocks divide the extents evenly, in multiples of 16. On a core with AVX-512
 (bf16 products included) and 1 MB of second level cache, two of them:
 

@@ -1,4 +1,4 @@
-"""The page that walks through the pipeline: a described product, and its IR after each pass, from a run."""
+"""The page that walks through the pipeline: a described matmul, and its IR after each pass, from a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAPER = {
     "promote-shared": "3.3", "swizzle-shared": "3.3", "pipeline-loads": "3.5, 3.10",
     "insert-barriers": "3.6", "vectorize-accesses": "3.7",
 }  # fmt: skip
-_INTRODUCTION = """# From a description to machine code, pass by pass
+_INTRODUCTION = """# Lowering walkthrough
 
 A product with what follows it is described, not written:
 

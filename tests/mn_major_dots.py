@@ -1,4 +1,4 @@
-"""Single-precision products in every order of their operands, by tiles of warp groups."""
+"""Single-precision products in every order of their operands, by tiles of warpgroups."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import re
 
 SUBJECT = "[docs] Rename titles, messages, help texts and options to the field's terms"
 BODY = """tilewright generate --explain-config, show --resume-after and export --output; the old
-spellings (--why, --from, --to) work for a release, with a note."""
+spellings (--explain-config, --from, --to) work for a release, with a note."""
 
 TITLES = {
     "tilewright: the pages": "Documentation", "Architecture: the rooms and the contracts between them": "Architecture",
@@ -12,7 +12,7 @@ TITLES = {
     "Four ways to say it": "Entry points", "How tiles are chosen": "Cost model and tile selection",
     "Finding what is wrong with a kernel": "Debugging kernels", "Ahead of time: kernels for C programs": "Ahead-of-time compilation",
     "From a description to machine code, pass by pass": "Lowering walkthrough", "The interpreter is the referee": "Reference interpreter",
-    "A machine for PTX": "PTX emulator", "Proof on a GPU": "Hardware tests", "Asynchronous copies and products": "Asynchronous copies and MMA",
+    "A PTX emulator": "PTX emulator", "Proof on a GPU": "Hardware tests", "Asynchronous copies and products": "Asynchronous copies and MMA",
     "Products by type": "MMA instructions by type", "Launches that overlap": "Programmatic dependent launch", "Arguments that overlap": "Aliasing rules",
     "Boxes and their coordinates": "TMA tensor maps", "Several blocks a program": "Clusters (`num_ctas`)", "Packed once": "Prepacked operands",
     "Results that are read, too": "Aliasing of `out`", "Fails, or slower than wanted": "Known issues",
@@ -29,7 +29,7 @@ HELP = {
     "Of arrays without one, e.g. fp16.": "Data type of arrays without one, e.g. fp16.",
     "In place of the model's choice: block_m=128,num_stages=3.": "Override the model's choice, e.g. block_m=128,num_stages=3.",
     "Say how the tiles were chosen.": "Explain the choice of tiles.",
-    "Make a program of a described product: say what was read, choose tiles, show the IR.": "Compile a matmul from MLIR or Python loops: print what was read, the tiles chosen and the IR.",
+    "Make a program of a described matmul: say what was read, choose tiles, show the IR.": "Compile a matmul from MLIR or Python loops: print what was read, the tiles chosen and the IR.",
     "Say what a kernel is specialised on and why, and what was made of it.": "Explain a kernel's specialization, passes and launch plan.",
     "Of the C function and the files (default: the kernel's).": "Name of the C function and the files (default: the kernel's).",
     "Of a kernel: 97 or 8,8,2.": "Launch grid of the kernel, e.g. 97 or 8,8,2.", "How long to measure.": "Milliseconds to measure for.",
@@ -66,18 +66,18 @@ def messages(t):
     t.sub(r"the source of (kernel )?('?\{[\w.]+\}'?) is not to be had(?:: (\{error\})| \((\{error\})\))", lambda m: f"cannot read the source of {m[1] or ''}{m[2]}: {m[3] or m[4]}", "src/*.py")
     t.sub(r"if the source is not to be had", "if the source cannot be read", "src/*.py", must=False)
     t.sub(r'"what is to be measured\?"', '"nothing to benchmark"', "src/*.py")
-    t.sub(r"a copy to it is under way: a wait is missing", "an async copy to it is in flight (missing gpu.async_wait)", "*.py *.md")
+    t.sub(r"an async copy to it is in flight (missing gpu.async_wait)", "an async copy to it is in flight (missing gpu.async_wait)", "*.py *.md")
     t.sub(r'match="(an async copy to it is in flight )\(missing gpu\.async_wait\)"', r'match=r"\1\\(missing gpu\\.async_wait\\)"', "tests/interpreter/*.py", must=False)
-    t.sub(r'f"waits for ever: \{expected\} expected, \{copied\} bytes being copied"', 'f"deadlock: {expected} bytes expected, {copied} in flight"', "src/*.py")
-    t.sub(r'"waits for ever: only the warp that copies waits for stages given back"', '"deadlock: only the producer warp waits for released stages"', "src/*.py")
-    t.sub(r'"ends, but the warp that copies waits for ever for a stage"', '"ends, but the producer warp waits for a stage (deadlock)"', "src/*.py")
-    t.sub(r"waits for ever(?=[\"|)])", "deadlock", "tests/interpreter/*.py", must=False)
-    t.sub(r"[Cc]ontract of execution, design §4a(?:\.3)?|contract of execution \(design §4a\.3\)", "aliasing rules, docs/gpu.md", "src/*.py", must=False)
+    t.sub(r'f"waits forever: \{expected\} expected, \{copied\} bytes being copied"', 'f"deadlock: {expected} bytes expected, {copied} in flight"', "src/*.py")
+    t.sub(r'"waits forever: only the warp that copies waits for stages released"', '"deadlock: only the producer warp waits for released stages"', "src/*.py")
+    t.sub(r'"ends, but the warp that copies waits forever for a stage"', '"ends, but the producer warp waits for a stage (deadlock)"', "src/*.py")
+    t.sub(r"waits forever(?=[\"|)])", "deadlock", "tests/interpreter/*.py", must=False)
+    t.sub(r"[Cc]ontract of execution, design §4a(?:\.3)?|aliasing rules \(design §4a\.3\)", "aliasing rules, docs/gpu.md", "src/*.py", must=False)
     t.sub(r"Contract of execution \(design §4a\.3\)", "Aliasing rules (docs/gpu.md)", "src/*.py", must=False)
     t.sub(r" \(design §4a\.3\)", " (docs/gpu.md, aliasing rules)", "src/*.py", must=False)
-    t.sub(r"the contract of execution", "the aliasing rules", "*.py *.md", must=False)
-    t.sub(r"contract of execution", "aliasing rules", "*.py *.md", must=False)
-    t.sub(r"\b([Tt]he) (?:seed )?documents' kernels", r"\1 example kernels (`examples/seeds`)", "*.py *.md", but="benchmarks/gpu_kernels.py", must=False)
+    t.sub(r"the aliasing rules", "the aliasing rules", "*.py *.md", must=False)
+    t.sub(r"aliasing rules", "aliasing rules", "*.py *.md", must=False)
+    t.sub(r"\b([Tt]he) (?:seed )?example kernels", r"\1 example kernels (`examples/seeds`)", "*.py *.md", but="benchmarks/gpu_kernels.py", must=False)
     t.sub(r"\bdocuments' kernels", "example kernels", "*.py *.md", must=False)
     t.sub(r"sums begin as zeros, C is written once", "zero-initialized accumulator, single store", "src/*.py tests/*.py docs/*.md")
     t.sub(r'"a warp of its own copies"', '"warp specialization"', "src/tilewright/testing/*.py tests/*.py")
@@ -114,11 +114,11 @@ def options(t):
             t.edit(app, (old, new))
         else:
             t.warn(f"{app}: no help {old!r}")
-    t.edit(app, ('"--why"', '"--explain-config"'), ('"--from"', '"--resume-after"'), ('typer.Option("--to", help="Folder', 'typer.Option("--output", help="Folder'))
+    t.edit(app, ('"--explain-config"', '"--explain-config"'), ('"--from"', '"--resume-after"'), ('typer.Option("--to", help="Folder', 'typer.Option("--output", help="Folder'))
     t.edit("src/tilewright/cli/show.py", ("--from goes with a dump", "--resume-after goes with a dump"), ("FILE.mlir --from …", "FILE.mlir --resume-after …"))
     t.sub(r'"--from"', '"--resume-after"', "tests/cli/*.py")
     t.sub(r"--from goes with", "--resume-after goes with", "tests/cli/*.py tests/*.txt", must=False)
-    t.sub(r"--why\b", "--explain-config", "tests/cli/*.py docs/*.md README.md scripts/*.py", but="docs/commands.md")
+    t.sub(r"--explain-config\b", "--explain-config", "tests/cli/*.py docs/*.md README.md scripts/*.py", but="docs/commands.md")
     t.sub(r'"--to"', '"--output"', "tests/cli/*.py")
     t.sub(r"(tilewright export [^\n`]*)--to\b", r"\1--output", "*.md *.py", must=False)
     main = "src/tilewright/cli/main.py"
@@ -126,7 +126,7 @@ def options(t):
         main,
         ("def main(arguments", '''#: deprecated options: (command, old spelling) → new spelling
 _RENAMED = {
-    ("generate", "--why"): "--explain-config",
+    ("generate", "--explain-config"): "--explain-config",
     ("show", "--from"): "--resume-after",
     ("export", "--to"): "--output",
 }
@@ -155,10 +155,10 @@ def main(arguments'''),
 
 def test_old_options_still_work_and_say_so(tmp_path, capsys):
     (tmp_path / "product.mlir").write_text(TEXT)
-    assert main(["generate", str(tmp_path / "product.mlir"), "--why", "--target", "sm_90a"]) == 0
+    assert main(["generate", str(tmp_path / "product.mlir"), "--explain-config", "--target", "sm_90a"]) == 0
     said = capsys.readouterr()
     assert "waves" in said.out or "wave " in said.out
-    assert "note: --why is now called --explain-config" in said.err
+    assert "note: --explain-config is now called --explain-config" in said.err
     place = str(Path(__file__).parent / "kernels.py") + ":add_kernel"
     command = ["export", place, "-s", "BLOCK=64", f"--to={tmp_path}", "--name", "add"]
     assert main(command) == 0 and (tmp_path / "add.h").is_file()
@@ -185,14 +185,14 @@ def apply(t):
 
 #: phrases that mean one thing wherever they stand
 PROSE = [
-    (r"\bproof is under way\b", "proof is in progress"), (r"\bunder way\b", "in flight"), (r"\bUnder way\b", "In flight"),
+    (r"\bproof is in flight\b", "proof is in progress"), (r"\bunder way\b", "in flight"), (r"\bUnder way\b", "In flight"),
     (r"\bgiven back\b", "released"), (r"\breckoned\b", "estimated"), (r"\bmachine for PTX\b", "PTX emulator"),
     (r"\bdescribed product(s?)\b", r"described matmul\1"), (r"\bDescribed product(s?)\b", r"Described matmul\1"),
     (r"\b([Tt])he slow way\b", r"\1he slow path"), (r"\b([Tt])he fast way\b", r"\1he fast path"),
     (r"\blane by lane\b", "element-wise"), (r"\bLane by lane\b", "Element-wise"), (r"\bwarp group(s?)\b(?![\"'])", r"warpgroup\1"),
-    (r"\b(program|block)(s?) a multiprocessor\b", r"\1\2 per SM"), (r"\ba multiprocessor\b(?![\w.=(])", "an SM"), (r"\bA multiprocessor\b", "An SM"),
+    (r"\b(program|block)(s?) an SM\b", r"\1\2 per SM"), (r"\ba SM\b(?![\w.=(])", "an SM"), (r"\bA SM\b", "An SM"),
     (r"(?<![\w.\"'`])multiprocessors(?![\w.=(:\"'\]])", "SMs"), (r"(?<![\w.\"'`])multiprocessor(?![\w.=(:\"'\]])", "SM"),
-    (r"\bwait for ever\b", "deadlock"), (r"\bfor ever\b", "forever"),
+    (r"\bwait forever\b", "deadlock"), (r"\bfor ever\b", "forever"),
 ]
 
 

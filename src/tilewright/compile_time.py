@@ -49,7 +49,7 @@ class constexpr:
 
     def __eq__(self, other: object) -> Any:
         if hasattr(type(other), "__tl_tensor__"):
-            return NotImplemented  # the tensor compares lane by lane
+            return NotImplemented  # the tensor compares element-wise
         return constexpr(self.value == unwrap_constexpr(other))
 
     def __ne__(self, other: object) -> Any:

@@ -143,7 +143,7 @@ def test_doctor_tells_of_gpus(monkeypatch, capsys):
     assert main(["doctor"]) == 1, "this driver runs nothing"
     out = " ".join(capsys.readouterr().out.split())
     assert "driver CUDA 13.0, GPUs: 2" in out
-    assert "GPU 0 Fake H200, 132 multiprocessors, 227 KiB shared, code for sm_90a" in out
+    assert "GPU 0 Fake H200, 132 SMs, 227 KiB shared, code for sm_90a" in out
     assert "on GPU 1 WRONG: a softmax" in out and "something is wrong" in out
     fake.fail["cuLaunchKernel"] = 700
     assert main(["doctor"]) == 1

@@ -1,4 +1,4 @@
-"""The seed documents' kernels: every stage's text compiles again to the same code; torch is not needed."""
+"""The example kernels (`examples/seeds`): every stage's text compiles again to the same code; torch is not needed."""
 
 import subprocess
 import sys

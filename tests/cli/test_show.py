@@ -79,7 +79,7 @@ def test_code(command, kind, mark):
         (("-s", "BLOCK=128", "--disable", "vektorize"), "did you mean vectorize"),
         (("-s", "BLOCK=128", "--asm", "ptx"), "takes llvm or asm"),
         (("-s", "BLOCK=128", "--after", "cse", "--asm", "asm"), "there is no machine code"),
-        (("-s", "BLOCK=128", "--from", "cse"), "--from goes with a dump"),
+        (("-s", "BLOCK=128", "--resume-after", "cse"), "--resume-after goes with a dump"),
     ],
 )
 def test_mistakes(command, arguments, message):
@@ -248,8 +248,8 @@ def test_bad_dumps(command, tmp_path):
     status, _, err = command("show", path)
     assert status == 1 and "is not IR" in err
     path.write_text("func.func @k(%p: !tile.ptr<f32>) {\n  func.return\n}\n")
-    assert command("show", path, "--from", "input", "--after", "cse")[0] == 0
-    status, _, err = command("show", path, "--from", "cse:9")
+    assert command("show", path, "--resume-after", "input", "--after", "cse")[0] == 0
+    status, _, err = command("show", path, "--resume-after", "cse:9")
     assert status == 1 and "no pass cse:9" in err
 
 

@@ -17,7 +17,7 @@ from tilewright.runtime.generated import pointer_names
 from tilewright.runtime.matmul import kernels_of
 from tilewright.runtime.matmul_prepare import Call, Prepared, prepare
 
-#: multiprocessors of the pretended GPU: few, so that persistent programs have several tiles
+#: SMs of the pretended GPU: few, so that persistent programs have several tiles
 CORES = 3
 
 

@@ -326,7 +326,7 @@ def test_rows_of_batches_are_joined_with_what_the_epilogue_reads():
 MISTAKES = {
     "inner": (lambda a, b: tw.matmul(a, b.T), "the inner extents are 30 and 40"),
     "dtypes": (lambda a, b: tw.matmul(a, b.astype(np.float16)), "the element types differ"),
-    "no array": (lambda a, b: tw.matmul(a, [1, 2]), "a list is no array with strides"),
+    "no array": (lambda a, b: tw.matmul(a, [1, 2]), "expected an array with strides, got a list"),
     "out shape": (lambda a, b: tw.matmul(a, b, np.empty((20, 41), np.float32)), "out has shape"),
     "out overlaps": (lambda a, b: tw.matmul(a[:, :20], a[:, :20], a), "out has shape"),
     "step": (lambda a, b: tw.matmul(a, b, epilogue="reluu"), "'reluu' is no step"),

@@ -137,12 +137,12 @@ def test_the_explanation():
     assert lines[0] == (
         "1536 x 1536 x 1536 fp16 -> fp16 on sm_90a: 192x96x64, 12 warps, 6 stages, groups of 8"
     )
-    assert lines[1] == "  128 programs in 1 waves, 97% of their places taken"
-    assert lines[2].endswith("of the multiply-add rate; limit: shared memory")
+    assert lines[1] == "  128 programs in 1 wave, wave utilization 97%"
+    assert lines[2].endswith("of the multiply-add rate; bound by shared memory")
     assert lines[3].startswith("  14.2 MB through memory, about ")
-    assert lines[4] == "  6 stages in 216 KB of shared memory, 1 program on a multiprocessor"
-    assert lines[5] == "  not the larger 128x192: 1 waves are filled to 73%"
-    assert lines[6] == "  beside:" and len(lines) == 9
+    assert lines[4] == "  6 stages in 216 KB of shared memory, 1 program on an SM"
+    assert lines[5] == "  not the larger 128x192: wave utilization 73% in 1 wave"
+    assert lines[6] == "  alternatives:" and len(lines) == 9
 
 
 @pytest.mark.parametrize("target", ["cpu", "sm_90a", "sm_80"])

@@ -249,7 +249,7 @@ def products(device: str) -> list[Program]:
 
 
 def documents(device: str) -> list[Program]:
-    """The documents' kernels."""
+    """The example kernels (`examples/seeds`)."""
     made = []
     softmax = seed("softmax")
     for dtype, n in ((torch.float32, 1000), (torch.bfloat16, 4096)):
@@ -414,7 +414,7 @@ def described(device: str) -> list[Program]:
         m, n, k = shape
         a, b = _matrix((m, k), dtype, device), _matrix((k, n), dtype, device)
         out = torch.zeros(m, n, device=device, dtype=dtype)
-        name = f"described product {_TEXTS[dtype]}"
+        name = f"described matmul {_TEXTS[dtype]}"
 
         def launch(a: Any = a, b: Any = b, out: Any = out, steps: Any = steps) -> Any:
             return tw.matmul(a, b, out, epilogue=steps)

@@ -1,4 +1,4 @@
-"""The documents' kernels as written, on the GPU, against torch in higher precision."""
+"""The example kernels (`examples/seeds`) as written, on the GPU, against torch in higher precision."""
 
 import importlib.util
 from pathlib import Path

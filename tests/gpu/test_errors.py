@@ -128,7 +128,7 @@ def test_compiled_kernels_refuse_arrays_of_another_device():
         (lambda x: x.to("meta"), "in host memory|device meta"),
         (lambda x: x.view(8, 8).to_sparse(), "no memory of its own"),
         (lambda x: x.to(torch.complex64), "complex64"),
-        (lambda x: [1.0, 2.0], "a list is no array"),
+        (lambda x: [1.0, 2.0], "expected an array, got a list"),
     ],
 )
 def test_what_is_no_array_on_the_gpu(make, message):

@@ -25,7 +25,7 @@ def test_tensors_are_on_the_cpu_and_kernels_run_there():
         x = torch.rand(300, device="cuda", dtype=torch.float32)
         y = torch.empty_like(x, device=torch.device("cuda", 0))
         assert x.is_cuda and y.is_cuda and x.device.type == "cpu"
-        for _ in range(3):  # the slow way, the fast way
+        for _ in range(3):  # the slow path, the fast path
             double[lambda meta: (tw.cdiv(300, meta["BLOCK"]),)](x, y, 300)
         torch.cuda.synchronize()
         moved = x.cuda().to("cuda:0").to(device="cuda")

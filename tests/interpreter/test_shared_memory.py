@@ -51,7 +51,7 @@ def test_a_product():
     [
         ((STORE_B, BARRIER, MULTIPLY), "gpu.wgmma reads stage 0 of x, but nothing has been written"),
         ((STORE_A, STORE_B, MULTIPLY), "gpu.wgmma reads stage 0 of x, but .*gpu.barrier is missing"),
-        ((STORE_A, STORE_B, BARRIER, MULTIPLY, EARLY_USE), "arith.addf uses the sums of a product under way"),
+        ((STORE_A, STORE_B, BARRIER, MULTIPLY, EARLY_USE), "arith.addf uses the sums of a product in flight"),
         ((STORE_A, STORE_B, BARRIER, MULTIPLY, STORE_A), "a product reads: a gpu.wgmma_wait is miss"),
         ((STORE_A, STORE_B, BARRIER, MULTIPLY, WAIT, STORE_A), "may still read: a gpu.barrier"),
         ((STORE_A, STORE_A), "writes stage 0 of x again without a gpu.barrier"),
@@ -124,12 +124,14 @@ def test_pipelines_need_each_of_their_waits_and_barriers(boxes, roles):
 
 
 def test_copies_land_as_late_as_their_waits_allow():
-    """What a program writes while a copy of it is under way arrives in the copy."""
+    """What a program writes while a copy of it is in flight arrives in the copy."""
     module = pipelined("sm_90a", False)
     waits = [op for op in module.walk() if op.name == "gpu.async_wait"]
     assert waits
     waits[0].properties["pending"] = IntegerAttr(2, i32)  # one group more than there may be
-    with pytest.raises(InterpreterError, match="a copy to it is under way: a wait is missing"):
+    with pytest.raises(
+        InterpreterError, match=r"an async copy to it is in flight \(missing gpu\.async_wait\)"
+    ):
         run_module(module, [*arrays(), 128], (1,))
 
 
@@ -241,9 +243,9 @@ def test_a_box_is_not_there_before_a_wait():
         ((SEND, HAS_BEEN_READ), "gpu.tma_store reads stage 0 of x, but nothing has been written"),
         ((STORE_A, BARRIER, SEND), "ends the program while boxes are being stored"),
         ((STORE_A, BARRIER, SEND, STORE_A), "is being stored to memory: a gpu.tma_store_wait is missing"),
-        ((STORE_A, BARRIER, SEND, RELEASE), "gives back stage 0 of x, at which something is under way"),
+        ((STORE_A, BARRIER, SEND, RELEASE), "gives back stage 0 of x, at which something is in flight"),
         ((STORE_A, RELEASE, STORE_B), "perhaps in the place of .*gpu.barrier is missing"),
-        ((STORE_A, RELEASE, BARRIER, STORE_A), "writes stage 0 of x, which has been given back"),
+        ((STORE_A, RELEASE, BARRIER, STORE_A), "writes stage 0 of x, which has been released"),
         ((STORE_A, BARRIER, SEND, HAS_BEEN_READ, STORE_A), "others may still read: a gpu.barrier"),
     ],
 )  # fmt: skip

@@ -48,7 +48,7 @@ def aligned(count, kind=np.float32):
 
 
 def product(m, n, k, even, blocks=(64, 64, 32), group=2):
-    """The tutorial's matmul with blocks that warp groups multiply."""
+    """The tutorial's matmul with blocks that warpgroups multiply."""
     arguments = {
         "a_ptr": aligned(m * k, np.float16),
         "b_ptr": aligned(k * n, np.float16),

@@ -107,7 +107,7 @@ def test_what_may_be_loaded_again(program, loops):
 
 
 def test_weights_that_results_are_stored_over():
-    """The same array for both, which the contract of execution allows lane by lane."""
+    """The same array for both, which the aliasing rules allows element-wise."""
     x = numbers(128)
     arguments = {"x": matrix(1, 128), "w": x, "out": x, "n": 128, "times": 1}
     same(own_weights, arguments, {"B": 128})

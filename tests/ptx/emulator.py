@@ -1,4 +1,4 @@
-"""A multiprocessor for PTX text: the threads of a block, one after another block.
+"""An SM for PTX text: the threads of a block, one after another block.
 
 All threads that are furthest behind in the text take a step together; a thread that waits at a barrier lets
 the others go on. What the text leaves open is taken the worst way: copies land when they are waited for,
@@ -191,7 +191,7 @@ class Machine:
                     continue
                 why = set(self.waiting.values())
                 why |= {self.code[p].text for p in self.parked[self.parked >= 0]}
-                raise Fault(f"all threads wait for ever: {sorted(why)}")
+                raise Fault(f"all threads deadlock: {sorted(why)}")
             if self.chance is not None:
                 warps = np.unique(np.flatnonzero(free) // 32)
                 free &= self.index // 32 == self.chance.choice(list(warps))

@@ -1,4 +1,4 @@
-"""What a warp or a warp group does together: matrices to and from shared memory, and products.
+"""What a warp or a warpgroup does together: matrices to and from shared memory, and products.
 
 Fragments as in the PTX ISA: "Matrix Fragments for mma.m16n8k16" and its kin, "Register Fragments for
 wgmma.mma_async", "ldmatrix", "stmatrix", "Matrix descriptor format".

@@ -125,9 +125,9 @@ class Shared:
         self.cells = Cells(size, clocks)
         self.written = np.zeros(size, bool)
         self.flying = np.zeros(size, bool)
-        """What copies under way write."""
+        """What copies in flight write."""
         self.busy = np.zeros(size, np.int16)
-        """How many products or stores of boxes under way read it."""
+        """How many products or stores of boxes in flight read it."""
         self.fenced = np.ones(size, bool)
         self.barriers = {}
         """Address of a memory barrier -> its state (`together`)."""
@@ -147,7 +147,7 @@ class Shared:
         if not self.written[cells].all():
             raise Fault("shared memory is read that nothing was written to")
         if self.flying[cells].any():
-            raise Fault("shared memory is read that a copy under way writes")
+            raise Fault("shared memory is read that a copy in flight writes")
         seen = self.cells.seen_by(cells, threads)
         if not (seen | self.cells.atomic[cells] if atomic else seen).all():
             raise Fault("what another thread wrote is read without a barrier in between")
@@ -167,9 +167,9 @@ class Shared:
     def _claim(self, cells, threads, data=None, atomic=False):
         """Nobody else may still be at what is overwritten."""
         if self.flying[cells].any():
-            raise Fault("shared memory is written that a copy under way writes")
+            raise Fault("shared memory is written that a copy in flight writes")
         if self.busy[cells].any():
-            raise Fault("shared memory is written that a product or a store under way reads")
+            raise Fault("shared memory is written that a product or a store in flight reads")
         if self.cells.read_by_others(cells, threads).any():
             raise Fault("what another thread may still read is overwritten without a barrier")
         twice = ~self.cells.seen_by(cells, threads)
@@ -185,7 +185,7 @@ class Shared:
                 del self.barriers[address]
 
     def launch(self, cells, threads):
-        """A copy under way writes there from now on, started by these threads (one for each row)."""
+        """A copy in flight writes there from now on, started by these threads (one for each row)."""
         self._claim(cells, threads)
         self.flying[cells] = True
 

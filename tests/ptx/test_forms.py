@@ -1,5 +1,5 @@
 """Every form that products take on a GPU, executed as PTX text, against float64: attention, converted operands,
-types, blocks that are no powers of two, boxes stored in loops over tiles, warp roles, described products."""
+types, blocks that are no powers of two, boxes stored in loops over tiles, warp roles, described matmuls."""
 
 import random
 import re
@@ -264,7 +264,7 @@ def test_nothing_that_parts_wait_for_could_be_left_out(slots):
     assert not survivors
 
 
-# ---- described products ------------------------------------------------------------------------------------
+# ---- described matmuls ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,4 +1,4 @@
-"""Kernels that read and write one array, on the machine for PTX: with a barrier wherever threads meet."""
+"""Kernels that read and write one array, on the PTX emulator: with a barrier wherever threads meet."""
 
 import numpy as np
 import pytest

@@ -57,7 +57,7 @@ def of_one_tile(orders, blocks, warps):
 
 
 def generated(config, orders, extents, out_kind=np.float32):
-    """A described product's kernels in the machine; the PTX of the first."""
+    """A described matmul's kernels in the machine; the PTX of the first."""
     rng, (m, n, k) = np.random.default_rng(5), extents
     a, b = zeros((m, k)), zeros((k, n))
     first, second = orders.split()
@@ -128,7 +128,7 @@ def test_operands_of_products_under_way_stay_as_they_are():
     ptx, count = re.subn(r"wgmma\.wait_group\.sync\.aligned 1;", "", made.asm["ptx"])
     assert count > 2
     spoiled = type("Spoiled", (), {"plan": made.plan, "asm": {"ptx": ptx}})
-    with pytest.raises(Fault, match="under way"):
+    with pytest.raises(Fault, match="in flight"):
         run_ptx(spoiled, arguments, (1, 1, 1))
 
 

@@ -118,7 +118,7 @@ SPOILED = {
     "no barrier": ("sm_80", r"bar\.sync[^;]*;", "", "without a barrier"),
     "no wait for copies": (
         "sm_80", r"cp\.async\.wait_group[^;]*;", "",
-        "a copy under way writes|nothing was written to|without a barrier",
+        "a copy in flight writes|nothing was written to|without a barrier",
     ),
     "a line of a matrix elsewhere": (
         "sm_80", r"(ldmatrix[^\[]*\[%r\d+)", r"\1+8", "is no multiple of 16",
@@ -131,7 +131,7 @@ SPOILED = {
         "sm_90a", r"(cp\.async\.bulk\.tensor\.2d\.shared[^\[]*\[%r\d+)", r"\1+16", "not aligned",
     ),
     "fewer bytes expected": (
-        "sm_90a", r"(expect_tx[^;]*,) \d+;", r"\1 64;", "more bytes arrive|wait for ever",
+        "sm_90a", r"(expect_tx[^;]*,) \d+;", r"\1 64;", "more bytes arrive|deadlock",
     ),
 }  # fmt: skip
 

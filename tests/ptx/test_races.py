@@ -168,10 +168,10 @@ ARGUMENTS = {
     "c": numbers(64 * 64, np.float16), "n": 7,  # the last stage is the first: the result's place
 }  # fmt: skip
 SPOILED = {
-    "no wait for products": (r"wgmma\.wait_group[^;]*;", "", "a product|no wgmma.wait_group|under way"),
+    "no wait for products": (r"wgmma\.wait_group[^;]*;", "", "a product|no wgmma.wait_group|in flight"),
     "products waited for too late": (
         r"wgmma\.wait_group\.sync\.aligned 0", "wgmma.wait_group.sync.aligned 1",
-        "a sum of a product under way|products are under way",
+        "a sum of a product in flight|products are in flight",
     ),
     "no fence before products": (r"wgmma\.fence[^;]*;", "", "wgmma.fence"),
     "no barriers": (r"bar\.sync[^;]*;", "", "without a barrier|know to be initialised"),
@@ -202,7 +202,7 @@ def test_each_barrier_of_a_loop_is_needed():
     assert "wgmma.commit_group" in ptx[wait:barrier]
     without = ptx[:barrier] + ptx[ptx.index(";", barrier) + 1 :]
     spoiled = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": without})
-    with pytest.raises(Fault, match=r"others? .* may still read|a product or a store under way"):
+    with pytest.raises(Fault, match=r"others? .* may still read|a product or a store in flight"):
         run_ptx(spoiled, list(ARGUMENTS.values()), (1,), random.Random(1))
 
 

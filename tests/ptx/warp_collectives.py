@@ -58,7 +58,7 @@ class Together:
         self.arrived = {}
         self.barriers = machine.shared.barriers
         self.boxes = []
-        """Copies of boxes under way: (barrier, cells, data)."""
+        """Copies of boxes in flight: (barrier, cells, data)."""
         self.open, self.groups = [], []
         """Copies of threads: of no group yet, and groups, each with its threads."""
         self.cluster_barriers = 0
@@ -521,7 +521,7 @@ class Together:
 
 
 OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier"))
-"""What the lanes of a warp (threads of a warp group: `wgmma`) do together, or wait for each other to."""
+"""What the lanes of a warp (threads of a warpgroup: `wgmma`) do together, or wait for each other to."""
 
 HANDLERS = {
     name: getattr(Together, name)

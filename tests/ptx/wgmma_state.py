@@ -1,9 +1,9 @@
-"""Registers and shared memory of products under way (PTX ISA, `wgmma.mma_async`, `wgmma.fence`).
+"""Registers and shared memory of products in flight (PTX ISA, `wgmma.mma_async`, `wgmma.fence`).
 
 Until a `wgmma.wait_group` covers a product, its sums may be used by further products alone, the registers of
 its left operand may not be written, nor the shared memory that it reads. What ordinary instructions write to
 such registers needs a `wgmma.fence` before the next product. A move of a register to another is none: the
-assembler gives both one register, so the copy is under way as well.
+assembler gives both one register, so the copy is in flight as well.
 """
 
 import re
@@ -47,18 +47,18 @@ class Products:
             return
         for held, what in ((self.sums, "sum"), (self.left, "operand")):
             if name in held and (held[name] > self.done)[mask].any():
-                raise Fault(f"{name} is written, the {what} of a product under way")
+                raise Fault(f"{name} is written, the {what} of a product in flight")
         written = self.written.setdefault(name, self._none() - 1)
         written[mask] = self.fences[mask]
 
     def check_reads(self, op, mask):
-        """No instruction but a move reads sums under way."""
+        """No instruction but a move reads sums in flight."""
         if not self.any or not self.sums or op.name == "wgmma" or _moves(op):
             return
         operands = op.operands if op.name in _NO_RESULT else op.operands[1:]
         for name in _REGISTER.findall(" ".join(operands)):
             if name in self.sums and (self.sums[name] > self.done)[mask].any():
-                raise Fault(f"{name} is read, a sum of a product under way: no wgmma.wait_group")
+                raise Fault(f"{name} is read, a sum of a product in flight: no wgmma.wait_group")
 
     def moved(self, op, mask):
         """What a move copies is what it was."""
@@ -78,7 +78,7 @@ class Products:
         for name in (*sums, *left):
             under_way = name in self.sums and (self.sums[name] > self.done)[threads].any()
             if under_way and name in left:
-                raise Fault(f"{name} is an operand, and a sum of a product under way")
+                raise Fault(f"{name} is an operand, and a sum of a product in flight")
             fresh = self.written.get(name)
             if not under_way and fresh is not None and (fresh >= self.fences)[threads].any():
                 raise Fault(f"{name} was written by another instruction: no wgmma.fence since")
@@ -98,7 +98,7 @@ class Products:
         self.committed[mask] += 1
 
     def wait(self, pending, mask):
-        """At most so many groups are under way from here on."""
+        """At most so many groups are in flight from here on."""
         self.done[mask] = np.maximum(self.done[mask], self.committed[mask] - pending)
         shared, left = self.machine.shared, []
         for threads, number, cells in self.reading:
@@ -110,4 +110,4 @@ class Products:
 
     def finish(self):
         if self.reading:
-            raise Fault("the block ends while products are under way")
+            raise Fault("the block ends while products are in flight")

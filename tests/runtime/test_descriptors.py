@@ -160,10 +160,10 @@ def run(x, out, n=1, extra=0):
 
 @pytest.fixture
 def only_fast(monkeypatch):
-    """A call that forbids the slow way."""
+    """A call that forbids the slow path."""
 
     def opened(self):
-        raise AssertionError("the slow way")
+        raise AssertionError("the slow path")
 
     def forbid():
         monkeypatch.setattr(TensorDescriptor, "opened", opened)

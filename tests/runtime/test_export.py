@@ -215,7 +215,7 @@ def test_grid_expressions(text, value, c):
 @pytest.mark.parametrize(
     ("grid", "message"),
     [
-        ("n +", "'n +' is no grid extent"),
+        ("n +", "'n +' is not a valid grid extent"),
         ("m", "the grid names 'm', which is no integer argument"),
         ("x_ptr", "the grid names 'x_ptr'"),
         ("256 // n", "divides by what is no positive constant"),

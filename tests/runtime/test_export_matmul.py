@@ -1,4 +1,4 @@
-"""Described products as C functions."""
+"""Described matmuls as C functions."""
 
 import ctypes
 import subprocess

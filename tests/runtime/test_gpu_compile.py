@@ -93,13 +93,13 @@ def test_targets_that_there_are_not(target):
 
 @pytest.mark.parametrize("kind", ["*fp33", "*fp32:7", "*fp32:", "*fp32:x", "*"])
 def test_types_that_there_are_not(kind):
-    with pytest.raises(LaunchError, match="for parameter 'x_ptr' is no type"):
+    with pytest.raises(LaunchError, match="for parameter 'x_ptr' is an unknown type"):
         scale.compile(x_ptr=kind, out_ptr="*fp32", n="i32", factor="fp32", BLOCK=64)
 
 
 @pytest.mark.parametrize("given", ["*fp32", ["*fp32"], 3])
 def test_signatures_are_mappings(given):
-    with pytest.raises(LaunchError, match="is no mapping"):
+    with pytest.raises(LaunchError, match="is not a mapping"):
         scale.compile(given, {"BLOCK": 64})
 
 

@@ -514,7 +514,7 @@ def test_descriptors(fake, monkeypatch):
     assert len(compiled.plan.tensor_maps) == 3 and len(fake.maps) == 3
     fake.slots = 13 + 3
     described[(1,)](*descriptors(), 128, BK=64)
-    monkeypatch.setattr(TensorDescriptor, "opened", None)  # the slow way
+    monkeypatch.setattr(TensorDescriptor, "opened", None)  # the slow path
     described[(1,)](*descriptors(0x2000000, 128, 256), 256, BK=64)
     assert fake.maps[-3:] == [
         (1, 2, 0x2000000, (256, 64), (512,), (64, 64), (1, 1), 0, 3, 3, 0),
@@ -526,7 +526,7 @@ def test_descriptors(fake, monkeypatch):
         0x2000000, 64, 256, 256, 0x2010000, 256, 128, 128, 0x2020000, 64, 128, 128, 256,
     ]  # fmt: skip
     assert len(fake.modules) == 1
-    with pytest.raises(TypeError):  # arrays of two devices go the slow way, which says so
+    with pytest.raises(TypeError):  # arrays of two devices go the slow path, which says so
         described[(1,)](*descriptors()[:2], *descriptors(device=1)[2:], 128, BK=64)
 
 

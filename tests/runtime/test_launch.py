@@ -40,7 +40,7 @@ def test_grids_and_sizes(add, n, form):
         "tuple": (blocks,), "list": [blocks], "int": blocks, "three": (blocks, 1, 1),
         "callable": lambda meta: (tw.cdiv(meta["n"], meta["BLOCK"]),),
     }[form]  # fmt: skip
-    for _ in range(3):  # the slow way, the fast way
+    for _ in range(3):  # the slow path, the fast path
         out[:] = 0
         compiled = add_kernel[grid](x, y, out, n, BLOCK=64)
         np.testing.assert_array_equal(out, x + y)
@@ -69,7 +69,7 @@ def test_torch_tensors(add):
     for _ in range(2):
         with pytest.raises(LaunchError, match="meta"):
             add_kernel[(8,)](x.to("meta"), y, out, 500, BLOCK=64)
-        with pytest.raises(LaunchError, match="no memory of its own"):  # also by the fast way
+        with pytest.raises(LaunchError, match="no memory of its own"):  # also by the fast path
             add_kernel[(8,)](x, y.view(50, 10).to_sparse(), out, 500, BLOCK=64)
 
 
@@ -206,7 +206,9 @@ MISTAKES = {
     "no value for the tl.constexpr parameter 'BLOCK'": lambda k: k[(1,)](X, Y, OUT, 64),
     "6 positional arguments|positional arguments": lambda k: k[(1,)](X, Y, OUT, 64, 64, 1),
     "unknown keyword 'BLOK'": lambda k: k[(1,)](X, Y, OUT, 64, 64, BLOK=64),
-    "argument 'x_ptr': a list is no array": lambda k: k[(1,)]([1.0], Y, OUT, 64, BLOCK=64),
+    "argument 'x_ptr': expected an array, got a list": lambda k: k[(1,)](
+        [1.0], Y, OUT, 64, BLOCK=64
+    ),
     "argument 'x_ptr': arrays of dtype complex": lambda k: k[(1,)](
         X.astype(complex), Y, OUT, 64, BLOCK=64
     ),

@@ -21,7 +21,7 @@ def cases(monkeypatch):
 
 
 def rehearsed(tmp_path, script, *options):
-    command = [sys.executable, str(BENCHMARKS / script), "--rehearse", "--to", str(tmp_path)]
+    command = [sys.executable, str(BENCHMARKS / script), "--dry-run", "--to", str(tmp_path)]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -56,7 +56,14 @@ def test_products_beside_cublas(tmp_path):
 
 def test_searching(tmp_path):
     rehearsed(
-        tmp_path, "tune_matmul.py", "--sizes", "1536", "--dtypes", "float16", "--sums", "float16"
+        tmp_path,
+        "tune_matmul.py",
+        "--sizes",
+        "1536",
+        "--dtypes",
+        "float16",
+        "--accumulator",
+        "float16",
     )
     rows = json.loads((tmp_path / "tuning_a-rehearsal.json").read_text())["rows"]
     assert "float16 1536x1536x1536 sums float16" in {row["work"] for row in rows}

@@ -50,7 +50,7 @@ DisableOption = Annotated[
 ]
 OptionsOption = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", help="Of the launch, for a GPU: num_warps=8,num_stages=4 …"),
+    typer.Option("--option", "-o", help="GPU launch options, e.g. num_warps=8,num_stages=4."),
 ]
 
 
@@ -91,17 +91,17 @@ def show(
     html: HtmlOption = None,
     dump: DumpOption = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="The pass after which a dump stands.")
+        str | None, typer.Option("--resume-after", help="Resume a dump after this pass.")
     ] = None,
     compile_to: CompileOption = None,
     times: TimesOption = True,
     target: Annotated[
-        str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
+        str | None, typer.Option(help="Target to compile for (default: this CPU), e.g. sm_90a.")
     ] = None,
     options: OptionsOption = None,
     layouts: Annotated[
         Path | None,
-        typer.Option(help="Draw which thread holds what into this picture (-: only the table)."),
+        typer.Option(help="Draw the layouts to this picture (-: print the table only)."),
     ] = None,
 ) -> None:
     """Print a kernel's IR after every pass, or go on from an edited dump."""
@@ -125,17 +125,22 @@ def generate(
     place: Annotated[
         str, typer.Argument(metavar="DESCRIPTION", help="FILE.mlir, or FILE.py:LOOP_NEST.")
     ],
-    function: Annotated[str | None, typer.Option(help="Which function of the file.")] = None,
+    function: Annotated[str | None, typer.Option(help="Function of the file to compile.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Another machine than this CPU, e.g. sm_90a.")
+        str | None, typer.Option(help="Target to compile for (default: this CPU), e.g. sm_90a.")
     ] = None,
     size: Annotated[
-        list[str] | None, typer.Option(help="Extents that the file leaves open: m=512,n=512,k=64.")
+        list[str] | None,
+        typer.Option(help="Extents that the file leaves open, e.g. m=512,n=512,k=64."),
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of arrays without one, e.g. fp16.")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Data type of arrays without one, e.g. fp16.")
+    ] = None,
     configuration: Annotated[
         str | None,
-        typer.Option("--config", help="In place of the model's choice: block_m=128,num_stages=3."),
+        typer.Option(
+            "--config", help="Override the model's choice, e.g. block_m=128,num_stages=3."
+        ),
     ] = None,
     passes: PassOption = None,
     after: Annotated[str | None, typer.Option(help="Stop after this pass.")] = None,
@@ -149,9 +154,11 @@ def generate(
     export: Annotated[
         Path | None, typer.Option(help="Write a C header and an object file or C launcher here.")
     ] = None,
-    why: Annotated[bool, typer.Option("--why", help="Say how the tiles were chosen.")] = False,
+    why: Annotated[
+        bool, typer.Option("--explain-config", help="Explain the choice of tiles.")
+    ] = False,
 ) -> None:
-    """Make a program of a described product: say what was read, choose tiles, show the IR."""
+    """Compile a matmul from MLIR or Python loops: print what was read, the tiles chosen and the IR."""
     from tilewright.cli import generate as command
     from tilewright.cli.show import View
 
@@ -169,7 +176,7 @@ def explain(
     signature: SignatureOption = None,
     disable: DisableOption = None,
 ) -> None:
-    """Say what a kernel is specialised on and why, and what was made of it."""
+    """Explain a kernel's specialization, passes and launch plan."""
     from tilewright.cli.explain import explain as command
 
     command(place, ",".join(signature or ()), _names(disable))
@@ -179,9 +186,10 @@ def explain(
 def export(
     place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
     signature: SignatureOption = None,
-    folder: Annotated[Path, typer.Option("--to", help="Folder for the files.")] = Path(),
+    folder: Annotated[Path, typer.Option("--output", help="Folder for the files.")] = Path(),
     name: Annotated[
-        str | None, typer.Option(help="Of the C function and the files (default: the kernel's).")
+        str | None,
+        typer.Option(help="Name of the C function and the files (default: the kernel's)."),
     ] = None,
     grid: Annotated[
         str | None,
@@ -224,15 +232,17 @@ def bench(
         ),
     ] = None,
     signature: SignatureOption = None,
-    grid: Annotated[str | None, typer.Option(help="Of a kernel: 97 or 8,8,2.")] = None,
-    milliseconds: Annotated[int, typer.Option("--rep", help="How long to measure.")] = 100,
+    grid: Annotated[
+        str | None, typer.Option(help="Launch grid of the kernel, e.g. 97 or 8,8,2.")
+    ] = None,
+    milliseconds: Annotated[int, typer.Option("--rep", help="Milliseconds to measure for.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Folder for plots and CSV.")] = None,
-    target: Annotated[str, typer.Option(help="Of an ablation: cpu, or cuda.")] = "cpu",
+    target: Annotated[str, typer.Option(help="Target of the ablation: cpu or cuda.")] = "cpu",
     size: Annotated[
-        str | None, typer.Option(help="Of an ablation's product: 4096 or 512,512,256.")
+        str | None, typer.Option(help="Matmul size of the ablation, e.g. 4096 or 512,512,256.")
     ] = None,
     dtype: Annotated[
-        str, typer.Option(help="Of an ablation's operands: float16, bfloat16, float32.")
+        str, typer.Option(help="Operand type of the ablation: float16, bfloat16 or float32.")
     ] = "",
 ) -> None:
     """Measure: the project's own tables in a checkout, a file's perf_reports, or one kernel.

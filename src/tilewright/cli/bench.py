@@ -30,7 +30,7 @@ def bench(
     if place is None:
         if not all(table.is_file() for table in _TABLES):
             raise LaunchError(
-                "what is to be measured?",
+                "nothing to benchmark",
                 help="in a checkout: its tables; else tilewright bench FILE.py[:NAME]",
             )
         codes = [subprocess.run([sys.executable, str(t)], check=False).returncode for t in _TABLES]
@@ -111,7 +111,7 @@ def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseco
     try:
         extents = tuple(int(part) for part in grid.split(","))
     except ValueError:
-        raise LaunchError(f"'{grid}' is no grid", help="write 97 or 8,8,2") from None
+        raise LaunchError(f"'{grid}' is not a valid grid", help="write 97 or 8,8,2") from None
     arrays = {n: _array(t) for n, t in given.items() if t.startswith("*")}
     rest = {n: t for n, t in given.items() if n not in arrays}
     short = {n: t.partition("[")[0] for n, t in given.items() if n in arrays}

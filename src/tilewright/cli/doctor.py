@@ -217,7 +217,7 @@ def _gpu(native: Any, index: int) -> tuple[str, bool]:
         device = native.device(index)
     except UnsupportedTarget as error:
         return str(error).replace("\n", ", "), False
-    about = f"{device.multiprocessors} multiprocessors, {device.shared_bytes >> 10} KiB shared"
+    about = f"{device.multiprocessors} SMs, {device.shared_bytes >> 10} KiB shared"
     return f"{device.name}, {about}, code for {device.target.name}", True
 
 

@@ -61,7 +61,7 @@ def _dependencies(result: Trace) -> Iterator[str]:
 
 
 def _accesses(result: Trace) -> Iterator[str]:
-    """Loads and stores that have a known shape in memory, and those that are lane by lane.
+    """Loads and stores that have a known shape in memory, and those that are element-wise.
 
     Counted after the passes that every target runs: nothing is written as loops yet.
     """

@@ -25,7 +25,9 @@ def parsed_options(texts: Sequence[str]) -> dict[str, Any]:
     for text in (part for given in texts for part in given.split(",")):
         key, equals, value = text.partition("=")
         if not equals or key.strip() not in known:
-            raise LaunchError(f"'{text}' is no option", help=f"options: {', '.join(sorted(known))}")
+            raise LaunchError(
+                f"unknown option '{text}'", help=f"options: {', '.join(sorted(known))}"
+            )
         try:
             found[key.strip()] = ast.literal_eval(value.strip())
         except (SyntaxError, ValueError):

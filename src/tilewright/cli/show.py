@@ -71,7 +71,9 @@ def show(
         result = trace_dump(Path(place), after=start, stop_after=stop_after, disabled=disabled)
     else:
         if start:
-            raise LaunchError("--from goes with a dump", help="tilewright show FILE.mlir --from …")
+            raise LaunchError(
+                "--resume-after goes with a dump", help="tilewright show FILE.mlir --resume-after …"
+            )
         machine = registry.machine(target) if target else None
         found = find_kernel(place)
         given = signatures.split(signature)

@@ -232,7 +232,7 @@ class AsyncCommitGroupOp(IRDLOperation):
 
 @irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
-    """Wait until at most `pending` groups of this thread's copies are under way."""
+    """Wait until at most `pending` groups of this thread's copies are in flight."""
 
     name = "gpu.async_wait"
     pending = prop_def(IntegerAttr)
@@ -431,7 +431,7 @@ class WgmmaOp(IRDLOperation):
 
 @irdl_op_definition
 class WgmmaWaitOp(IRDLOperation):
-    """Wait until at most `pending` multiplications are under way; the value passes through."""
+    """Wait until at most `pending` multiplications are in flight; the value passes through."""
 
     name = "gpu.wgmma_wait"
     acc = operand_def(TensorType)

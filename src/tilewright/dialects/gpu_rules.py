@@ -218,7 +218,7 @@ _BY_ONE_THREAD = ("gpu.mbarrier_arrive_expect_tx", "gpu.tma_load", "gpu.tma_stor
 
 
 def verify_elected(op: Any) -> None:
-    """What one thread does is for one thread: others would wait for it at a barrier for ever."""
+    """What one thread does is for one thread: others would wait for it at a barrier forever."""
     pending = [op.result]
     while pending:
         for use in pending.pop().uses:

@@ -73,7 +73,7 @@ class Lanes(ControlFlow):
         otherwise: Callable[[], Any],
         names: Iterable[str],
     ) -> None:
-        """Compute both branches, one after the other; each of `names` is chosen lane by lane."""
+        """Compute both branches, one after the other; each of `names` is chosen element-wise."""
         frame = self.frame
         before, node, ends = frame.env, frame.node, []
         for branch in (then, otherwise):

@@ -132,7 +132,7 @@ def build_module(
         compilation = _Compilation(fn, debug)
     except OSError as error:
         raise CompilationError(
-            f"the source of kernel '{fn.fn.__name__}' is not to be had ({error})",
+            f"cannot read the source of kernel '{fn.fn.__name__}': {error}",
             help="define the kernel in a file or a notebook cell, not with exec()",
         ) from None
     try:

@@ -286,7 +286,7 @@ class Body:
         return load()
 
     def _reduction(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """A matrix times a vector: products summed lane by lane, the lanes at the end; or, a few rows of K at a
+        """A matrix times a vector: products summed element-wise, the lanes at the end; or, a few rows of K at a
         time, in every step."""
         block_m, block_n = self.program.tile
         axis = 1 if block_n == 1 else 0

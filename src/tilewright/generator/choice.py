@@ -19,7 +19,7 @@ from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
 
 #: bytes of the matrix that a program of the "gemv" form reads at a time
 _VECTOR_BYTES = 16 << 10
-#: programs of the "gemv" form that a multiprocessor should have, and into how many parts K may be cut for it
+#: programs of the "gemv" form that an SM should have, and into how many parts K may be cut for it
 _VECTOR_PROGRAMS, _MOST_PARTS = 4, 32
 
 #: bytes of the widest access of a thread
@@ -167,7 +167,7 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
 
 
 def can_be_built(tiling: model.Tiling, target: Any) -> bool:
-    """What the back ends take: on GPUs powers of two, and for products of warp groups three times such, with
+    """What the back ends take: on GPUs powers of two, and for products of warpgroups three times such, with
     columns by 16."""
     if target.name == "cpu":
         return True
@@ -198,7 +198,7 @@ def _vector(
             joined = 1
         across = min(_power(extent), joined * 256 // size)
         deep = min(_power(k), max(1, _VECTOR_BYTES // (across * size)))
-    # bytes on their way are what counts: several programs a multiprocessor
+    # bytes on their way are what counts: several programs per SM
     wanted = _VECTOR_PROGRAMS * max(1, target.cores)
     split = min(
         wanted // -(-extent * joined // across), k // (2 * deep * joined), _MOST_PARTS // joined

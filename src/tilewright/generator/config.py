@@ -67,7 +67,7 @@ class MatmulConfig:
         num_warps, num_stages: launch options (GPU).
         split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
             second program adds them in a fixed order, so results are reproducible.
-        persistent: one program a multiprocessor, each of which computes many tiles.
+        persistent: one program per SM, each of which computes many tiles.
         tma_multicast: two tiles, one below the other, are made by neighbouring blocks, which fetch what both need of B once
             (sm_90a, with `persistent`). Elsewhere a program makes one after the other.
         use_tma: operands come by the tensor memory accelerator where they can (sm_90a); False: threads

@@ -1,4 +1,4 @@
-"""Bodies of element-wise `linalg.generic` operations: as epilogue steps, or lane by lane on tiles."""
+"""Bodies of element-wise `linalg.generic` operations: as epilogue steps, or element-wise on tiles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rates of machines that the analytical model of products reckons with.
 
-GPU figures are per multiprocessor and clock cycle, from NVIDIA's architecture whitepapers (A100, GA102,
+GPU figures are per SM and clock cycle, from NVIDIA's architecture whitepapers (A100, GA102,
 AD102, H100) and the tuning guides; bandwidths are what well-made kernels reach, about 0.85 of the
 data sheets'. Clocks are those that a chip holds in bursts of load. What is not in data sheets (how well parts
 overlap, beginnings and ends of programs) was fitted to 170 measured products on an H200 and is taken over for
@@ -43,17 +43,17 @@ class GpuRates:
     tensor_clock_ghz: float
     """With tensor cores at work, which takes power from the clock."""
     tensor_macs: int
-    """Multiply-adds of 16-bit elements per multiprocessor and cycle on tensor cores."""
+    """Multiply-adds of 16-bit elements per SM and cycle on tensor cores."""
     plain_macs: int
-    """Single precision multiply-adds per multiprocessor and cycle without them."""
+    """Single precision multiply-adds per SM and cycle without them."""
     double_macs: int
     """Double precision multiply-adds (on tensor cores where those take doubles)."""
     l2_bytes_per_cycle: float
-    """From the second level cache to one multiprocessor, all of them reading (many read the same)."""
+    """From the second level cache to one SM, all of them reading (many read the same)."""
     dram_bytes_per_ns: float
     shared_bytes_per_cycle: int
     shared_total: int
-    """Shared memory of a multiprocessor, of which programs on it share."""
+    """Shared memory of an SM, of which programs on it share."""
     tensor_share: float
     """How much of the tensor cores' rate good code reaches: warp-group products nearly all of it."""
     launch_ns: float = 590.0
@@ -61,7 +61,7 @@ class GpuRates:
     fill_ns: float = 1030.0
     """From a program's start to its first product: barriers, first copies."""
     store_bytes_per_cycle: float = 18.0
-    """From registers of one multiprocessor to memory at the end of a program."""
+    """From registers of one SM to memory at the end of a program."""
     single_warpgroup_stall_cycles: float = 54.0
     """What a stage costs where no second group of warps covers the waiting of the first."""
     second_launch_ns: float = 950.0
@@ -83,13 +83,13 @@ _TENSOR_SHARES = {
 L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
 #: bytes of a line of the caches
 LINE = 128
-#: bytes a cycle that a multiprocessor gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
+#: bytes a cycle that an SM gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
 #: each row is then on two lines. Measured on an H200
 _INSIDE_LINES = {16: 32.0, 32: 41.0, 64: 50.0}
 
 
 def from_l2(start: int, rates: GpuRates) -> float:
-    """Bytes a cycle that a multiprocessor gets from L2 of boxes whose rows begin at multiples of so many bytes."""
+    """Bytes a cycle that an SM gets from L2 of boxes whose rows begin at multiples of so many bytes."""
     return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
 
 
@@ -101,7 +101,7 @@ def gpu_rates(target: Machine) -> GpuRates:
 
 
 def tensor_macs(rates: GpuRates, target: Machine, element: str) -> float:
-    """Multiply-adds per multiprocessor and cycle on tensor cores; 0 where they do not take `element`.
+    """Multiply-adds per SM and cycle on tensor cores; 0 where they do not take `element`.
 
     `element`: "fp16", "bf16", "tf32", "fp8e4nv", "fp8e5", "i8", "u8".
     """

@@ -1,14 +1,14 @@
-"""Which tiles a product should be made of, reckoned instead of measured, and why.
+"""Which tiles a product should be made of, estimated instead of measured, and why.
 
 A product of M × N × K is cut into tiles of block_m × block_n; a program makes one, K in steps. The
 time of a candidate is
 
     launch + waves · (fill + steps · time of a step + epilogue) + reduction of split-K parts
 
-with `waves = ceil(tiles / multiprocessors)`: the last wave costs as much as a full one, which at 1536 to
+with `waves = ceil(tiles / SMs)`: the last wave costs as much as a full one, which at 1536 to
 3072 decides more than anything within a tile. A step (32 bytes of K) keeps the tensor cores, shared
 memory and the path from L2 busy for some time each; they overlap, so that the longest decides (a 10-norm
-of the three). A product of warp groups reads a 64-row block of the left operand, at half the rate, and all
+of the three). A product of warpgroups reads a 64-row block of the left operand, at half the rate, and all
 of the right one for every 64 rows, which is why 128 × 64 tiles starve tensor cores and 64 × 256 ones do not.
 Products and memory traffic overlap less well, because programs of a wave begin and end together.
 
@@ -70,7 +70,7 @@ _BYTES_AHEAD = 128 << 10
 _PART_LINE = 128
 #: sums of a thread with which such programs were measured, and registers that it needs beside them
 _MOST_SUMS_AHEAD, _BESIDE_SUMS = 128, 32
-#: elements of tiles of which nothing smaller was measured so; several programs of such share a multiprocessor
+#: elements of tiles of which nothing smaller was measured so; several programs of such share an SM
 _LEAST_TILE_AHEAD = 128 * 128
 
 
@@ -87,7 +87,7 @@ class Estimate:
     mma_utilization: float
     """How much of the multiply-add rate a step reaches."""
     ctas_per_sm: int
-    """Programs that a multiprocessor holds at once."""
+    """Programs that an SM holds at once."""
     shared_bytes: int
     memory_bytes: float
     bound: str
@@ -123,12 +123,12 @@ class Choice:
             *(f"  {reason}" for reason in self.reasons),
         ]
         if self.others and shown:
-            lines.append("  beside:")
+            lines.append("  alternatives:")
         for other in self.others[:shown]:
             slower = other.nanoseconds / self.best.nanoseconds - 1
             lines.append(
-                f"    {other.tiling}: {slower:+.0%}, {other.programs} programs in {other.waves} "
-                f"waves ({other.wave_utilization:.0%} filled), {other.bound}"
+                f"    {other.tiling}: {slower:+.0%}, {other.programs} programs in {_waves(other)}, "
+                f"wave utilization {other.wave_utilization:.0%}, bound by {other.bound}"
             )
         return "\n".join(lines)
 
@@ -151,15 +151,15 @@ def pick(work: Workload, estimates: list[Estimate], target: str) -> Choice:
 def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str, ...]:
     t = best.tiling
     lines = [
-        f"{best.programs} programs in {best.waves} waves, {best.wave_utilization:.0%} of their places taken",
-        f"a step reaches {best.mma_utilization:.0%} of the multiply-add rate; limit: {best.bound}",
+        f"{best.programs} programs in {_waves(best)}, wave utilization {best.wave_utilization:.0%}",
+        f"a step reaches {best.mma_utilization:.0%} of the multiply-add rate; bound by {best.bound}",
         f"{best.memory_bytes / 1e6:.1f} MB through memory, about {best.nanoseconds / 1e3:.1f} µs "
         f"({best.rate(work):.3g} TFLOP/s)",
     ]
     if t.stages:
         lines.append(
             f"{t.stages} stages in {best.shared_bytes >> 10} KB of shared memory, "
-            f"{best.ctas_per_sm} program{'s' if best.ctas_per_sm > 1 else ''} on a multiprocessor"
+            f"{best.ctas_per_sm} program{'s' if best.ctas_per_sm > 1 else ''} on an SM"
         )
     larger = [
         e
@@ -171,13 +171,11 @@ def _reasons(work: Workload, best: Estimate, rest: list[Estimate]) -> tuple[str,
     if larger:
         e = larger[0]
         lines.append(
-            f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: {e.waves} waves are filled to "
-            f"{e.wave_utilization:.0%}"
+            f"not the larger {e.tiling.block_m}x{e.tiling.block_n}: wave utilization "
+            f"{e.wave_utilization:.0%} in {_waves(e)}"
         )
     if t.pairs:
-        lines.append(
-            "two multiprocessors fetch what both need of B once: rows begin inside of lines"
-        )
+        lines.append("two SMs fetch what both need of B once: rows begin inside of lines")
     elif t.persistent:
         lines.append(
             f"{best.waves} tiles a program: the next one's operands come during the epilogue"
@@ -253,7 +251,7 @@ def _of_tile(
 
 
 def _turned(work: Workload) -> bool:
-    """Whether warps turn an operand before products read it: the only program of a multiprocessor waits for that.
+    """Whether warps turn an operand before products read it: the only program of an SM waits for that.
 
     `benchmarks/gpu_pass_ablation.py` measures fp8 with a row-major B and tf32 in persistent programs, and in others.
     """
@@ -271,7 +269,7 @@ def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) 
 
 
 def _most_sums_ahead(warps: int) -> int:
-    """Sums of a thread beside which one more warp finds registers: each quarter of a multiprocessor has a
+    """Sums of a thread beside which one more warp finds registers: each quarter of an SM has a
     quarter of them, for a quarter of the warps, rounded up."""
     registers = _REGISTERS_PER_SM // (128 * (warps // 4 + 1)) & ~7
     return min(_MOST_SUMS_AHEAD, registers - _BESIDE_SUMS)
@@ -337,7 +335,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
     shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
     resident = 1 if t.persistent else _resident(work, t, shared, rates)
-    # programs that share a multiprocessor hide each other's beginnings and ends
+    # programs that share an SM hide each other's beginnings and ends
     rounds = -(-waves // resident)
     saved = (waves - 1) * _FETCHED_AHEAD_NS if t.persistent else 0.0
     edges = rates.fill_ns + stored / rates.store_bytes_per_cycle / rates.clock_ghz
@@ -382,7 +380,7 @@ def _macs(work: Workload, target: Machine, rates: GpuRates) -> float:
 
 
 def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[str, float]:
-    """Nanoseconds that 32 bytes of K keep each part of a multiprocessor busy."""
+    """Nanoseconds that 32 bytes of K keep each part of an SM busy."""
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
     if _warp_groups(work, target):
@@ -459,3 +457,8 @@ def choose(
     if not tilings:
         raise LaunchError(f"no tiles for {work} on {target.name}")
     return pick(work, [estimate(work, t, target) for t in tilings], target.name)
+
+
+def _waves(estimate: Estimate) -> str:
+    """The number of waves, for explanations."""
+    return f"{estimate.waves} wave{'s' if estimate.waves > 1 else ''}"

@@ -48,7 +48,7 @@ class _Nest:
             lines, first = inspect.getsourcelines(function)
         except OSError as error:
             raise CompilationError(
-                f"the source of {function.__name__} is not to be had: {error}",
+                f"cannot read the source of {function.__name__}: {error}",
                 help="define it in a file or a notebook cell",
             ) from None
         self.name, self.file = function.__name__, function.__code__.co_filename

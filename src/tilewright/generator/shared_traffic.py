@@ -1,4 +1,4 @@
-"""What products of warp groups read of shared memory, by how their operands lie in memory."""
+"""What products of warpgroups read of shared memory, by how their operands lie in memory."""
 
 from __future__ import annotations
 

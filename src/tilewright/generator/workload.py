@@ -65,9 +65,9 @@ class Tiling:
     packed: bool = False
     """Operands are packed once, before, for all programs (a CPU)."""
     persistent: bool = False
-    """A program a multiprocessor, which computes many tiles; a warp of its own fetches their operands."""
+    """A program per SM, which computes many tiles; a warp of its own fetches their operands."""
     pairs: bool = False
-    """Two multiprocessors make tiles one below the other and fetch what both need of B once."""
+    """Two SMs make tiles one below the other and fetch what both need of B once."""
 
     def __str__(self) -> str:
         text = f"{self.block_m}x{self.block_n}x{self.block_k}"

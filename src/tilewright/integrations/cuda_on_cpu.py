@@ -40,7 +40,7 @@ class Event:
         return (end.seconds - self.seconds) * 1e3
 
     def synchronize(self) -> None:
-        """Nothing is under way."""
+        """Nothing is in flight."""
 
     def query(self) -> bool:
         return True

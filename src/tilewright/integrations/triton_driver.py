@@ -52,7 +52,7 @@ class DeviceUtils:
     def get_device_properties(self, device: int = 0) -> dict[str, int]:
         """Sizes that occupancy formulas read.
 
-        On a CPU cores count as multiprocessors and L2 as shared memory.
+        On a CPU cores count as SMs and L2 as shared memory.
         """
         gpu = _gpu()
         if gpu is not None:

@@ -56,7 +56,7 @@ def array_memory(value: Any) -> ArrayMemory:
             f"the {type(value).__name__} cannot be read as an array on the CPU: {error}",
             help="pass a NumPy array or a torch tensor",
         ) from None
-    raise LaunchError(f"a {type(value).__name__} is no array")
+    raise LaunchError(f"expected an array, got a {type(value).__name__}")
 
 
 def array_layout(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

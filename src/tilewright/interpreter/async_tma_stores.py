@@ -32,7 +32,7 @@ class _Origin:
 
 @dataclass(eq=False)
 class BoxStore:
-    """A store under way: from where, and to where."""
+    """A store in flight: from where, and to where."""
 
     stage: Stage
     pointers: PointerValue
@@ -77,7 +77,7 @@ def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
 
 
 def finish(run: Executor) -> None:
-    """Write all that is under way. Raises InterpreterError where shared memory is still being read."""
+    """Write all that is in flight. Raises InterpreterError where shared memory is still being read."""
     if any(store.reading for store in run.shared.stores):
         raise fault(
             run,

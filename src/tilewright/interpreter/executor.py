@@ -1,7 +1,7 @@
 """Executes IR of every xDSL level on NumPy values: the definition of what a kernel does.
 
 Programs run one after another, a program's operations in order, all lanes of one before any of the
-next (contract of execution, design §4a). Operations without regions are the functions of `registry`;
+next (aliasing rules, docs/gpu.md). Operations without regions are the functions of `registry`;
 control flow, reductions, groups and scratch buffers are here.
 """
 
@@ -315,7 +315,7 @@ def _combine(run: Executor, block: Block) -> Callable[..., list[np.ndarray]]:
         try:
             run.values.update(zip(block.args, [*left, *right], strict=True))
             return [np.asarray(v) for v in run.block(block)]
-        except ValueError:  # a branch on a whole array: lane by lane instead
+        except ValueError:  # a branch on a whole array: element-wise instead
             return _each_lane(run, block, left, right)
 
     return combine

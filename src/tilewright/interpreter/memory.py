@@ -29,7 +29,7 @@ from tilewright.interpreter.races import RaceDetector
 
 __all__ = ["AccessContext", "Allocation", "Checks", "Memory", "PointerValue"]
 
-#: a scalar polls this often, with nothing changing, before it counts as waiting for ever
+#: a scalar polls this often, with nothing changing, before it counts as waiting forever
 PATIENCE = 50_000
 _SHOWN_LANES = 4
 

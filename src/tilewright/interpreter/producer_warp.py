@@ -2,7 +2,7 @@
 
 It runs in a thread of its own, but never at the same time as the program: only when that waits for
 something the other has not started yet, and then until it waits itself, or has done a step. What a warp has
-read and given back (`gpu.mbarrier_arrive`) is free once the other has seen the phase end.
+read and released (`gpu.mbarrier_arrive`) is free once the other has seen the phase end.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def finish(run: Executor) -> None:
     if role is not None:
         role.catch_up(lambda: False)
         if not role.over:
-            raise fault(run, "ends, but the warp that copies waits for ever for a stage")
+            raise fault(run, "ends, but the producer warp waits for a stage (deadlock)")
 
 
 def give_up(run: Executor) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _POISON, _FLYING, _UNSEEN, _READY, _RELEASED = "poison", "flying", "unseen", "ready", "released"
 _WHY_NOT = {
     _POISON: "nothing has been written there",
-    _RELEASED: "it has been given back",
-    _FLYING: "a copy to it is under way: a wait is missing",
+    _RELEASED: "it has been released",
+    _FLYING: "an async copy to it is in flight (missing gpu.async_wait)",
     _UNSEEN: "other threads' parts of it are not seen yet: a gpu.barrier is missing",
 }
 
@@ -46,16 +46,16 @@ class Stage:
     state: str = _POISON
     value: Any = None
     readers: int = 0
-    """Products under way that read it."""
+    """Products in flight that read it."""
     stored: int = 0
-    """Stores of boxes under way that read it."""
+    """Stores of boxes in flight that read it."""
     read: bool = False
     """Whether it has been read since the last barrier (other threads may not have ended)."""
 
 
 @dataclass(eq=False)
 class _Copy:
-    """A copy under way: what it reads, when it reads it, and where that goes."""
+    """A copy in flight: what it reads, when it reads it, and where that goes."""
 
     stage: Stage
     pointers: PointerValue
@@ -103,7 +103,7 @@ class InFlightAccumulator:
         self._run, self._value, self._stages = run, value, stages
 
     def _fault(self) -> InterpreterError:
-        return fault(self._run, "uses the sums of a product under way: a gpu.wgmma_wait is missing")
+        return fault(self._run, "uses the sums of a product in flight: a gpu.wgmma_wait is missing")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise self._fault()
@@ -115,7 +115,7 @@ class InFlightAccumulator:
 
 
 class ProgramMemory:
-    """Shared memory of the program that runs: its buffers, copies and products under way."""
+    """Shared memory of the program that runs: its buffers, copies and products in flight."""
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
@@ -125,7 +125,7 @@ class ProgramMemory:
         self.groups: list[list[_Copy]] = []
         self.products: list[InFlightAccumulator] = []
         self.released = False
-        """Whether buffers have been given back since the last barrier."""
+        """Whether buffers have been released since the last barrier."""
         self.role: Any = None
         """The warp beside those of the program, if there is one (`roles.Role`)."""
         self.stores: list[Any] = []
@@ -176,7 +176,7 @@ def _written_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
     if stage.readers:
         raise fault(run, f"writes {stage.name}, which a product reads: a gpu.wgmma_wait is missing")
     if stage.state == _RELEASED:
-        raise fault(run, f"writes {stage.name}, which has been given back")
+        raise fault(run, f"writes {stage.name}, which has been released")
     if run.shared.released:
         raise fault(
             run, f"writes {stage.name}, perhaps in the place of a buffer that others may still read: "
@@ -191,7 +191,7 @@ def _written_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
         raise fault(run, f"writes {stage.name}, which others may still read: "
                           "a gpu.barrier is missing")  # fmt: skip
     if stage.state == _FLYING:
-        raise fault(run, f"writes {stage.name}, to which a copy is under way")
+        raise fault(run, f"writes {stage.name}, to which a copy is in flight")
     if stage.state == _UNSEEN:
         raise fault(run, f"writes {stage.name} again without a gpu.barrier in between")
     return stage
@@ -208,7 +208,7 @@ def _release(run: Executor, op: gpu.LocalDeallocOp) -> list[Any]:
     for buffer in op.buffers:
         for stage in run.value(buffer):
             if stage.readers or stage.stored or stage.state == _FLYING:
-                raise fault(run, f"gives back {stage.name}, at which something is under way")
+                raise fault(run, f"gives back {stage.name}, at which something is in flight")
             stage.state, stage.value = _RELEASED, None
     run.shared.released = True
     return []
@@ -401,7 +401,7 @@ def _arrive(run: Executor, op: gpu.MbarrierArriveOp) -> list[Any]:
 
 
 def _over(phase: _Phases) -> list[Any]:
-    """A phase is seen to have ended: what was given back before it is free."""
+    """A phase is seen to have ended: what was released before it is free."""
     for stage in phase.done:
         if not stage.readers:
             stage.read = False
@@ -416,9 +416,7 @@ def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
     role = run.shared.role
     if phase.of_warps:
         if role is None or not role.inside:
-            raise fault(
-                run, "waits for ever: only the warp that copies waits for stages given back"
-            )
+            raise fault(run, "deadlock: only the producer warp waits for released stages")
         role.wait_until(lambda: phase.ended % 2 != int(run.value(op.phase)))
         return _over(phase)
     if role is not None:
@@ -426,7 +424,7 @@ def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
     copied = sum(copy.nbytes for copy in phase.copies)
     if phase.expected != copied:
         expected = "nothing" if phase.expected is None else f"{phase.expected} bytes"
-        raise fault(run, f"waits for ever: {expected} expected, {copied} bytes being copied")
+        raise fault(run, f"deadlock: {expected} bytes expected, {copied} in flight")
     for copy in phase.copies:
         copy.land(run, _READY)  # every thread waits itself, so none needs a barrier
     phase.copies, phase.expected, phase.ended = [], None, phase.ended + 1

@@ -1,6 +1,6 @@
 """What xDSL's `arith` is stricter about than MLIR's, and what of xDSL would take long.
 
-In MLIR the integer conversions act lane by lane on tensors; xDSL 0.74 declares them for scalars only,
+In MLIR the integer conversions act element-wise on tensors; xDSL 0.74 declares them for scalars only,
 in operand constraints and verifiers. `widen_conversions` gives those seven operations MLIR's
 definition, and has these and the conversions of floats keep a tile's layout. `remember_integer_lists` has
 attributes that are lists of integers made once: every operation with groups of operands has one.

@@ -98,7 +98,7 @@ class _TensorMeta(type):
 class tensor(metaclass=_TensorMeta):
     """A scalar, pointer or tile in a kernel: for annotations and `isinstance(x, tl.tensor)`.
 
-    Attributes: `dtype`, `shape`, `type`, `numel`, `T`. Python's operators work lane by lane with
+    Attributes: `dtype`, `shape`, `type`, `numel`, `T`. Python's operators work element-wise with
     broadcasting; `x[:, None]` adds dimensions. Most functions of this module are methods too:
     `x.to(tl.float32)`, `x.sum(axis=0)`, `x.reshape(4, 8)`.
     """

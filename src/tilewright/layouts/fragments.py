@@ -216,16 +216,16 @@ def parse_wgmma(text: str) -> WgmmaInstruction:
     """The instruction that `str` wrote. Raises ValueError for other text."""
     match = _GROUP_TEXT.fullmatch(text)
     if match is None:
-        raise ValueError(f"not an instruction of warp groups: {text!r}")
+        raise ValueError(f"not an instruction of warpgroups: {text!r}")
     k, left, right, through = match.groups()
     return WgmmaInstruction(int(k), left, right or left, _THROUGH[through])
 
 
 @dataclass(frozen=True)
 class WarpgroupGrid:
-    """`wgmma` by warp groups (4 warps, 64 rows): groups stand `rows × columns` over the result.
+    """`wgmma` by warpgroups (4 warps, 64 rows): groups stand `rows × columns` over the result.
 
-    A number of warp groups that is no power of two (3) shares out the rows or the columns by its odd
+    A number of warpgroups that is no power of two (3) shares out the rows or the columns by its odd
     part: `odd` of `rows`, or of `columns` where `along` is 1.
     """
 
@@ -307,7 +307,7 @@ def choose_warpgroup_grid(m: int, n: int, warps: int) -> WarpgroupGrid | None:
 def wgmma_a_layout(
     instruction: WgmmaInstruction, m: int, n: int, k: int, warps: int
 ) -> Layout | None:
-    """How operand A lies in registers for an m×n result of `wgmma` with k elements each: every warp group
+    """How operand A lies in registers for an m×n result of `wgmma` with k elements each: every warpgroup
     has its own rows whole (PTX ISA, fragments of matrix A). None where groups share columns out."""
     groups = choose_warpgroup_grid(m, n, warps)
     if groups is None or groups.columns > 1 or k % instruction.k:

@@ -1,4 +1,4 @@
-"""How warp groups share out a product: sums and operands of `wgmma`, also of those turned in registers.
+"""How warpgroups share out a product: sums and operands of `wgmma`, also of those turned in registers.
 
 `wgmma` reads its right operand from shared memory, and of 4-byte elements only lines along k. Its left
 operand may come from registers, where it has no direction. So an operand that lies across k passes through
@@ -9,7 +9,7 @@ product those are is free, as long as sums and operand agree: the instruction mu
 `_places` gives the rows of 64-row blocks to places such that
 
 - what a thread reads at once are rows 8 apart of one block (the instruction's registers 0 and 1), and the same
-  of a second block where a warp group has two;
+  of a second block where a warpgroup has two;
 - lanes that access shared memory together (a half or a quarter warp) meet every bank once in panels of 128
   bytes: those of one row of the product have 4 neighbours in k, whose chunks differ in bits 0 and 1 by the
   swizzle, so rows must differ in bit 2 (4 elements of 16 in place 16);
@@ -34,7 +34,7 @@ _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
 
 @dataclass(frozen=True)
 class WgmmaPartition:
-    """An m×n product of warp groups. `rows` and `columns` are the instruction's, which are those of the
+    """An m×n product of warpgroups. `rows` and `columns` are the instruction's, which are those of the
     tile, or the other way round where it multiplies the transposed operands."""
 
     instruction: WgmmaInstruction
@@ -118,7 +118,7 @@ class WgmmaPartition:
 
     @property
     def _own(self) -> int:
-        """Rows that the warp groups have with one block of 64 each."""
+        """Rows that the warpgroups have with one block of 64 each."""
         shared_out = self.groups.odd if self.groups.along == 0 else 1
         return 64 * self.groups.rows // shared_out
 

@@ -44,8 +44,8 @@ iterations is known.
 Relies on `raise-access` (structured accesses can be compared) and on `licm` having moved addresses and
 limits in front of loops. Guarantees: nothing else in the loop may touch the tile's memory. Lanes that a
 mask or a limit turns off load the same value every time but would carry another; so where there are
-such lanes, the value must flow lane by lane, or as a dot's accumulator, to the store and nowhere else.
-Two arguments may overlap by the contract of execution, unless one has the attribute `tile.noalias`: whoever
+such lanes, the value must flow element-wise, or as a dot's accumulator, to the store and nowhere else.
+Two arguments may overlap by the aliasing rules, unless one has the attribute `tile.noalias`: whoever
 launches the kernel has looked (`tilewright.matmul` does). With the option `apart` none are taken to, as all
 passes for GPUs do.
 """

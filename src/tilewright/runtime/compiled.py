@@ -133,7 +133,7 @@ def stream_library() -> str:
     return "torch" if started is not None and started() else ""
 
 
-#: 32-bit registers of a multiprocessor, on every chip since 2016
+#: 32-bit registers of an SM, on every chip since 2016
 _GPU_REGISTERS = 64 << 10
 
 

@@ -106,7 +106,7 @@ class epilogue:
 
 def _array(value: Any, what: str) -> Any:
     if not is_array(value):
-        raise _wrong(f"epilogue {what}: a {type(value).__name__} is no array")
+        raise _wrong(f"epilogue {what}: expected an array, got a {type(value).__name__}")
     return value
 
 

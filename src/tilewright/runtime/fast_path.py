@@ -187,7 +187,7 @@ class FastPathSource:
                 self._on_device(f"{name}.get_device()")
             elif _torch_has_devices():
                 self._tests.append(f"{name}.is_cpu")
-            # meta tensors have no address, and empty ones may do without the fast way
+            # meta tensors have no address, and empty ones may do without the fast path
             self._addresses.append(f"_tw_a{p.index}")
         elif kind.__module__.partition(".")[0] == "cupy" and self.library is not None:
             self._setup.append(f"_tw_a{p.index} = {name}.data.ptr")
@@ -266,10 +266,10 @@ class FastPathSource:
         ]
 
     def _guarded(self, lines: list[str]) -> list[str]:
-        """`lines` after those that take arguments apart; what has no address or another rank goes the slow way."""
+        """`lines` after those that take arguments apart; what has no address or another rank goes the slow path."""
         faults = ["TypeError", "ValueError"] if self._unpacked else []
         if any(".data_ptr()" in line for line in self._setup):
-            faults.append("RuntimeError")  # torch, of tensors without memory: the slow way says so
+            faults.append("RuntimeError")  # torch, of tensors without memory: the slow path says so
         setup = [*self._unpacked, *self._setup]
         if not faults:
             return [*setup, *lines]
@@ -279,7 +279,7 @@ class FastPathSource:
         ]  # fmt: skip
 
     def body(self) -> str:
-        """Statements of the fast way, inside the generated function's `try`.
+        """Statements of the fast path, inside the generated function's `try`.
 
         `_tw_last` is what was launched last, `(steady part of the key, (call that asks for the rest, compiled
         kernel))`; where this launch is of another case, the whole key finds `(call, compiled kernel, last)`.

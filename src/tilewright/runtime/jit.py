@@ -155,7 +155,7 @@ class JITFunction(KernelFunction, KernelInterface):
         for given in (signature, constexprs):
             if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise LaunchError(
-                    f"{given!r} is no mapping", help='write {"x_ptr": "*fp32:16", "n": "i32"}'
+                    f"{given!r} is not a mapping", help='write {"x_ptr": "*fp32:16", "n": "i32"}'
                 )
         single = {n: types.pop(n) for n in [*types] if is_option(n) and n not in self.arg_names}
         given = {**(signature or {}), **types}
@@ -267,7 +267,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def definition_line(self) -> int:
-        """Line of the `def`, known without reading the file if the source is not to be had."""
+        """Line of the `def`, known without reading the file if the source cannot be read."""
         try:
             return self.first_line
         except (OSError, TypeError, StopIteration, CompilationError):
@@ -332,7 +332,7 @@ def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
         parsed = parse_type(given)
         if parsed is None:
             raise LaunchError(
-                f"'{given}' for parameter '{p.name}' is no type",
+                f"'{given}' for parameter '{p.name}' is an unknown type",
                 help='types look like "*fp32", "*fp16:16", "i32", "fp32"',
             )
         return parsed
@@ -341,7 +341,7 @@ def _signature_type(p: KernelParam, given: Any) -> ArgumentType:
     if isinstance(given, tuple) and not p.is_constexpr:
         items = [_signature_type(p, item).type for item in given]
         return ArgumentType(dtypes.like(given, items), "tuple")
-    raise LaunchError(f"{given!r} for parameter '{p.name}' is no type")
+    raise LaunchError(f"{given!r} for parameter '{p.name}' is an unknown type")
 
 
 @overload

@@ -87,7 +87,7 @@ class Launcher:
     # ---- generated functions -----------------------------------------------------------------------
 
     def binder(self) -> Callable[..., Any]:
-        """A function that only binds arguments and goes the slow way."""
+        """A function that only binds arguments and goes the slow path."""
         return self._generate("", None)[0]
 
     def _fast_function(self, case: _Case) -> Callable[..., Any] | None:
@@ -173,7 +173,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             self._locate(error)
         return without_own_frames(error)
 
-    # ---- the slow way --------------------------------------------------------------------------------
+    # ---- the slow path --------------------------------------------------------------------------------
 
     def slow(
         self,
@@ -184,7 +184,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         warmup: bool,
         options: Any,
     ) -> Any:
-        """Check everything, compile if needed, launch, and prepare the fast way.
+        """Check everything, compile if needed, launch, and prepare the fast path.
 
         `tried` is the case that the calling function was made for.
         """
@@ -370,7 +370,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         options: dict[str, Any],
         place: Place | None,
     ) -> None:
-        """Install the fast way for arguments like these."""
+        """Install the fast path for arguments like these."""
         case = tuple(map(class_of, values)), None if place is None else place.library
         if not all(_is_positional(p) for p in self.params):
             return

@@ -127,7 +127,7 @@ def _facts(array: Any) -> Any:
         return type(array), array.shape, array.strides, array.dtype
     except AttributeError:
         raise LaunchError(
-            f"matmul: a {type(array).__name__} is no array with strides",
+            f"matmul: expected an array with strides, got a {type(array).__name__}",
             help="pass NumPy arrays or torch tensors",
         ) from None
 

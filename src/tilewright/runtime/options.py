@@ -100,7 +100,7 @@ def for_compilation(given: Options | Mapping[str, Any] | None, more: Mapping[str
     unknown = [name for name in wanted if name not in names and name not in VENDOR_OPTIONS]
     if unknown:
         raise LaunchError(
-            f"there is no option {', '.join(map(repr, unknown))}",
+            f"unknown option {', '.join(map(repr, unknown))}",
             help=f"options are {', '.join(sorted(names))}",
         )
     chosen: dict[str, Any] = dict(_gpu_options(wanted))
@@ -203,5 +203,5 @@ def _key(options: Mapping[str, Any], counted: frozenset[str]) -> Hashable:
         elif name in counted:
             key.append((name, value))
         elif name not in _GPU_OPTIONS and name not in VENDOR_OPTIONS:
-            key.append((name, None))  # unknown: never stored, so the slow way reports it
+            key.append((name, None))  # unknown: never stored, so the slow path reports it
     return tuple(sorted(key))

@@ -180,7 +180,7 @@ def array_address(value: Any) -> tuple[int, dtype]:
         return _view(value)
     if hasattr(value, "__dlpack__"):
         return _view(value)
-    raise LaunchError(f"a {type(value).__name__} is no array")
+    raise LaunchError(f"expected an array, got a {type(value).__name__}")
 
 
 def _tensor_address(value: Any) -> tuple[int, dtype]:
@@ -310,7 +310,8 @@ class Specializer:
             return ArgumentType(pointer_type(element, const), kind_name, divisible)
         if isinstance(value, list):
             raise LaunchError(
-                "a list is no array", help="pass a NumPy array or a torch tensor, or a tuple"
+                "expected an array, got a list",
+                help="pass a NumPy array or a torch tensor, or a tuple",
             )
         if isinstance(value, type) or callable(value) or kind.__name__ == "dtype":
             return ArgumentType(constexpr(value))

@@ -2,7 +2,7 @@
 
 Launches on the CPU are done when they return, so a thread of the caller needs one workspace for each role, made
 as large as the largest product asked for and kept: fresh memory costs a page fault for every 4 KB. What is
-larger than `MOST_KEPT` is given back after the product.
+larger than `MOST_KEPT` is released after the product.
 """
 
 from __future__ import annotations

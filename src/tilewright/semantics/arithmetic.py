@@ -294,7 +294,7 @@ class Arithmetic(Casts):
         return self.emit("arith.subi", [self.filled(0, value.type), value], value.type)
 
     def truth(self, x: Any) -> TensorValue:
-        """A tensor as int1 (`x != 0`), lane by lane."""
+        """A tensor as int1 (`x != 0`), element-wise."""
         return self.convert(self.to_tensor(x), t.int1)
 
     def condition(self, x: Any, what: str = "a condition") -> Any:
@@ -314,17 +314,17 @@ class Arithmetic(Casts):
         raise NotImplementedError  # in `reductions`
 
     def logical_not(self, x: Any) -> Any:
-        """`not x` lane by lane."""
+        """`not x` element-wise."""
         if not isinstance(unwrap_constexpr(x), TensorValue):
             return not unwrap_constexpr(x)
         return self.unary("~", self.truth(x))
 
     def logical_and(self, a: Any, b: Any) -> TensorValue:
-        """`a and b` lane by lane; both are evaluated."""
+        """`a and b` element-wise; both are evaluated."""
         return self.binary("&", self.truth(a), self.truth(b))
 
     def logical_or(self, a: Any, b: Any) -> TensorValue:
-        """`a or b` lane by lane; both are evaluated."""
+        """`a or b` element-wise; both are evaluated."""
         return self.binary("|", self.truth(a), self.truth(b))
 
     # ---- functional forms ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`gpu.local_transpose`, lane by lane: its code is evaluated on numbers, with `ldmatrix`, `stmatrix` and byte permutations
+"""`gpu.local_transpose`, element-wise: its code is evaluated on numbers, with `ldmatrix`, `stmatrix` and byte permutations
 as the PTX ISA has them. Every element arrives, and no access asks shared memory oftener than it must."""
 
 import re

@@ -1,4 +1,4 @@
-"""Blocks of a multiprocessor, and limits on registers that let more in."""
+"""Blocks of an SM, and limits on registers that let more in."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _softmax():
 @pytest.mark.skipif(tools.find("ptxas") is None, reason="needs ptxas")
 @pytest.mark.parametrize("kernel", ["tile", "online"])
 def test_two_programs_of_a_softmax_share_a_multiprocessor(kernel):
-    """Loads of several iterations under way leave room for a second program (`batch-loads`)."""
+    """Loads of several iterations in flight leave room for a second program (`batch-loads`)."""
     function = getattr(_softmax(), f"kernel_softmax_{kernel}")
     types = {
         **{name: "*fp32:16" for name in ("x_ptr", "y_ptr")},

@@ -1,4 +1,4 @@
-"""The machine code of products with an operand through registers: what is under way is left alone."""
+"""The machine code of products with an operand through registers: what is in flight is left alone."""
 
 import functools
 import re
@@ -78,7 +78,7 @@ def test_registers_of_products_under_way_are_not_written(orders, blocks, warps, 
             assert not found[1].startswith("LDS") or width * 4 == at_once
     assert reads and set(waits) == {
         1
-    }  # products of one portion are under way while the next is read
+    }  # products of one portion are in flight while the next is read
 
 
 @pytest.mark.parametrize("blocks", [(256, 128, 32), (128, 256, 32)])

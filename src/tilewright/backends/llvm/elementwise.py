@@ -1,6 +1,6 @@
 """Element-wise operations of `arith`, `math` and `tile` as LLVM instructions, scalars and vectors alike.
 
-One table, used by every LLVM target. No operation traps or is undefined (contract of execution,
+One table, used by every LLVM target. No operation traps or is undefined (aliasing rules,
 design §4a.5): divisors are guarded, shift amounts masked. Arithmetic on floats narrower than 32 bits
 is done in single precision and rounded after each operation. LLVM's middle end does not run, so what
 is emitted here is what the code generator sees.

@@ -117,7 +117,7 @@ class _Splat(ir.Constant):
 
 
 def undefined(kind: ir.Type) -> ir.Constant:
-    """A value of which nothing is known (llvmlite would spell it out lane by lane)."""
+    """A value of which nothing is known (llvmlite would spell it out element-wise)."""
     return _Spelled(kind, "undef", ir.Undefined)
 
 

@@ -142,7 +142,7 @@ def _reassemble_with_limit(
     """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
 
     Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
-    is given all. And where with a few fewer more blocks share a multiprocessor, and nothing more goes to
+    is given all. And where with a few fewer more blocks share an SM, and nothing more goes to
     memory, it is given fewer.
     """
     most = max_registers_per_thread(-(-block.threads // 32))

@@ -173,7 +173,7 @@ class KernelCodegen:
         return NO_UNROLL in op.attributes or UNROLL not in self.source.attributes
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
-        """Products under way end here: where the loop did not run there are none to wait for."""
+        """Products in flight end here: where the loop did not run there are none to wait for."""
         return [
             wgmma.wait_after_loop(self, result, of_result)
             for result, of_result in zip(op.results, parts, strict=True)

@@ -1,6 +1,6 @@
-"""How many blocks share a multiprocessor, and whether a few registers fewer would let one more in.
+"""How many blocks share an SM, and whether a few registers fewer would let one more in.
 
-The assembler does not know of this when it spends registers: with 66 instead of 64 a multiprocessor has
+The assembler does not know of this when it spends registers: with 66 instead of 64 an SM has
 room for one block of 512 threads and not for two, and nothing runs while that one waits for memory or at
 a barrier. (`.minnctapersm` says how many blocks there shall be, but then it spends all registers that
 they leave, also where it needed fewer; it is for blocks that shared memory leaves alone.) So the figures
@@ -22,7 +22,7 @@ _LANES = 32
 _RESERVED = 1 << 10
 """Bytes of shared memory that the system has for itself in each block, from 8.0 on."""
 _SHARED_UNIT = 128
-#: target -> (threads, blocks) that a multiprocessor may have
+#: target -> (threads, blocks) that an SM may have
 _MAX_THREADS_AND_CTAS_PER_SM = {
     "sm_80": (2048, 32),
     "sm_86": (1536, 16),
@@ -35,7 +35,7 @@ _MAX_REGISTER_CUT = 8
 
 @dataclass(frozen=True)
 class CtaResources:
-    """What a block asks of a multiprocessor: threads, registers of each, bytes of shared memory."""
+    """What a block asks of an SM: threads, registers of each, bytes of shared memory."""
 
     threads: int
     registers: int
@@ -43,7 +43,7 @@ class CtaResources:
 
 
 def resident_ctas(block: CtaResources, target: TargetInfo) -> int:
-    """Blocks that a multiprocessor of `target` has room for; 0: not even for one."""
+    """Blocks that an SM of `target` has room for; 0: not even for one."""
     others = _without_registers(block, target)
     in_units = -(-max(1, block.registers) // UNIT) * UNIT
     return min(others, _warps(in_units) // _warps_of(block))

@@ -53,7 +53,7 @@ def to_ptx(
 ) -> str:
     """Optimise an LLVM module and print it as PTX, for blocks of `threads` and clusters of `blocks`.
 
-    `alone`: a multiprocessor has no room for a second block, however few registers this one takes. Raises
+    `alone`: an SM has no room for a second block, however few registers this one takes. Raises
     PassError where LLVM rejects it.
     """
     text = _with_bounds(loop_ids(text), options, threads, blocks, alone)
@@ -153,7 +153,7 @@ def _libdevice_places() -> Iterator[Path]:
 def _with_bounds(text: str, options: Options, threads: int, blocks: int, alone: bool) -> str:
     """The kernel's attributes, which llvmlite cannot write: threads, registers, cluster."""
     attributes = {"nvvm.maxntid": str(threads)}
-    # with "nvvm.minctasm" ptxas spends registers that would let two programs share a multiprocessor (40
+    # with "nvvm.minctasm" ptxas spends registers that would let two programs share an SM (40
     # instead of 32 for a softmax of 1024 threads), and without it saves some for a second program at the
     # price of loads that wait for each other
     if alone and options.maxnreg is None:

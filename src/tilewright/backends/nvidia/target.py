@@ -15,7 +15,7 @@ from tilewright.errors import UnsupportedTarget
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT = "sm_90a"
 REGISTERS_PER_THREAD = 255
-#: name -> (shared memory a program may ask for, multiprocessors of the usual chip, PTX version)
+#: name -> (shared memory a program may ask for, SMs of the usual chip, PTX version)
 _CHIPS = {
     "sm_80": (163 << 10, 108, "ptx80"),
     "sm_86": (99 << 10, 84, "ptx80"),
@@ -74,7 +74,7 @@ def current_target() -> TargetInfo:
 
 
 def _current_device() -> tuple[int, int, int] | None:
-    """(major, minor, multiprocessors) of the current device, None without a driver or a device."""
+    """(major, minor, SMs) of the current device, None without a driver or a device."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -104,7 +104,7 @@ def same_shape(op: IRDLOperation, *values: SSAValue | None) -> None:
 
 
 def elementwise(op: IRDLOperation, *values: SSAValue | None) -> None:
-    """All of one shape, and in one layout: what is done lane by lane."""
+    """All of one shape, and in one layout: what is done element-wise."""
     same_shape(op, *values)
     same_layout(op, *values)
 

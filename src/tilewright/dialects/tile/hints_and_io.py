@@ -80,7 +80,7 @@ class PrintOp(IRDLOperation):
 
 @irdl_op_definition
 class InlineAsmOp(IRDLOperation):
-    """PTX for `pack` elements at a time, lane by lane: `asm` with `$0`, `$1` … as `constraints` say.
+    """PTX for `pack` elements at a time, element-wise: `asm` with `$0`, `$1` … as `constraints` say.
 
     All operands and results have one shape. Elements of less than 32 bits share a register, as many as
     fit and `pack` has; each register is an operand of the text, results first. Unless `pure` it is done

@@ -10,7 +10,7 @@ from xdsl.traits import IsTerminator, Pure
 from tilewright.dialects import tile
 
 _PURE_DIALECTS = ("arith.", "math.")
-#: tile ops that act lane by lane: the result at a lane needs the operands at that lane only
+#: tile ops that act element-wise: the result at a lane needs the operands at that lane only
 _LANE_WISE = (
     tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp, tile.FpCastOp,
     tile.BitcastOp, tile.IntToPtrOp, tile.PtrToIntOp, tile.LibmOp, tile.AddPtrOp, tile.HintOp,
@@ -51,7 +51,7 @@ def is_terminator(op: Operation) -> bool:
 
 
 def is_pure_elementwise(op: Operation) -> bool:
-    """Whether `op` is a pure operation that acts lane by lane on operands of its result's shape."""
+    """Whether `op` is a pure operation that acts element-wise on operands of its result's shape."""
     return _is_lane_wise_kind(type(op))
 
 
@@ -64,7 +64,7 @@ def has_effect(op: Operation) -> bool:
     """Whether executing `op` (with its regions) can be noticed other than through its results.
 
     Loads have no effect in this sense: one whose result is unused may go. Volatile ones may not. An
-    `scf.while` may run for ever, and waiting is what spin locks do, so it always has an effect.
+    `scf.while` may run forever, and waiting is what spin locks do, so it always has an effect.
     """
     if op.name == "scf.while":
         return True

@@ -4,7 +4,7 @@ Tiles never become vectors wider than a few registers: a tile operation is a loo
 operations over the same index space share that loop, so that a chunk stays in registers from its
 load to its store. This pass decides what shares. In program order, an operation joins the open
 group when its space is the group's, it does not need the result of a reduction of that same group,
-and the memory rules of the contract of execution (design §4a.3) allow it. Virtual tiles (aranges,
+and the memory rules of the aliasing rules, docs/gpu.md allow it. Virtual tiles (aranges,
 masks, offsets) are cloned into each group that needs them; cheap reloads (`x.to(float32)` of a
 loaded `x`) are done again rather than kept, when nothing was written in between.
 
@@ -21,7 +21,7 @@ After:
 
 Relies on `raise-access` (structured accesses have ranges that can be compared) and on
 `normalize-loops`. Guarantees: afterwards every tile operation is in a group, or is virtual, or is a
-`cpu.dot`, or is control flow that carries tiles. Loops whose tile work is all lane by lane become
+`cpu.dot`, or is control flow that carries tiles. Loops whose tile work is all element-wise become
 members of groups: the chunk loop goes outside, and carried tiles stay in registers.
 """
 

@@ -14,7 +14,7 @@ A chunk is four registers of the widest element (two on machines with 16 registe
 that four independent accumulators hide latency, narrow enough not to spill. Where a bound cuts a
 tile, full chunks run unmasked in a main loop and the rest under masks; in tiles of several
 dimensions the whole tile is tested once. A group that loads and stores through pointers that may
-overlap compares their byte ranges first and has an ordered variant for when they do (design §4a.3).
+overlap compares their byte ranges first and has an ordered variant for when they do (docs/gpu.md, aliasing rules).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class _Assigner:
             case tile.GatherOp():  # the source passes through shared memory
                 self._operand(op, 0, self.homes.default(op.source))
                 self._operand(op, 1, self.homes.default(op.result))
-            case tile.HistogramOp():  # lane by lane with its mask
+            case tile.HistogramOp():  # element-wise with its mask
                 self._all_operands(op, self.homes.default(op.source))
             case tile.CatOp():
                 for i, value in enumerate(op.operands):
@@ -134,7 +134,7 @@ class _Assigner:
             self._set(result, self.homes.default(result))
 
     def _same_layout(self, op: Operation, results: list[Any]) -> None:
-        """Lane by lane: all tiles of one shape in one layout."""
+        """Element-wise: all tiles of one shape in one layout."""
         tiles = [*results, *(v for v in op.operands if tile.is_tile(v))]
         if not tiles:
             return

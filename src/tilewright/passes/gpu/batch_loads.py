@@ -14,7 +14,7 @@ over the stores of this one, since it does not know that they are apart. This pa
 
 A load moves if its address is computed from loop counters, scalars that the loop carries and other
 such loads, and if no store of the loop can write, in the iterations before its own, what it reads.
-Two arguments are taken to be apart or lane by lane the same (see `insert-barriers`): a load and a store
+Two arguments are taken to be apart or element-wise the same (see `insert-barriers`): a load and a store
 of different arguments are apart if either of them advances past its own tile in each iteration.
 
 As many iterations are taken together (a power of two) as their loads fit into `words` registers a
@@ -48,7 +48,7 @@ _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
 _LOCAL = (gpu.LocalStoreOp, gpu.LocalLoadOp)
 _TOO_MANY_OPS = 160
-"""Operations of a batch: longer bodies keep loads under way by themselves, and take long to compile."""
+"""Operations of a batch: longer bodies keep loads in flight by themselves, and take long to compile."""
 
 Mapping = dict[SSAValue, SSAValue]
 
@@ -66,7 +66,7 @@ class BatchLoads(Pass):
     each thread; never more than `all_words` in all threads."""
     registers_per_cta: int = 20480
     """Registers that they may take in all threads: with what else a thread needs, two programs of 32
-    warps share a multiprocessor and its 65536 registers."""
+    warps share an SM and its 65536 registers."""
 
     def apply(self, module: ModuleOp, target: Any) -> None:
         for function in module.body.block.ops:

@@ -3,7 +3,7 @@
 The threads of a program run on their own; an element that one thread writes and another reads needs a
 barrier in between. This pass follows the accesses of a program in order and puts a `gpu.barrier`
 before one that may conflict with an earlier one: same kernel argument (or an unknown one), one of the
-two a write, and not lane by lane the same address in the same layout.
+two a write, and not element-wise the same address in the same layout.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) {
@@ -21,7 +21,7 @@ two a write, and not lane by lane the same address in the same layout.
           func.return
         }
 
-Two arguments are taken to be apart, or lane by lane the same: a kernel whose arguments overlap in
+Two arguments are taken to be apart, or element-wise the same: a kernel whose arguments overlap in
 other ways has no defined order on a GPU, as in Triton. Relies on `assign-layouts`. Guarantees: the
 function's attribute `gpu.barriers_inserted`. Switched off, code generation puts a barrier before every access.
 """

@@ -41,7 +41,7 @@ for.
 
 Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
 as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
-and the shared memory that they are read from is waited for before it is written again or given back. In
+and the shared memory that they are read from is waited for before it is written again or released. In
 loops the boxes of one iteration are in memory before those of the next are started.
 """
 
@@ -258,7 +258,7 @@ def _after_products(op: Operation) -> Operation:
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
-    """Where buffers can be given back: behind their last use and the wait for products that read them,
+    """Where buffers can be released: behind their last use and the wait for products that read them,
     so that what is between there and `op` (tiles of an epilogue that change their layout) has room.
     """
     block = function.body.block

@@ -2,7 +2,7 @@
 
 A loop that copies operands to shared memory, waits, and multiplies, becomes one that keeps several
 stages of each buffer: iteration i multiplies stage i and starts the copies of iteration i + D. Two
-things overlap: copies under way and one multiplication that the next iteration does not wait for.
+things overlap: copies in flight and one multiplication that the next iteration does not wait for.
 Boxes arrive at every thread by themselves, so one barrier an iteration is enough, and it stands where
 the tensor cores are busy:
 
@@ -14,11 +14,11 @@ the tensor cores are busy:
                                          wait 0
 
 What threads copy themselves (`cp.async`) others see after a barrier. That barrier comes first then, the
-copies follow it, and a multiplication under way costs a stage (D = S - 2), since its operands are still
+copies follow it, and a multiplication in flight costs a stage (D = S - 2), since its operands are still
 read; it is given one where it fits into shared memory.
 
 Operands of `mma.sync` are read into registers (`gpu.local_load`) before the next barrier, so there no
-product is under way and D = S - 1. The same holds where a loop has several products (attention), each
+product is in flight and D = S - 1. The same holds where a loop has several products (attention), each
 of which is waited for in its own iteration: all copies of an iteration are waited for at its start, and
 barriers that keep nothing apart any more are taken away (`analysis/barriers.py`):
 
@@ -85,7 +85,7 @@ class PipelineLoads(Pass):
         "lower-stores-to-tma": {"epilogue_subtiles": False}
     }
     mma_in_flight: int = 1
-    """Multiplications that an iteration leaves under way (0 or 1)."""
+    """Multiplications that an iteration leaves in flight (0 or 1)."""
     tma: bool = True
     """Copy whole tiles by the tensor memory accelerator where an access is a box."""
     multiple_dots: bool = True
@@ -160,7 +160,7 @@ class Pipeliner:
 
     @staticmethod
     def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
-        """Whether one more stage fits without fewer programs sharing a multiprocessor (two programs
+        """Whether one more stage fits without fewer programs sharing an SM (two programs
         fill each other's gaps better than one that does not wait)."""
         return 1 <= limit // ((stages + 1) * bytes_) == limit // (stages * bytes_)
 
@@ -334,7 +334,7 @@ class Pipeliner:
             turn.operands[1], turn.operands[3] = stage, turned
 
     def _next_turned(self, turned: SSAValue, before: Operation) -> SSAValue:
-        """Turned tiles take turns: the product under way reads the other one."""
+        """Turned tiles take turns: the product in flight reads the other one."""
         if not (self.lag and self.pattern.turns):
             return turned
         other = arith.XOrIOp(turned, constant(1, before))

@@ -12,7 +12,7 @@ each other share waits and barriers.
 A left operand that was computed from 16-bit sums (the probabilities of attention) or from what is read lane
 by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/register_operands.py`);
 one that a loop does not change is written to its buffer before the loop. Buffers that one loop alone uses
-are given back behind it.
+are released behind it.
 
 `mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
 and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared

@@ -4,7 +4,7 @@
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every
 reduction, and keep other programs off the multiprocessor. This pass lowers `gpu.num_warps` until every thread
 has `share` elements of the largest tile (one access of 16 bytes in fp32); and more than `schedulers`
-warps, which keep a multiprocessor's schedulers busy without help, need twice that.
+warps, which keep an SM's schedulers busy without help, need twice that.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {

@@ -6,7 +6,7 @@ instruction). Operands that an architecture's tensor cores do not take are conve
 floats become fp16 before sm_89.
 
 Single precision without tensor cores reads its operands from shared memory too (`fma.f32`) where the
-tile is large. On sm_90a warp groups multiply (`wgmma`) what is at least 64 rows: 16-bit floats into fp32 (fp16 also
+tile is large. On sm_90a warpgroups multiply (`wgmma`) what is at least 64 rows: 16-bit floats into fp32 (fp16 also
 into fp16), 8-bit floats of both kinds, tf32, 8-bit integers.
 
     Before:
@@ -102,7 +102,7 @@ def _extended(value: SSAValue, before: tile.DotOp) -> SSAValue:
 
 
 def is_wgmma(op: tile.DotOp) -> bool:
-    """Whether a dot is for warp groups."""
+    """Whether a dot is for warpgroups."""
     return instruction_of(op).startswith("wgmma")
 
 
@@ -112,7 +112,7 @@ def reads_shared(op: tile.DotOp) -> bool:
 
 
 def _choose_wgmma(op: tile.DotOp, target: Any) -> str | None:
-    """`wgmma`, where the tile is large enough to be shared out to warp groups."""
+    """`wgmma`, where the tile is large enough to be shared out to warpgroups."""
     instruction = _group_instruction(op)
     if target.name != "sm_90a" or instruction is None or num_ctas_of(op) > 1:
         return None

@@ -8,12 +8,12 @@ of memory barriers, one of each a stage, take the place of the barrier that all 
     for i:                            warp of its own:            the program:
       copy -> buffer                    for i:                      for i:
       commit, wait 0, barrier     ->      wait until stage i % S      wait for stage i % S
-      multiply, wait 0, barrier           is given back               multiply it; wait for product i-1
+      multiply, wait 0, barrier           is released               multiply it; wait for product i-1
                                           copies of iteration i       give the stage of i-1 back
                                                                     wait 0
 
 In a loop over tiles the further warp goes through the tiles as well, so that the copies of the next tile
-are under way while this one is stored. That is what it is for: with one tile a program it gains nothing
+are in flight while this one is stored. That is what it is for: with one tile a program it gains nothing
 (ADR 7), and is left out unless asked for.
 
 Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops whose copies are no boxes,
@@ -305,7 +305,7 @@ class _Specializer(Pipeliner):
         self._replace_loop(inits)
 
     def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
-        """As for one role; in a loop over tiles the last stage is given back as well."""
+        """As for one role; in a loop over tiles the last stage is released as well."""
         last = new.results[len(self.loop.results)]
         found = super()._waited(new, results)
         if self.around is not None:

@@ -31,8 +31,8 @@ exchanged with the loop over chunks::
     s = sum t                  ->           s = s + t
                                      s = sum s
 
-A load is done again, or later than stores, only where they are apart or, in the same loop, lane by lane at
-the same addresses (the contract of execution; two arguments are taken to be apart or lane by lane the
+A load is done again, or later than stores, only where they are apart or, in the same loop, element-wise at
+the same addresses (the aliasing rules; two arguments are taken to be apart or element-wise the
 same, and what all programs load is written by none). Before `reduce-num-warps` and `assign-layouts`.
 """
 
@@ -96,7 +96,7 @@ class StripMineTiles(Pass):
     elements_per_thread: int = 64
     """Elements of a tile that a thread may hold."""
     elements_per_cta: int = 49152
-    """Elements of a tile that all threads may hold: three quarters of a multiprocessor's registers."""
+    """Elements of a tile that all threads may hold: three quarters of an SM's registers."""
     strip_elements_per_thread: int = 16
     """Elements of a chunk that each thread gets, where it has registers for them; of rows four times as many,
     where that is little code."""

@@ -83,7 +83,7 @@ class SwizzleShared(Pass):
 
 
 def _stretch(buffer: SSAValue) -> int:
-    """Elements of a line that one warp group reads of `wgmma`'s right operand, which panels should not
+    """Elements of a line that one warpgroup reads of `wgmma`'s right operand, which panels should not
     go beyond; 0 where there is no such bound."""
     found: list[int] = []
     for use in buffer.uses:

@@ -1,4 +1,4 @@
-"""`unroll`: let LLVM write out several iterations of a loop, so that their loads are under way together.
+"""`unroll`: let LLVM write out several iterations of a loop, so that their loads are in flight together.
 
     Before:
         func.func @k() {

@@ -65,7 +65,9 @@ def _parse(text: str, constants: Mapping[str, object], integers: Sequence[str]) 
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        raise LaunchError(f"'{text}' is no grid extent", help='write "cdiv(n, 1024)"') from None
+        raise LaunchError(
+            f"'{text}' is not a valid grid extent", help='write "cdiv(n, 1024)"'
+        ) from None
 
     def visit(node: ast.expr) -> Node:
         if isinstance(node, ast.Constant) and type(node.value) is int:

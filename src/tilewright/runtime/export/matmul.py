@@ -1,4 +1,4 @@
-"""Described products ahead of time: a contraction as a C function of sizes, strides and pointers."""
+"""Described matmuls ahead of time: a contraction as a C function of sizes, strides and pointers."""
 
 from __future__ import annotations
 

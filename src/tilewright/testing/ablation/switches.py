@@ -35,7 +35,7 @@ GPU_SWITCHES = (
     Switch(
         "hoisting", "sums kept in registers", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
-    Switch("fresh", "sums begin as zeros, C is written once", "3.4", depends_on="hoisting"),
+    Switch("fresh", "zero-initialized accumulator, single store", "3.4", depends_on="hoisting"),
     Switch("latency", "latency hiding, two stages", "3.5", ("pipeline-loads",)),
     Switch("barriers", "barriers only where needed", "3.6", ("insert-barriers",)),
     Switch("copies", "vectorised copies", "3.7", ("vectorize-accesses",), ("vectorize-accesses",)),
@@ -52,9 +52,9 @@ GPU_SWITCHES = (
     Switch("stages", "four stages", "", depends_on="latency"),
     Switch("large tiles", "tiles of 128 x 256", "", depends_on="tiles"),
     Switch("store boxes", "results through shared memory", "", ("lower-stores-to-tma",), ("lower-stores-to-tma",)),
-    Switch("persistent", "one program a multiprocessor", ""),
+    Switch("persistent", "one program per SM", ""),
     Switch(
-        "warp roles", "a warp of its own copies", "", ("specialize-warps",), ("specialize-warps",),
+        "warp roles", "warp specialization", "", ("specialize-warps",), ("specialize-warps",),
         depends_on="persistent",
     ),
 )  # fmt: skip
@@ -66,7 +66,7 @@ CPU_SWITCHES = (
     Switch(
         "hoisting", "sums kept out of C's memory", "3.4", ("promote-accumulator",), ("promote-accumulator",)
     ),
-    Switch("fresh", "sums begin as zeros, C is written once", "3.4", depends_on="hoisting"),
+    Switch("fresh", "zero-initialized accumulator, single store", "3.4", depends_on="hoisting"),
     Switch("invariants", "loop-invariant code motion", "3.4", ("licm",)),
     Switch("bounds", "full tiles without masks", "3.7", ("vectorize{partition-loops=false}",)),
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),

@@ -1,9 +1,9 @@
-"""Products of warp groups (`wgmma`): operands in shared memory, sums in registers.
+"""Products of warpgroups (`wgmma`): operands in shared memory, sums in registers.
 
 Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so
 that LLVM keeps them in place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix
 multiply"). An operand that passes through registers (`layouts/wgmma_partition.py`) is read a few steps of k at a
-time, into one set of registers while the products of the other are under way.
+time, into one set of registers while the products of the other are in flight.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class _WgmmaEmitter:
         """Reads and products by turns, in portions of k, each a group of its own.
 
         A portion is read when the products of the one before the last are over, whose registers it takes;
-        those of the last are under way meanwhile. At the end that is so again, so that the next tile may be
+        those of the last are in flight meanwhile. At the end that is so again, so that the next tile may be
         read at once. A tile of a single step finds no second set of registers, and waits.
         """
         gen, reader = self.gen, RegisterOperand(self.gen, self.op, self.product)
@@ -267,7 +267,7 @@ class _WgmmaEmitter:
         ]
 
     def _descriptors(self) -> list[Value]:
-        """Descriptors of the operands in shared memory at the first block of this warp group."""
+        """Descriptors of the operands in shared memory at the first block of this warpgroup."""
         gen, op, b = self.gen, self.op, self.gen.builder
         result: list[Value] = []
         through = self.instruction.through
@@ -304,7 +304,7 @@ def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
 
 
 def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value, int]]:
-    """Where a warp group begins along `dim` of the sums: numbers, and what each counts."""
+    """Where a warpgroup begins along `dim` of the sums: numbers, and what each counts."""
     b, group = gen.builder, gen.threads.warp_group()
     bits = [v[dim] for v in sums.warps[2:]]
     found = []
@@ -333,7 +333,7 @@ def _fence(
 
 
 def _made_by_products(acc: SSAValue) -> bool:
-    """Whether sums are where a product has them, maybe one under way. Of a loop only if it carries these:
+    """Whether sums are where a product has them, maybe one in flight. Of a loop only if it carries these:
     of one that ends its products LLVM may write out the iterations, and make the first sums where it likes.
     """
     loop = acc.owner.parent_op() if isinstance(acc, BlockArgument) else None
@@ -346,7 +346,7 @@ def _made_by_products(acc: SSAValue) -> bool:
 
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
-    """Wait until no more than `pending` groups are under way: the registers of the others are free."""
+    """Wait until no more than `pending` groups are in flight: the registers of the others are free."""
     text = f"wgmma.wait_group.sync.aligned {pending};"
     gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
 
@@ -370,7 +370,7 @@ def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
 
 
 def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
-    """Wait until no more than `pending` products are under way."""
+    """Wait until no more than `pending` products are in flight."""
     return _through(gen, f"wgmma.wait_group.sync.aligned {pending};", sums)
 
 

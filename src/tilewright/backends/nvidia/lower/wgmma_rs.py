@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 I32 = ir.IntType(32)
 _MOST_WORDS = 16
-"""Registers of an operand that are read together; as many are under way."""
+"""Registers of an operand that are read together; as many are in flight."""
 _SPARE = 12
 """Registers that larger portions are to leave."""
 

@@ -121,7 +121,7 @@ def group_space(op: Operation) -> tuple[int, ...] | None:
 
 
 def lanewise_space(op: Operation) -> tuple[int, ...] | None:
-    """The space of a loop or branch all of whose tile work is lane by lane, else None.
+    """The space of a loop or branch all of whose tile work is element-wise, else None.
 
     Such a region may run inside a chunk loop: for each chunk the whole region, instead of for each
     step of the region all chunks.

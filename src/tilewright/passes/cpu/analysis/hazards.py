@@ -1,6 +1,6 @@
 """May two accesses of one group overlap when chunks of one run between chunks of the other?
 
-Contract of execution (design §4a.3): a load may move across a store only if their structured
+Aliasing rules (docs/gpu.md): a load may move across a store only if their structured
 accesses are provably disjoint, or lane-wise the same address, or a run-time guard has compared
 their byte ranges. `relation` answers what is known before the program runs.
 """

@@ -1,4 +1,4 @@
-"""Comparing the byte ranges of accesses at run time (contract of execution, design §4a.3)."""
+"""Comparing the byte ranges of accesses at run time (aliasing rules, docs/gpu.md)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Hazard:
     access: View
     store: View
     same_is_safe: bool
-    """Whether they may touch the same addresses lane by lane: not so for a load that one lane does
+    """Whether they may touch the same addresses element-wise: not so for a load that one lane does
     for another, nor when lanes share an address."""
 
 
@@ -108,7 +108,7 @@ def safe_condition(emit: Emitter, pairs: list[Hazard]) -> SSAValue:
 
 
 def _comparable(access: View, store: View) -> bool:
-    """Whether equal bases and strides mean equal addresses, lane by lane."""
+    """Whether equal bases and strides mean equal addresses, element-wise."""
     shapes = [tile.shape_of(_accessed(each)) for each in (access, store)]
     sizes = [element_bytes(_element(each)) for each in (access, store)]
     return shapes[0] == shapes[1] and sizes[0] == sizes[1]

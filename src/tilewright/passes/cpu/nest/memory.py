@@ -90,7 +90,7 @@ def view_mask(body: Body, op: View, at: Coordinates) -> Mask:
 
 
 class Address:
-    """Where a chunk of a structured access lies: contiguous from `offset`, or lane by lane."""
+    """Where a chunk of a structured access lies: contiguous from `offset`, or element-wise."""
 
     def __init__(self, offset: Index, lane_offsets: SSAValue | None, uniform: bool) -> None:
         self.offset = offset

@@ -76,7 +76,7 @@ def start_value(emit: Emitter, op: AxisOp, lanes: int) -> list[SSAValue]:
 def combine(
     emit: Emitter, op: AxisOp, left: list[SSAValue], right: list[SSAValue]
 ) -> list[SSAValue]:
-    """Apply the combine region to scalars or, lane by lane, to vectors."""
+    """Apply the combine region to scalars or, element-wise, to vectors."""
     lanes = max(cpu.lanes_of(v) for v in (*left, *right))
     values = [emit.splat(v, lanes) for v in (*left, *right)]
     block = op.combine.block

@@ -1,7 +1,7 @@
 """Groups that read rows and write columns: in square blocks that are transposed in registers.
 
 A column-major operand that is packed in rows, a matrix that is transposed: what is contiguous for the load
-is not for the store. Lane by lane one of them is a gather. A block of `n` by `n` takes `n` contiguous
+is not for the store. Element-wise one of them is a gather. A block of `n` by `n` takes `n` contiguous
 loads, `n log n` shuffles and `n` contiguous stores.
 """
 

@@ -208,7 +208,7 @@ def dot_layouts(op: tile.DotOp, warps: int) -> tuple[Layout, Layout, Layout]:
 
 
 def _in_chain(op: tile.DotOp) -> bool:
-    """Whether the left operand is made of sums lane by lane, or the result makes such an operand: with
+    """Whether the left operand is made of sums element-wise, or the result makes such an operand: with
     whole rows a warp, those registers need not move (attention)."""
     return any(
         isinstance(value.owner, tile.DotOp) and value is not op.result

@@ -1,7 +1,7 @@
 """Barriers in a loop that keep nothing apart.
 
 A barrier is needed where, between the barrier before it and the one after it, an access on its far side
-meets one on its near side in the same buffer, and one of the two writes. Copies under way write when they
+meets one on its near side in the same buffer, and one of the two writes. Copies in flight write when they
 are started (what others have read must be over) and are seen from their wait on; a product reads from its
 start to its wait. Exchanges in scratch space bring their own barriers.
 """

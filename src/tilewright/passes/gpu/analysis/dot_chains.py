@@ -25,7 +25,7 @@ def chain_dots(block: Block) -> None:
 
 
 def _join(second: gpu.WgmmaOp) -> None:
-    """Let `second` add on to sums under way, its operands written before those of the first."""
+    """Let `second` add on to sums in flight, its operands written before those of the first."""
     wait = second.acc.owner
     if not isinstance(wait, gpu.WgmmaWaitOp) or len(list(wait.result.uses)) != 1:
         return

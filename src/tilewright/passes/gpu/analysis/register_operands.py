@@ -65,7 +65,7 @@ def _changes(value: SSAValue, block: Block) -> bool:
 
 
 def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
-    """Read a stage in the layout that suits the products, if all that is made of it, lane by lane, is left
+    """Read a stage in the layout that suits the products, if all that is made of it, element-wise, is left
     operands of them (which then stay in registers), or is right operands that have to lie along k, and do
     not (which are written as chunks of 16 bytes)."""
     users = _users(read)
@@ -125,7 +125,7 @@ def _users(read: gpu.LocalLoadOp) -> list[Operation]:
 
 
 def _may_move(op: Operation, made: set[SSAValue]) -> bool:
-    """Whether an operation takes its tiles in another layout: one that is lane by lane with nothing but
+    """Whether an operation takes its tiles in another layout: one that is element-wise with nothing but
     those tiles, scalars and splats."""
     others = [v for v in op.operands if tile.is_tile(v) and v not in made]
     return is_pure_elementwise(op) and all(isinstance(v.owner, tile.SplatOp) for v in others)

@@ -24,12 +24,12 @@ _LOADS = (tile.LoadOp, tile.LoadViewOp)
 
 
 def instructions_per_element(ops: Iterable[Operation]) -> int:
-    """About how many instructions one element of the tiles takes that `ops` compute lane by lane."""
+    """About how many instructions one element of the tiles takes that `ops` compute element-wise."""
     return sum(_MANY.get(op.name, 1) for op in ops if is_on_tiles(op))
 
 
 def instructions(ops: Iterable[Operation], threads: int) -> int:
-    """About how many instructions a thread's code has for what `ops` compute lane by lane."""
+    """About how many instructions a thread's code has for what `ops` compute element-wise."""
     total = 0
     for op in ops:
         if is_on_tiles(op):
@@ -85,5 +85,5 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
 
 
 def is_on_tiles(op: Operation) -> bool:
-    """Whether an operation makes a tile lane by lane."""
+    """Whether an operation makes a tile element-wise."""
     return bool(op.results) and is_pure_elementwise(op) and tile.is_tile(op.results[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PARTITIONS = 4
-"""Partitions of a multiprocessor, each with its warps and its registers."""
+"""Partitions of an SM, each with its warps and its registers."""
 REGISTERS_PER_PARTITION = 16 << 10
 """Registers of each."""
 MAX_REGISTERS_PER_THREAD = 255

@@ -121,7 +121,7 @@ class Plan:
                 pending.append(value.owner)
 
     def _take_loop(self, loop: scf.ForOp) -> None:
-        """A loop that carries rows: what it does to them is done lane by lane, and has no effect."""
+        """A loop that carries rows: what it does to them is done element-wise, and has no effect."""
         body, end = loop.body.block, end_of(loop.body.block)
         carried = list(zip(loop.iter_args, body.args[1:], end.operands, loop.results, strict=True))
         for init, arg, _, result in carried:

@@ -27,11 +27,11 @@ times what the loop around it counts; how many chunks have it. Those with equal 
 EXCHANGES = 8 << 10
 """Bytes of shared memory that stay free for reductions, which take turns in two places."""
 _MIN_WARPS_PER_SM = 16
-"""Warps of a multiprocessor that are to have room beside what they keep."""
+"""Warps of an SM that are to have room beside what they keep."""
 _WARPS = 64
-"""Warps of a multiprocessor, if nothing is kept."""
+"""Warps of an SM, if nothing is kept."""
 _OF_L2 = 256 << 10
-"""Bytes that the programs of a multiprocessor find again in the L2 cache (of 380 KB each, on an H200)."""
+"""Bytes that the programs of an SM find again in the L2 cache (of 380 KB each, on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def is_program_variant(load: Operation) -> bool:
 def plan_cache(
     loads: Sequence[Operation], rows: int, chunk: int, warps: int, shared: int
 ) -> CachePlan:
-    """As many chunks of `loads` as leave room for enough warps on a multiprocessor; none where that is
+    """As many chunks of `loads` as leave room for enough warps on an SM; none where that is
     little, or where the L2 cache has what all programs there load.
 
     `benchmarks/gpu_pass_ablation.py` measures softmaxes with chunks kept and loaded again: the latter is as fast where the
@@ -111,7 +111,7 @@ def move_to_row(e: Emitter, view: Any, start: SSAValue) -> None:
 
 
 def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAValue]:
-    """The combine region of a reduction, for tiles lane by lane."""
+    """The combine region of a reduction, for tiles element-wise."""
     shape = tile.shape_of(values[0])
     block = op.combine.block
     mapping: Mapping = dict(zip(block.args, values, strict=True))
@@ -146,7 +146,7 @@ def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> b
         return False
     if roots[0] is roots[1]:
         return are_disjoint(load, store)
-    # tiles of two arguments may be lane by lane the same; not what all programs read and one writes
+    # tiles of two arguments may be element-wise the same; not what all programs read and one writes
     return not tile.is_tile(store.value) or (
         is_program_variant(store) and not is_program_variant(load)
     )
@@ -158,6 +158,6 @@ def may_interleave(first: Operation, second: Operation) -> bool:
     if None in roots:
         return False
     if roots[0] is not roots[1]:
-        return True  # apart, or lane by lane the same
+        return True  # apart, or element-wise the same
     same = same_addresses(first, second) and has_distinct_lanes(second, trust_strides=True) is True
     return same or are_disjoint(first, second)
