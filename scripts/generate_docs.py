@@ -127,7 +127,7 @@ _LOWERED = {
     "assert": "`schedule-programs`: `cpu.fault_if`",
     "assume": "`schedule-programs`: dropped",
     "barrier": "`schedule-programs`: dropped; a program runs on one thread, in order",
-    "group group_end read write scratch": "`vectorize`: loops over chunks, addresses",
+    "fusion_group yield read write scratch": "`vectorize`: loops over chunks, addresses",
     "inline_asm": "refused: PTX is for NVIDIA GPUs",
     "buffer_dot": "`vectorize`: `cpu.call_microkernel`",
     "prepacked": "`plan-scratch`: `cpu.buffer_from_ptr`",
@@ -300,7 +300,7 @@ def _cpu_choices() -> tuple[str, list[str]]:
             c = choose(contraction, m, n, k, target)
             tiles = f"{c.block_m}x{c.block_n}x{c.block_k}"
             count = -(-m // c.block_m) * -(-n // c.block_n)
-            packed = "in every program" if c.panels is None else f"once, {c.panels.text}"
+            packed = "in every program" if c.prepack is None else f"once, {c.prepack.text}"
             rows.append(f"| {m} x {n} x {k} | {kind.short_name} | {tiles} | {packed} | {count} |")
     single = Contraction(*[Operand(dtypes.float32)] * 3)
     return explain(single, 1024, 1024, 1024, target), rows
