@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.gpu.test_runtime import run_alone
-from tests.passes import test_boxes as boxes
+from tests.passes import test_tma_tiles as boxes
 
 import tilewright as tw
 
