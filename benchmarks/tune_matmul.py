@@ -58,18 +58,18 @@ SIZES = (1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 6144, 8192)
 
 
 #: rows that start anywhere in a line of 128 bytes: a row of a box touches two lines, and a box takes two requests for
-#: one (ADR 12). "pairs": neighbours fetch what both need together
+#: one (ADR 12). "multicast": pairs of CTAs fetch the tiles that both need together
 _UNALIGNED_TILES = (
     "64x128x64 g8 w4 s5 persistent multicast", "64x128x64 g8 w4 s7 persistent multicast", "64x128x64 g16 w4 s7",
     "64x128x64 g4 w4 s6 persistent multicast", "128x64x64 g8 w8 s6 persistent multicast", "128x128x64 g8 w8 s6",
     "64x192x64 g8 w4 s5 persistent multicast", "128x96x64 g8 w8 s5 persistent multicast",
     "128x128x64 g8 w8 s4 persistent multicast", "64x256x64 g8 w4 s3 persistent multicast", "64x128x64 g8 w4 s5 persistent",
-    "64x128x64 g8 w4 s5 threads",
+    "64x128x64 g8 w4 s5 no-tma",
 )  # fmt: skip
 _LARGE_UNALIGNED_TILES = (
     "192x192x64 g8 w12 s2 persistent multicast", "192x192x64 g8 w12 s2 persistent", "128x256x64 g8 w8 s2 persistent multicast",
     "128x256x64 g16 w8 s2 persistent multicast", "128x192x64 g8 w8 s3 persistent multicast", "128x256x64 g8 w8 s2 persistent",
-    "192x192x64 g8 w12 s3", "128x256x64 g8 w8 s3 threads",
+    "192x192x64 g8 w12 s3", "128x256x64 g8 w8 s3 no-tma",
 )  # fmt: skip
 #: 64 x 512³: 100 MB for 17 GFLOP, so as much memory as products, in eight steps a tile: what counts is that one
 #: tile's end and another's beginning overlap, by several programs per SM or by warp roles
@@ -79,7 +79,7 @@ _BATCH_TILES = (
     "128x128x64 g4 w4 s2", "128x128x64 g4 w4 s1", "128x128x64 g4 w8 s1",
     "128x128x64 g4 w8 s4 persistent", "128x128x64 g4 w8 s2 persistent", "128x128x128 g4 w8 s2",
     "64x256x64 g8 w4 s1", "64x256x64 g8 w4 s2", "64x256x64 g8 w4 s3", "128x256x128 g4 w8 s1",
-    "64x128x64 g8 w4 s2", "64x128x64 g8 w4 s3", "128x64x64 g4 w8 s3", "128x128x64 g4 w8 s3 threads",
+    "64x128x64 g8 w4 s2", "64x128x64 g8 w4 s3", "128x64x64 g4 w8 s3", "128x128x64 g4 w8 s3 no-tma",
 )  # fmt: skip
 _LARGE_TILES = (
     "128x256x64 g16 w8 s3", "128x256x64 g16 w8 s2 persistent", "128x256x64 g8 w8 s2 persistent",
@@ -109,7 +109,7 @@ _NARROW_TILES = (
 )  # fmt: skip
 _ODD_BATCH_TILES = (
     "128x128x64 g4 w8 s2", "128x128x32 g4 w8 s4", "64x128x64 g4 w4 s3", "128x128x64 g4 w8 s2 persistent",
-    "128x128x64 g4 w8 s3 threads",
+    "128x128x64 g4 w8 s3 no-tma",
 )  # fmt: skip
 _2560_TILES = (
     *_LARGE_TILES[:3], "128x128x64 g8 w8 s6", "128x128x64 g8 w8 s4 persistent", "192x128x64 g8 w12 s4",
@@ -119,17 +119,17 @@ _DEEP_TILES = (
     "64x128x64 g8 w4 s7", "128x128x64 g8 w8 s6 k2", "128x256x64 g8 w8 s3 k4", "64x128x128 g8 w4 s3",
     "128x64x64 g8 w8 s7",
 )  # fmt: skip
-#: tf32: a row-major B passes through registers ("turned": is turned in shared memory, as it was when 4096 reached
+#: tf32: a row-major B passes through registers ("no-rs": is transposed in shared memory, as it was when 4096 reached
 #: 0.73 of cuBLAS); which tile asks shared memory least is in ADR 10
 _TF32_TILES = (
     "256x128x32 g8 w8 s3", "256x128x32 g4 w8 s3", "256x128x32 g16 w8 s3", "128x256x32 g8 w8 s3",
-    "128x256x32 g16 w8 s3", "128x256x32 g16 w8 s3 turned", "256x128x32 g8 w8 s3 turned",
+    "128x256x32 g16 w8 s3", "128x256x32 g16 w8 s3 no-rs", "256x128x32 g8 w8 s3 no-rs",
     "192x256x32 g8 w8 s3", "256x192x32 g8 w12 s3", "192x192x32 g8 w12 s3", "256x128x32 g8 w8 s2",
     "256x128x64 g8 w8 s1", "128x192x32 g8 w8 s3 persistent", "192x128x32 g8 w8 s3 persistent",
     "128x128x32 g8 w8 s3 persistent", "128x128x32 g8 w8 s6", "128x128x32 g8 w4 s3",
 )  # fmt: skip
 _SMALL_TF32_TILES = (
-    "128x64x32 g8 w8 s7", "64x128x32 g8 w4 s7", "64x128x32 g8 w4 s7 turned", "128x128x32 g8 w8 s6",
+    "128x64x32 g8 w8 s7", "64x128x32 g8 w4 s7", "64x128x32 g8 w4 s7 no-rs", "128x128x32 g8 w8 s6",
     "64x64x32 g8 w4 s7", "128x64x64 g8 w8 s3", "192x128x32 g8 w12 s4", "128x192x32 g8 w8 s4",
     "256x128x32 g8 w8 s3", "128x256x32 g8 w8 s3",
 )  # fmt: skip

@@ -24,7 +24,10 @@ OLD = {
 
 def test_stored_configurations_are_read_without_a_word(recwarn):
     assert MatmulConfig.from_dict(OLD) == NEW == MatmulConfig.from_dict(dataclasses.asdict(NEW))
-    assert MatmulConfig.from_text("1x64x8 g1 w4 s3 k2 j8 persistent pairs threads turned vector") == NEW
+    assert (
+        MatmulConfig.from_text("1x64x8 g1 w4 s3 k2 j8 persistent pairs threads turned vector")
+        == NEW
+    )
     assert MatmulConfig.from_text(NEW.text) == NEW
     tables = list((Path(tilewright.generator.__file__).parent / "tuned").glob("*.json"))
     entries = [e for t in tables for e in json.loads(t.read_text())["entries"].values()]
@@ -46,7 +49,9 @@ def test_constructors_take_old_names_and_warn():
         assert NEW.with_(join_rows=4).rows_per_load == 4
     half = Operand(dtypes.float16)
     with pytest.warns(DeprecationWarning, match="'scaled' is now called 'has_alpha'"):
-        assert Contraction(half, half, half, scaled=True) == Contraction(half, half, half, has_alpha=True)
+        assert Contraction(half, half, half, scaled=True) == Contraction(
+            half, half, half, has_alpha=True
+        )
 
 
 def test_old_attributes_are_read_and_warn():

@@ -78,9 +78,9 @@ def test_the_manager_leaves_them_out():
     class Watched(Pass):
         name = "watched"
 
-        def __init__(self, about, settles):
-            object.__setattr__(self, "about", about)
-            object.__setattr__(self, "settles", settles)
+        def __init__(self, relevant_ops, idempotent):
+            object.__setattr__(self, "relevant_ops", relevant_ops)
+            object.__setattr__(self, "idempotent", idempotent)
 
         def __eq__(self, other):
             return isinstance(other, Watched) and self.relevant_ops == other.relevant_ops

@@ -38,7 +38,7 @@ def test_results_after_each_pass(orders, extents, blocks, warps):
 
 @pytest.mark.parametrize(
     ("orders", "through", "turns"),
-    [("row row", ":b", 0), ("row column", "", 0), ("column column", ":a", 0), ("column row", ":a", 1)],
+    [("row row", ".rs.swap_ab", 0), ("row column", "", 0), ("column column", ".rs", 0), ("column row", ".rs", 1)],
 )  # fmt: skip
 def test_as_few_tiles_as_possible_are_turned_in_memory(orders, through, turns):
     extents, blocks = (128, 128, 128), (64, 64, 32)

@@ -30,8 +30,12 @@ def test_every_old_option_means_the_new_one(name, old):
 
 def test_passes_are_switched_off_by_their_old_names():
     with pytest.warns(DeprecationWarning, match="now called"):
-        old, dropped = without_disabled(nvidia_passes(), ("store-boxes", "pipeline-loads{boxes=false}"))
-    new, also = without_disabled(nvidia_passes(), ("lower-stores-to-tma", "pipeline-loads{tma=false}"))
+        old, dropped = without_disabled(
+            nvidia_passes(), ("store-boxes", "pipeline-loads{boxes=false}")
+        )
+    new, also = without_disabled(
+        nvidia_passes(), ("lower-stores-to-tma", "pipeline-loads{tma=false}")
+    )
     assert (old, dropped) == (new, also)
 
 

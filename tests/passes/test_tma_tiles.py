@@ -204,7 +204,7 @@ def counted(a, b, c, k, am):
 def test_counts_of_loops_say_what_coordinates_reach():
     module = lowered(counted, ("k", "am"), {})
     assert copied(module)["tma_load"] == {2}
-    assert set(re.findall(r'"gpu.tma_load".*?guarded = (array<i64.*?>)', str(module))) == {
+    assert set(re.findall(r'"gpu.tma_load".*?range_checked = (array<i64.*?>)', str(module))) == {
         "array<i64>"
     }
     a, b, c = (np.ones(s, np.float16) for s in ((64, 128), (128, 64), (64, 64)))

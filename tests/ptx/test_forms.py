@@ -16,7 +16,7 @@ from tests.non_pow2_tiles import grid, product_ir
 from tests.passes import test_attention as of_attention
 from tests.passes import test_dot_types as of_types
 from tests.passes import test_mixed_precision_dots as of_mixed
-from tests.passes import test_odd_blocks as of_blocks
+from tests.passes import test_non_pow2_tiles as of_blocks
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
 from tests.tiled_products import one_tile, product
