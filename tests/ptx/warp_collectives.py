@@ -518,6 +518,7 @@ class Together:
         pass
 
     griddepcontrol = prefetch  # launches follow each other here
+    setmaxnreg = prefetch  # registers have no number here
 
 
 OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier"))
@@ -526,5 +527,5 @@ OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "ba
 HANDLERS = {
     name: getattr(Together, name)
     for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
-                 "mma", "wgmma", "prefetch", "griddepcontrol")
+                 "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip

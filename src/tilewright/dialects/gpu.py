@@ -277,15 +277,19 @@ class MbarrierArriveOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerWarpOp(IRDLOperation):
-    """A warp beside those of the program does the region, from here on, and nothing else.
+    """Run the region on one additional warp, concurrently with the program's warps.
 
-    It computes, waits for memory barriers, and starts copies of boxes.
+    It may compute scalars, wait on mbarriers and issue TMA loads; tile values and CTA barriers are not allowed.
+    With numbers of registers per thread, a whole warpgroup is added, of which the first warp runs the region: it
+    keeps `producer_registers`, and the program's warps get `consumer_registers` (PTX ISA, `setmaxnreg`).
     """
 
     name = "gpu.producer_warp"
+    producer_registers = opt_prop_def(IntegerAttr)
+    consumer_registers = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
-    assembly_format = "$body attr-dict"
+    assembly_format = "(`registers` $producer_registers^ `,` $consumer_registers)? $body attr-dict"
 
     def verify_(self) -> None:
         rules.verify_producer(self)

@@ -75,7 +75,7 @@ class NvidiaBackend(LoweringBackend):
     ) -> Artifact:
         text, plan, multiplies = _emitted(module, options, target, arguments)
         block = CtaResources(plan.threads, 0, plan.shared_bytes)
-        alone = not multiplies and resident_ctas(block, target) == 1
+        alone = not multiplies and resident_ctas(block, target) == 1 or "setmaxnreg" in text
         ptx = to_ptx(text, target, options, plan.threads, plan.cluster_size, alone)
         assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:
@@ -106,7 +106,7 @@ def _emitted(
         arguments=arguments,
         asserts=tuple(gen.asserts),
         prints=gen.prints,
-        threads=32 * (gen.warps // gen.blocks + gen.roles),
+        threads=32 * (gen.warps // gen.blocks + gen.producer_warps),
         shared_bytes=gen.scratch_bytes,
         cluster_size=max(gen.blocks, gen.cluster),
         programmatic_launch=bool(gen.overlap),

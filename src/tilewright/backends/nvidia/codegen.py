@@ -106,8 +106,8 @@ class KernelCodegen:
         self.shared = SharedAllocation(function)
         self.shared_pointer = SHARED
         self.current: Operation = function
-        self.roles = gpu.ProducerWarpOp in kinds
-        """Whether there is one more warp than the program has, which copies."""
+        self.producer_warps = tma.producer_warps_of(function) if gpu.ProducerWarpOp in kinds else 0
+        """Warps beside the program's, of which the first issues copies."""
         self.role = ""
         """Whose code is being emitted: "producer", "consumer" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes

@@ -23,6 +23,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
+    from tilewright.passes.gpu.schedule_loops import ScheduleLoops
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
     from tilewright.passes.gpu.specialize_warps import SpecializeWarps
@@ -44,6 +45,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         AssignLayouts(),
         PromoteShared(),
         SwizzleShared(),
+        ScheduleLoops(),
         SpecializeWarps(),
         PipelineLoads(),
         MulticastTmaLoads(),

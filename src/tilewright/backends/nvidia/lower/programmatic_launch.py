@@ -47,7 +47,7 @@ class ProgrammaticLaunch:
             for op in block.ops
             if any(isinstance(o, gpu.WgmmaOp | gpu.WgmmaWaitOp) for o in op.walk())
         ]
-        if products and not gen.roles:
+        if products and not gen.producer_warps:
             self.lets = products[-1]
 
     def __bool__(self) -> bool:

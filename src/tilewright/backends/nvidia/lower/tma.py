@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 VOID = ir.VoidType()
+_WARPGROUP = 4
 
 
 def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
@@ -79,19 +81,44 @@ def lower_elect(gen: KernelCodegen, op: gpu.ElectOp) -> None:
 
 
 def lower_produce(gen: KernelCodegen, op: gpu.ProducerWarpOp) -> None:
-    """The further warp does the region and ends; the others go on behind it."""
+    """The producer warp does the region and ends; the consumer warps go on behind it.
+
+    Where registers are dealt out anew, all warps of a warpgroup execute `setmaxnreg` (PTX ISA); those of the
+    producer's that issue nothing end there.
+    """
     b = gen.builder
-    mine = b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, gen.warps))
+    warp = gen.threads.uniform_warp()
     copies, rest = (gen.function.append_basic_block(n) for n in ("copies", "rest"))
-    b.cbranch(mine, copies, rest)
+    b.cbranch(b.icmp_unsigned(">=", warp, ir.Constant(I32, gen.warps)), copies, rest)
     b.position_at_end(copies)
     gen.role = "producer"
+    if op.producer_registers is not None:
+        _set_registers(gen, "dec", op.producer_registers.value.data)
+        issues, idle = (gen.function.append_basic_block(n) for n in ("issues", "idle"))
+        b.cbranch(b.icmp_unsigned("==", warp, ir.Constant(I32, gen.warps)), issues, idle)
+        b.position_at_end(idle)
+        b.ret_void()
+        b.position_at_end(issues)
     for inner in op.body.block.ops:
         gen.op(inner)
     b.ret_void()
     b.position_at_end(rest)
     gen.role = "consumer"
     gen.current = op
+    if op.consumer_registers is not None:
+        _set_registers(gen, "inc", op.consumer_registers.value.data)
+
+
+def producer_warps_of(function: FuncOp) -> int:
+    """Warps beside the program's: one, or a warpgroup where registers are dealt out anew."""
+    producers = [op for op in function.walk() if isinstance(op, gpu.ProducerWarpOp)]
+    split = any(op.consumer_registers is not None for op in producers)
+    return _WARPGROUP if split else len(producers)
+
+
+def _set_registers(gen: KernelCodegen, change: str, count: int) -> None:
+    text = f"setmaxnreg.{change}.sync.aligned.u32 {count};"
+    gen.emit_convergent_asm(text, "~{memory}", VOID, [])
 
 
 def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:

@@ -44,7 +44,7 @@ class RegisterOperand:
         """Steps of k in portions that are read together: where they can be an even number, so that two sets
         of registers take turns, also from one tile to the next; a single step is one."""
         most = _MOST_WORDS // (4 * self.product.blocks)
-        registers = max_registers_per_thread(self.gen.warps + self.gen.roles)
+        registers = max_registers_per_thread(self.gen.warps + self.gen.producer_warps)
         most = max(1, min(most, self.product.k_steps_per_batch(registers - _SPARE)))
         if len(steps) == 1:
             return [steps]

@@ -1,0 +1,287 @@
+"""`schedule-loops`: issue copies and products of a loop ahead of their iteration, by a producer warp and a rotation.
+
+`promote-shared` leaves loops in which everything is over before the next step begins. This pass takes the
+synchronisation away, chooses an order and an iteration shift for every step under a cost model, and derives the
+synchronisation anew:
+
+    for i:                                  producer warp: for i:
+      copy -> k; wait; barrier                wait until the stage of k is empty, copy; the same of v
+      s = q k, wait; barrier                consumer warps:
+      p = softmax s                  ->       s = q k[0]; p = softmax s
+      copy -> v; wait; barrier                for i from 1:
+      acc = p v + acc, wait; barrier            wait k[i]; start s = q k[i]
+                                                wait v[i-1]; start acc = p v[i-1] + acc
+                                                wait s, release k[i]; softmax
+                                                wait acc, release v[i-1]; p
+                                              acc = p v[last] + acc
+
+The products of two iterations and the element-wise work between them overlap, and no barrier of the CTA stands in
+the loop. Loops that follow each other share their stages where these have the same types, so that the producer
+warp copies for the next loop while this one ends.
+
+Relies on `promote-shared`. Guarantees: a stage is written only when every warp has released it, read only when its
+copies have landed, and a product's result is read only behind a wait that covers it. Takes loops of the function's
+top level with several products whose copies are all TMA tiles made of scalars that a further warp can compute;
+`specialize-warps` and `pipeline-loads` do the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.edit import erase, insert_before, start_of
+from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.registers import UNIT, max_registers_per_thread
+from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
+from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
+from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
+from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.pipeline_loads import stages_of, widen
+from tilewright.passes.gpu.scheduling.consumer import Consumer
+from tilewright.passes.gpu.scheduling.cost import cycles, live_registers
+from tilewright.passes.gpu.scheduling.graph import LoopGraph, loop_graph
+from tilewright.passes.gpu.scheduling.producer import Producer, Slice, slice_of
+from tilewright.passes.gpu.scheduling.ring import Position, Ring, barriers, constant
+from tilewright.passes.gpu.scheduling.shifts import Schedule, schedules
+
+_OTHER_REGISTERS = 32
+"""Registers per thread for addresses, counters and temporaries beside what a schedule counts."""
+_FEWEST_DOTS = 2
+_WARPS = (8, 12)
+"""Warps of programs that fill an SM by themselves, where one more warp costs no second program."""
+_PRODUCER_WARPS = 4
+_PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
+_RESERVE_BYTES = 1024
+"""Bytes of shared memory left to memory barriers and alignment."""
+
+
+@dataclass(frozen=True)
+class ScheduleLoops(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "schedule-loops"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    requires: ClassVar[tuple[str, ...]] = ("promote-shared", "pipeline-loads")
+    fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
+        "lower-stores-to-tma": {"epilogue_subtiles": False}
+    }
+    rotate: bool = True
+    """Let steps of two iterations overlap."""
+    epilogue_subtiles: bool = True
+    """As for `pipeline-loads`."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                plans = _plans(function, target, self)
+                if plans:
+                    _rewrite(function, plans)
+                    erase_dead(function.body.block)
+
+
+@dataclass(eq=False)
+class _Plan:
+    graph: LoopGraph
+    tiles: list[list[TmaTile]]
+    """How each copy of each group is a TMA tile."""
+    coordinates: list[list[list[SSAValue]]]
+    taken: Slice
+    schedule: Schedule
+    stages: int
+
+
+def _plans(function: FuncOp, target: Any, options: ScheduleLoops) -> list[_Plan]:
+    """Plans for the loops of a function, all or none: stages that are filled by another warp must not lie where the
+    buffers of a loop lie that is not scheduled."""
+    if getattr(target, "name", "") != "sm_90a" or num_ctas_of(function) > 1:
+        return []
+    if warps_of(function) not in _WARPS or stages_of(function) < 2:
+        return []
+    found: list[_Plan] = []
+    for op in list(function.body.block.ops):
+        if isinstance(op, scf.ForOp) and any(isinstance(o, gpu.AsyncCopyOp) for o in op.walk()):
+            plan = _plan(op, function, options)
+            if plan is None:
+                return []
+            found.append(plan)
+        elif any(isinstance(o, gpu.AsyncCopyOp) for o in op.walk()):
+            return []
+    return found if found and _fit(found, function, target, options) else []
+
+
+def _plan(loop: scf.ForOp, function: FuncOp, options: ScheduleLoops) -> _Plan | None:
+    """What to do with a loop, before its stages are known."""
+    graph, step = loop_graph(loop), constant_int(loop.step)
+    if graph is None or len(graph.dots) < _FEWEST_DOTS or step is None or step < 1:
+        return None
+    copies = [copy for group in graph.groups for copy in group.copies]
+    if may_clobber(function, [copy.base for copy in copies]):
+        return None
+    known = Facts()
+    tiles = [[match_tma_tile(copy, known) for copy in group.copies] for group in graph.groups]
+    schedule = _best(graph, warps_of(function), options)
+    if schedule is None or any(tile is None for group in tiles for tile in group):
+        return None
+    kept = [[tile for tile in group if tile is not None] for group in tiles]
+    coordinates = [
+        [tile.place(copy) for tile, copy in zip(group, copied.copies, strict=True)]
+        for group, copied in zip(kept, graph.groups, strict=True)
+    ]
+    values = [v for group in coordinates for place in group for v in place]
+    taken = slice_of(function, loop, values)
+    return None if taken is None else _Plan(graph, kept, coordinates, taken, schedule, 0)
+
+
+def _best(graph: LoopGraph, warps: int, options: ScheduleLoops) -> Schedule | None:
+    """The schedule of the fewest cycles among those that find registers beside one more warp."""
+    most = _register_split(warps)[1] - _OTHER_REGISTERS
+    candidates = [s for s in schedules(graph) if options.rotate or not s.is_rotated]
+    fitting = [(cycles(s, warps), live_registers(s), i, s) for i, s in enumerate(candidates)]
+    fitting = [entry for entry in fitting if entry[1] <= most]
+    return min(fitting, key=lambda entry: entry[:3])[3] if fitting else None
+
+
+def _register_split(warps: int) -> tuple[int, int]:
+    """Registers per thread of the producer's warpgroup and of the consumers' (CUTLASS deals them out alike): what
+    all threads begin with, less what the producer gives back."""
+    entry = max_registers_per_thread(warps + _PRODUCER_WARPS)
+    producer = _PRODUCER_REGISTERS if warps <= _WARPS[0] else _FEWER_PRODUCER_REGISTERS
+    rest = entry * (warps + _PRODUCER_WARPS) - producer * _PRODUCER_WARPS
+    return producer, min(_MAX_CONSUMER_REGISTERS, rest // warps // UNIT * UNIT)
+
+
+def _fit(plans: list[_Plan], function: FuncOp, target: Any, options: ScheduleLoops) -> bool:
+    """Set the stages: as many as asked for, as far as shared memory has room for them; at least two."""
+    own = [buffer for plan in plans for buffer in plan.graph.group_of]
+    shared = _share_stages(plans)
+    per_stage = sum(
+        group.bytes_per_stage
+        for plan in (plans[:1] if shared else plans)
+        for group in plan.graph.groups
+    )
+    limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE_BYTES
+    last = plans[-1].graph.loop
+    room = limit - bytes_beside(function, own)
+    after = exchanged(last, function)
+    if options.epilogue_subtiles:
+        after = min(after, exchanged_in_parts(last, function, target))
+    stages = min(stages_of(function), (room - after) // per_stage)
+    for plan in plans:
+        plan.stages = stages
+    bytes_per_cta = limit - room + after + stages * per_stage
+    alone = 2 * bytes_per_cta > limit or any(
+        _needs_an_sm(plan.graph, warps_of(function)) for plan in plans
+    )
+    return stages > 1 and alone
+
+
+def _needs_an_sm(graph: LoopGraph, warps: int) -> bool:
+    """Whether a loop leaves no registers to a second CTA of an SM. Two CTAs that wait in turn gain as much as roles
+    (attention with heads of 64 elements: 521 against 470 TFLOP/s on an H200)."""
+    in_order = schedules(graph)[0]
+    return live_registers(in_order) + _OTHER_REGISTERS > max_registers_per_thread(2 * warps)
+
+
+def _share_stages(plans: list[_Plan]) -> bool:
+    """Whether all loops have buffers of the same types, in order."""
+    types = [
+        [buffer.type for group in plan.graph.groups for buffer in group.buffers] for plan in plans
+    ]
+    return all(other == types[0] for other in types)
+
+
+def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
+    entry = start_of(function.body.block)
+    while isinstance(entry, gpu.LocalAllocOp) and entry.next_op is not None:
+        entry = entry.next_op
+    shapes = [[[tile.shape(entry) for tile in group] for group in plan.tiles] for plan in plans]
+    shared = _share_stages(plans)
+    if shared:
+        _join_buffers(plans)
+    for buffer in [b for plan in (plans[:1] if shared else plans) for b in plan.graph.group_of]:
+        _keep_allocated(buffer, plans[-1].graph.loop)
+        widen(buffer, plans[0].stages)
+        allocation: Any = buffer.owner
+        allocation.detach()
+        insert_before(allocation, entry)
+    producer = Producer(entry)
+    rings: list[Ring] = []
+    copied: Position | None = None
+    read: Position | None = None
+    for plan, shape in zip(plans, shapes, strict=True):
+        if not rings or not shared:
+            rings = _rings(plan, shape, warps_of(function), entry)
+            copied = read = None
+        else:
+            rings = [
+                Ring(group, *rest, ring.full, ring.empty)
+                for group, ring, *rest in zip(
+                    plan.graph.groups, rings, plan.tiles, plan.coordinates, shape, strict=True
+                )
+            ]
+        loop = plan.graph.loop
+        copied = producer.add(loop, rings, plan.taken, plan.stages, copied)
+        at = read or Position(constant(0, loop), constant(0, loop))
+        read = Consumer(plan.schedule, rings, plan.stages).rewrite(at)
+    producer.finish(_register_split(warps_of(function)))
+
+
+def _rings(plan: _Plan, shapes: list[Any], warps: int, entry: Operation) -> list[Ring]:
+    found = []
+    for group, tiles, place, shape in zip(
+        plan.graph.groups, plan.tiles, plan.coordinates, shapes, strict=True
+    ):
+        full, empty = barriers(plan.stages, None, entry), barriers(plan.stages, warps, entry)
+        found.append(Ring(group, tiles, place, shape, full, empty))
+    return found
+
+
+def _join_buffers(plans: list[_Plan]) -> None:
+    """Let later loops use the buffers of the first."""
+    first = [buffer for group in plans[0].graph.groups for buffer in group.buffers]
+    for plan in plans[1:]:
+        graph = plan.graph
+        own = [buffer for group in graph.groups for buffer in group.buffers]
+        for buffer, joined in zip(own, first, strict=True):
+            for use in list(buffer.uses):
+                if isinstance(use.operation, gpu.LocalDeallocOp):
+                    _drop_from(use.operation, buffer)
+                else:
+                    use.operation.operands[use.index] = joined
+            allocation = buffer.owner
+            if isinstance(allocation, Operation):
+                erase(allocation)
+        graph.group_of = {buffer: group for group in graph.groups for buffer in group.buffers}
+
+
+def _keep_allocated(buffer: SSAValue, last: Operation) -> None:
+    """Stages that another warp fills are nobody else's before the last loop is over."""
+    after: Operation | None = last
+    behind: set[Operation] = set()
+    while after is not None:
+        behind.add(after)
+        after = after.next_op
+    for use in list(buffer.uses):
+        op = use.operation
+        if isinstance(op, gpu.LocalDeallocOp) and op not in behind:
+            _drop_from(op, buffer)
+
+
+def _drop_from(op: gpu.LocalDeallocOp, buffer: SSAValue) -> None:
+    left = [b for b in op.buffers if b is not buffer]
+    if left:
+        op.operands = left
+    else:
+        erase(op)

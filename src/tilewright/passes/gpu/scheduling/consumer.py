@@ -1,0 +1,365 @@
+"""The consumer warps of a scheduled loop: waits, releases, and the peeled iterations of a rotation.
+
+All of that follows from the order of the steps. A stage is waited for before its first reader, a product before its
+first user (`wgmma.wait_group` counts the groups issued since), and a stage is released when every product that reads
+it is known to be over. A rotated loop runs its early steps for iteration t and its late ones for t - 1:
+
+    if there is an iteration:
+      early steps of the first
+      for the others:   early and late steps, in the order of the schedule
+      late steps of the last
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tilewright.dialects import gpu
+from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.gpu.scheduling.graph import CopyGroup, LoopGraph, yielded
+from tilewright.passes.gpu.scheduling.ring import (
+    Position,
+    Ring,
+    advance,
+    compare,
+    true,
+)
+from tilewright.passes.gpu.scheduling.shifts import Schedule
+
+Mapping = dict[SSAValue, SSAValue]
+
+
+class _InFlight:
+    """A product of this step that may not be over."""
+
+    def __init__(self, result: SSAValue, groups: list[tuple[CopyGroup, int]]) -> None:
+        self.result = result
+        self.groups = groups
+        """What it reads: groups of copies and the shift of their iteration."""
+        self.over = False
+        self.value: SSAValue | None = None
+        """The result behind the wait for it."""
+
+
+class StepEmitter:
+    """Emits steps of one or two iterations before an operation, with the waits and releases they need."""
+
+    def __init__(
+        self,
+        graph: LoopGraph,
+        rings: list[Ring],
+        positions: list[Position],
+        mappings: list[Mapping],
+        before: Operation,
+    ) -> None:
+        self.graph, self.before = graph, before
+        self.ring_of = {ring.group: ring for ring in rings}
+        self.positions, self.mappings = positions, mappings
+        self.issued: list[_InFlight] = []
+        self.landed: set[tuple[CopyGroup, int]] = set()
+        self.left = {
+            (group, shift): len(group.readers)
+            for group in self.ring_of
+            for shift in range(len(positions))
+        }
+        """Readers of a group of copies that are not over yet."""
+
+    def emit(self, op: Operation, shift: int) -> None:
+        """One step for the iteration of its shift."""
+        if isinstance(op, gpu.BarrierOp | gpu.LocalStoreOp | gpu.LocalTransposeOp):
+            self._finish_readers_of_threads()
+        mapping = self.mappings[shift]
+        accumulator = op.acc if isinstance(op, gpu.WgmmaOp) else None
+        for value in self.graph.operands_of(op):
+            if value is not accumulator:
+                self._wait_for(value, shift)
+        read = [(g, shift) for g in dict.fromkeys(map(self.graph.group_of.get, op.operands)) if g]
+        for key in read:
+            self._wait_until_full(key)
+        if accumulator is not None:
+            self._map_chain(accumulator, mapping)
+        copy = op.clone(mapping)
+        for index, operand in enumerate(copy.operands):
+            if operand in self.graph.group_of:
+                copy.operands[index + 1] = self.positions[shift].stage
+        insert_before(copy, self.before)
+        mapping.update(zip(op.results, copy.results, strict=True))
+        for old, new in zip(op.results, copy.results, strict=True):
+            new.name_hint = old.name_hint
+        if isinstance(copy, gpu.WgmmaOp):
+            self.issued.append(_InFlight(copy.result, read))
+        else:
+            self._note_over(read)
+
+    def value(self, value: SSAValue, shift: int) -> SSAValue:
+        """What a value of the body is here, over if it is a product."""
+        self._wait_for(value, shift)
+        return self.mappings[shift].get(value, value)
+
+    def finish(self) -> None:
+        """Wait for every product that is in flight."""
+        for product in self.issued:
+            if not product.over:
+                self._wait(self.issued[-1])
+                return
+
+    def _map_chain(self, value: SSAValue, mapping: Mapping) -> None:
+        """Let an accumulator be the product itself, in flight or not."""
+        root = _through_waits(value)
+        if value not in mapping and root in mapping:
+            mapping[value] = mapping[root]
+
+    def _wait_for(self, value: SSAValue, shift: int) -> None:
+        """Make a product's result available, if `value` is one (through its wait)."""
+        mapping, root = self.mappings[shift], _through_waits(value)
+        new = mapping.get(root)
+        if root is not value and value not in mapping and new is not None:
+            mapping[value] = new
+        new = mapping.get(value)
+        product = next((p for p in self.issued if p.result is new), None)
+        if product is not None:
+            over = self._wait(product)
+            for name in (value, root):
+                mapping[name] = over
+
+    def _wait(self, product: _InFlight) -> SSAValue:
+        if product.value is not None:
+            return product.value
+        pending = len(self.issued) - 1 - self.issued.index(product)
+        wait = gpu.WgmmaWaitOp.create(
+            operands=[product.result],
+            properties={"pending": IntegerAttr(pending, i32)},
+            result_types=[product.result.type],
+        )
+        insert_before(wait, self.before)
+        product.value = wait.result
+        for other in self.issued[: self.issued.index(product) + 1]:
+            if not other.over:
+                other.over = True
+                self._note_over(other.groups)
+        return wait.result
+
+    def _finish_readers_of_threads(self) -> None:
+        """Products that read what threads have written, before a barrier lets them write it again."""
+        for product in reversed(self.issued):
+            op = product.result.owner
+            if not product.over and isinstance(op, gpu.WgmmaOp) and self._reads_threads(op):
+                self._wait(product)
+                return
+
+    def _reads_threads(self, op: gpu.WgmmaOp) -> bool:
+        shared = [v for v in (op.lhs, op.rhs) if isinstance(v.type, gpu.SharedType)]
+        return any(v not in self.graph.group_of for v in shared)
+
+    def _wait_until_full(self, key: tuple[CopyGroup, int]) -> None:
+        if key in self.landed:
+            return
+        self.landed.add(key)
+        group, shift = key
+        at = self.positions[shift]
+        wait = gpu.MbarrierWaitOp.create(operands=[self.ring_of[group].full, at.stage, at.phase])
+        insert_before(wait, self.before)
+
+    def _note_over(self, read: list[tuple[CopyGroup, int]]) -> None:
+        """Release the stages whose last reader is over."""
+        for key in read:
+            self.left[key] -= 1
+            if not self.left[key]:
+                group, shift = key
+                arrive = gpu.MbarrierArriveOp.create(
+                    operands=[
+                        self.ring_of[group].empty,
+                        self.positions[shift].stage,
+                        true(self.before),
+                    ]
+                )
+                insert_before(arrive, self.before)
+
+
+def _through_waits(value: SSAValue) -> SSAValue:
+    while isinstance(value.owner, gpu.WgmmaWaitOp):
+        value = value.owner.acc
+    return value
+
+
+class Consumer:
+    """Rewrites one loop for the warps that compute."""
+
+    def __init__(self, schedule: Schedule, rings: list[Ring], stages: int) -> None:
+        self.schedule, self.rings, self.stages = schedule, rings, stages
+        self.graph, self.loop = schedule.graph, schedule.graph.loop
+        self.body = self.graph.body
+        self.arguments = list(self.body.args[1:])
+        self.late = [a for a in self.arguments if schedule.shift(a) == 1]
+        self.crossing = schedule.crossing if schedule.is_rotated else []
+        """Values of the iteration before that the late steps take."""
+
+    def rewrite(self, at: Position) -> Position:
+        """Replace the loop; the position of its rings after it."""
+        return self._rotated(at) if self.schedule.is_rotated else self._in_order(at)
+
+    # ---- one iteration at a time ---------------------------------------------------------------------
+
+    def _in_order(self, at: Position) -> Position:
+        loop = self.loop
+        inits = [*loop.iter_args, at.stage, at.phase]
+        block, end = self._block(inits)
+        counter, *arguments = block.args
+        here = Position(*arguments[-2:])
+        mapping: Mapping = {self.body.args[0]: counter}
+        mapping.update(zip(self.arguments, arguments, strict=False))
+        emitter = StepEmitter(self.graph, self.rings, [here], [mapping], end)
+        for op, _ in self.schedule.order:
+            emitter.emit(op, 0)
+        emitter.finish()
+        values = [emitter.value(yielded(loop, a), 0) for a in self.arguments]
+        after = advance(here, self.stages, end)
+        self._end(end, [*values, after.stage, after.phase])
+        new = self._for(loop.lb, inits, block)
+        insert_before(new, loop)
+        self._replace(list(new.results))
+        return Position(*new.results[-2:])
+
+    # ---- rotated -------------------------------------------------------------------------------------
+
+    def _rotated(self, at: Position) -> Position:
+        loop = self.loop
+        some, none = Block(), Block()
+        end = scf.YieldOp.create()
+        some.add_op(end)
+        results = self._peeled(at, end)
+        self._end(end, results)
+        none.add_op(scf.YieldOp.create(operands=[*loop.iter_args, at.stage, at.phase]))
+        branch = scf.IfOp.create(
+            operands=[compare("slt", loop.lb, loop.ub, loop)],
+            result_types=[v.type for v in results],
+            regions=[Region(some), Region(none)],
+            location=loop.location,
+        )
+        insert_before(branch, loop)
+        self._replace(list(branch.results))
+        return Position(*branch.results[-2:])
+
+    def _peeled(self, at: Position, end: Operation) -> list[SSAValue]:
+        """The early steps of the first iteration, the loop, the late steps of the last; what the loop results in."""
+        loop, graph = self.loop, self.graph
+        order = self.schedule.order
+        first: Mapping = {self.body.args[0]: loop.lb}
+        first.update(zip(self.arguments, loop.iter_args, strict=True))
+        emitter = StepEmitter(graph, self.rings, [at], [first], end)
+        for op, shift in order:
+            if shift == 0:
+                emitter.emit(op, 0)
+        emitter.finish()
+        inits = self._state(emitter, 0, [loop.iter_args[a.index - 1] for a in self.late])
+        next_ = advance(at, self.stages, end)
+        start = _plus(loop.lb, loop.step, end)
+        new = self._steady(start, [*inits, next_.stage, next_.phase, at.stage, at.phase])
+        insert_before(new, end)
+        *state, stage, phase, last_stage, last_phase = new.results
+        last: Mapping = {}
+        self._enter(last, list(state))
+        emitter = StepEmitter(graph, self.rings, [Position(last_stage, last_phase)], [last], end)
+        for op, shift in order:
+            if shift == 1:
+                emitter.emit(op, 0)
+        emitter.finish()
+        early = dict(zip([a for a in self.arguments if a not in self.late], state, strict=False))
+        values = [
+            emitter.value(yielded(loop, a), 0) if a in self.late else early[a]
+            for a in self.arguments
+        ]
+        return [*values, stage, phase]
+
+    def _steady(self, start: SSAValue, inits: list[SSAValue]) -> scf.ForOp:
+        """The loop over all iterations but the first: its early steps, and the late ones of the iteration before."""
+        block, end = self._block(inits)
+        counter, *arguments = block.args
+        *state, stage, phase, last_stage, last_phase = arguments
+        here, before = Position(stage, phase), Position(last_stage, last_phase)
+        late: Mapping = {}
+        self._enter(late, state)
+        early: Mapping = {self.body.args[0]: counter}
+        early.update(zip([a for a in self.arguments if a not in self.late], state, strict=False))
+        emitter = StepEmitter(self.graph, self.rings, [here, before], [early, late], end)
+        remaining = sum(shift for _, shift in self.schedule.order)
+        for op, shift in self.schedule.order:
+            emitter.emit(op, shift)
+            remaining -= shift
+            if (
+                shift and not remaining
+            ):  # what the iteration before has made, for the early steps of this one
+                self._hand_over(emitter, early, late)
+        emitter.finish()
+        values = self._state(
+            emitter, 0, [emitter.value(yielded(self.loop, a), 1) for a in self.late]
+        )
+        after = advance(here, self.stages, end)
+        self._end(end, [*values, after.stage, after.phase, here.stage, here.phase])
+        return self._for(start, inits, block)
+
+    def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
+        """An argument that late steps make is, in the next iteration, what they have made; a product in flight stays
+        one until an early step takes it."""
+        for argument in self.late:
+            value = _through_waits(yielded(self.loop, argument))
+            early[argument] = late.get(value, value)
+
+    def _state(self, emitter: StepEmitter, shift: int, late: list[SSAValue]) -> list[SSAValue]:
+        """What the next step takes: early arguments of the next iteration, crossing values of this one, and late
+        arguments of this one."""
+        early = [
+            emitter.value(yielded(self.loop, a), shift)
+            for a in self.arguments
+            if a not in self.late
+        ]
+        return [*early, *(emitter.value(v, shift) for v in self.crossing), *late]
+
+    def _enter(self, mapping: Mapping, state: list[SSAValue]) -> None:
+        """Names of `_state` for the late steps of its iteration."""
+        skipped = len(self.arguments) - len(self.late)
+        names = [*self.crossing, *self.late]
+        mapping.update(zip(names, state[skipped:], strict=True))
+
+    # ---- blocks and loops ----------------------------------------------------------------------------
+
+    def _block(self, inits: list[SSAValue]) -> tuple[Block, Operation]:
+        block = Block(arg_types=[self.body.args[0].type, *(v.type for v in inits)])
+        end = scf.YieldOp.create()
+        block.add_op(end)
+        return block, end
+
+    @staticmethod
+    def _end(end: Operation, values: list[SSAValue]) -> None:
+        insert_before(scf.YieldOp.create(operands=values), end)
+        end.detach()
+        end.erase()
+
+    def _for(self, start: SSAValue, inits: list[SSAValue], block: Block) -> scf.ForOp:
+        loop = self.loop
+        for argument, old in zip(block.args, self.body.args, strict=False):
+            if not self.schedule.is_rotated:
+                argument.name_hint = old.name_hint
+        return scf.ForOp.create(
+            operands=[start, loop.ub, loop.step, *inits],
+            result_types=[v.type for v in inits],
+            regions=[Region(block)],
+            attributes=loop.attributes,
+            location=loop.location,
+        )
+
+    def _replace(self, results: list[SSAValue]) -> None:
+        loop = self.loop
+        for old, value in zip(loop.results, results, strict=False):
+            value.name_hint = old.name_hint
+            old.replace_all_uses_with(value)
+        loop.detach()
+        loop.erase()
+
+
+def _plus(a: SSAValue, b: SSAValue, before: Operation) -> SSAValue:
+    op = arith.AddiOp(a, b)
+    insert_before(op, before)
+    return op.result

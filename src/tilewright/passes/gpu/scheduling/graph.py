@@ -1,0 +1,164 @@
+"""The dependence graph of a tile loop: what `promote-shared` leaves in its body, without the synchronisation.
+
+`promote-shared` makes every product complete: copies, a wait for them, a barrier, the product, its wait, a
+barrier. All of that is derived from the order of the other operations, so a schedule begins without it. What
+remains are *steps*: operations of the body that compute, issue a product, or touch memory. A value may cross
+iterations as an argument of the loop (distance 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.effects import has_effect, is_pure
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.select_mma import SHARED_FMA
+
+_SYNCHRONIZATION = (
+    gpu.AsyncCopyOp, gpu.AsyncCommitGroupOp, gpu.AsyncWaitOp, gpu.WgmmaWaitOp, scf.YieldOp,
+)  # fmt: skip
+_WRITES_SHARED = (gpu.LocalStoreOp, gpu.LocalTransposeOp)
+
+
+@dataclass(eq=False)
+class CopyGroup:
+    """Copies of an iteration that the same operations read: they arrive on one barrier and are released together."""
+
+    copies: list[gpu.AsyncCopyOp]
+    readers: list[Operation]
+
+    @property
+    def buffers(self) -> list[SSAValue]:
+        return [copy.buffer for copy in self.copies]
+
+    @property
+    def bytes_per_stage(self) -> int:
+        return sum(gpu.shared_layout_of(buffer).bytes for buffer in self.buffers)
+
+
+@dataclass(eq=False)
+class LoopGraph:
+    """A loop whose copies may be issued ahead, and whose products may be in flight beside other steps."""
+
+    loop: scf.ForOp
+    groups: list[CopyGroup]
+    steps: list[Operation]
+    """In the order of the source, without barriers unless threads write shared memory in the loop."""
+    group_of: dict[SSAValue, CopyGroup] = field(default_factory=dict)
+    """The group that fills a buffer."""
+
+    @property
+    def body(self) -> Block:
+        return self.loop.body.block
+
+    @property
+    def dots(self) -> list[gpu.WgmmaOp]:
+        return [op for op in self.steps if isinstance(op, gpu.WgmmaOp)]
+
+    @property
+    def writes_shared(self) -> bool:
+        """Whether threads write shared memory in the loop, so that barriers separate its steps."""
+        return any(isinstance(op, _WRITES_SHARED) for op in self.steps)
+
+    def made_by(self, value: SSAValue) -> Operation | BlockArgument | None:
+        """The step or argument of the body that a value is, the wait for a product being the product's result;
+        None for what the loop does not change."""
+        while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is self.body:
+            value = value.owner.acc
+        if isinstance(value, BlockArgument):
+            return value if value.block is self.body else None
+        owner = value.owner
+        return owner if isinstance(owner, Operation) and owner.parent is self.body else None
+
+    def operands_of(self, op: Operation) -> list[SSAValue]:
+        """Operands of a step and values that its regions take from around."""
+        inner = [v for region in op.regions for o in region.walk() for v in o.operands]
+        return [*op.operands, *(v for v in inner if self._is_around(v, op))]
+
+    @staticmethod
+    def _is_around(value: SSAValue, op: Operation) -> bool:
+        block = value.block if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
+        while block is not None:
+            above = block.parent_op()
+            if above is op:
+                return False
+            block = above.parent if above is not None else None
+        return True
+
+    def is_ordered(self, op: Operation) -> bool:
+        """Whether a step must keep its place among the others of this kind: it writes memory, may read what the
+        loop writes, may stop the program or prints."""
+        if isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) or is_pure(op):
+            return False
+        if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
+            pointer = op.base if isinstance(op, tile.LoadViewOp) else op.pointer
+            return may_clobber(self.loop, [pointer])
+        return has_effect(op)
+
+
+def loop_graph(loop: scf.ForOp) -> LoopGraph | None:
+    """The graph of a loop with products whose operands are copied to buffers of their own; None for others.
+
+    Requires what `promote-shared` guarantees: each buffer is filled by one copy an iteration, and every wait
+    leaves nothing in flight.
+    """
+    ops = list(loop.body.block.ops)
+    copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
+    products = [op for op in ops if isinstance(op, gpu.WgmmaOp)]
+    if not copies or not products or any(p.instruction.data == SHARED_FMA for p in products):
+        return None
+    if may_clobber(loop, [copy.base for copy in copies]) or not _is_synchronous(loop, ops):
+        return None
+    groups: dict[tuple[Operation, ...], CopyGroup] = {}
+    for copy in copies:
+        readers = _readers(copy, ops)
+        if readers is None:
+            return None
+        groups.setdefault(tuple(readers), CopyGroup([], readers)).copies.append(copy)
+    dropped = (*_SYNCHRONIZATION, gpu.BarrierOp)
+    if any(isinstance(op, _WRITES_SHARED) for op in ops):
+        dropped = _SYNCHRONIZATION
+    graph = LoopGraph(
+        loop, list(groups.values()), [op for op in ops if not isinstance(op, dropped)]
+    )
+    graph.group_of = {buffer: group for group in graph.groups for buffer in group.buffers}
+    return graph if len(graph.group_of) == len(copies) else None
+
+
+def _is_synchronous(loop: scf.ForOp, ops: list[Operation]) -> bool:
+    """Whether everything that is issued in an iteration is over at its end, and nothing is issued in branches."""
+    issued = (
+        gpu.AsyncCopyOp,
+        gpu.WgmmaOp,
+        gpu.LocalTransposeOp,
+        gpu.MbarrierWaitOp,
+        tile.BarrierOp,
+    )
+    if any(isinstance(op, issued) and op.parent is not loop.body.block for op in loop.walk()):
+        return False
+    waits = [op for op in ops if isinstance(op, gpu.WgmmaWaitOp | gpu.AsyncWaitOp)]
+    if any(op.pending.value.data for op in waits) or any(
+        isinstance(op, tile.BarrierOp) for op in ops
+    ):
+        return False
+    last = max(i for i, op in enumerate(ops) if isinstance(op, gpu.WgmmaOp))
+    return any(isinstance(op, gpu.WgmmaWaitOp) for op in ops[last:])
+
+
+def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | None:
+    """What reads the buffer of a copy, in order; None where anything but products and loads of this loop does."""
+    users = {use.operation for use in copy.buffer.uses}
+    outside = [op for op in users if not isinstance(op, gpu.LocalDeallocOp) and op not in ops]
+    readers = [op for op in ops if op in users and op is not copy]
+    known = all(isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) for op in readers)
+    return readers if readers and known and not outside else None
+
+
+def yielded(loop: scf.ForOp, argument: BlockArgument) -> SSAValue:
+    """What an argument of a loop's body is in the next iteration."""
+    return end_of(loop.body.block).operands[argument.index - 1]

@@ -1,0 +1,165 @@
+"""The producer warp: the copies of scheduled loops, with the scalars that they are made of, one loop after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.effects import has_effect, is_pure
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.scheduling.ring import Position, Ring, advance, constant
+
+
+@dataclass(frozen=True)
+class Slice:
+    """What values of a loop's body are made of: operations of the body, in order, and scalars that it carries."""
+
+    inside: list[Operation]
+    carried: list[BlockArgument]
+    outside: list[Operation]
+    """Operations of the function's top level, in order."""
+
+
+def slice_of(function: FuncOp, loop: scf.ForOp, values: list[SSAValue]) -> Slice | None:
+    """The slice of `values` and of the loop's bounds; None where it takes more than scalars that any warp can
+    compute: tiles, results of other loops, memory that the kernel writes."""
+    body, top = loop.body.block, function.body.block
+    needed: set[Operation] = set()
+    carried: list[BlockArgument] = []
+    pending = [*values, loop.lb, loop.ub, loop.step]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, BlockArgument):
+            if value.block is body and value.index > 0 and value not in carried:
+                carried.append(value)
+                pending += [end_of(body).operands[value.index - 1], loop.iter_args[value.index - 1]]
+            if value.block not in (body, top) or tile.is_tile(value):
+                return None
+            continue
+        op = value.owner
+        if not isinstance(op, Operation) or op in needed:
+            continue
+        if op.parent not in (body, top) or tile.is_tile(value) or not _repeatable(op, function):
+            return None
+        needed.add(op)
+        pending += op.operands
+    inside = [op for op in body.ops if op in needed]
+    return Slice(inside, carried, [op for op in top.ops if op in needed])
+
+
+def _repeatable(op: Operation, function: FuncOp) -> bool:
+    """Whether another warp may compute a scalar as well: it is pure, or read from memory that the kernel does not
+    write."""
+    if isinstance(op, tile.LoadOp) and not has_effect(op):
+        return not may_clobber(function, [op.pointer])
+    return is_pure(op) and not op.regions
+
+
+class Producer:
+    """Writes the region of a producer warp."""
+
+    def __init__(self, anchor: Operation) -> None:
+        self._block = Block()
+        self._end = scf.YieldOp.create()
+        self._block.add_op(self._end)
+        self._anchor = anchor
+        self._mapping: dict[SSAValue, SSAValue] = {}
+
+    def add(
+        self, loop: scf.ForOp, rings: list[Ring], taken: Slice, stages: int, at: Position | None
+    ) -> Position:
+        """The copies of a loop, from a position on (None: of stages that are empty); the position after it."""
+        end = self._end
+        for op in taken.outside:
+            if op.results and op.results[0] in self._mapping:
+                continue
+            copy = op.clone(self._mapping)
+            insert_before(copy, end)
+            self._mapping.update(zip(op.results, copy.results, strict=True))
+        first = at or Position(
+            constant(0, end), constant(1, end)
+        )  # the phase before the first has ended
+        new = self._loop(loop, rings, taken, stages, first)
+        insert_before(new, end)
+        return Position(*new.results[-2:])
+
+    def _loop(
+        self, loop: scf.ForOp, rings: list[Ring], taken: Slice, stages: int, first: Position
+    ) -> scf.ForOp:
+        there = self._there
+        inits = [there(loop.iter_args[a.index - 1]) for a in taken.carried]
+        scalars = [*inits, first.stage, first.phase]
+        inside = Block(arg_types=[loop.body.block.args[0].type, *(v.type for v in scalars)])
+        counter, *carried, stage, phase = inside.args
+        end = scf.YieldOp.create()
+        inside.add_op(end)
+        mapping = {**self._mapping, loop.body.block.args[0]: counter}
+        mapping.update(zip(taken.carried, carried, strict=True))
+        for op in taken.inside:
+            copy = op.clone(mapping)
+            insert_before(copy, end)
+            mapping.update(zip(op.results, copy.results, strict=True))
+        for ring in rings:
+            _load(ring, mapping, Position(stage, phase), end)
+        after = [end_of(loop.body.block).operands[a.index - 1] for a in taken.carried]
+        following = advance(Position(stage, phase), stages, end)
+        yields = [*(mapping.get(v, v) for v in after), following.stage, following.phase]
+        insert_before(scf.YieldOp.create(operands=yields), end)
+        end.detach()
+        return scf.ForOp.create(
+            operands=[there(loop.lb), there(loop.ub), there(loop.step), *scalars],
+            result_types=[v.type for v in scalars],
+            regions=[Region(inside)],
+            location=loop.location,
+        )
+
+    def _there(self, value: SSAValue) -> SSAValue:
+        return self._mapping.get(value, value)
+
+    def finish(self, registers: tuple[int, int]) -> None:
+        """Put the warp's region where the kernel begins; `registers`: of its threads, and of the others'."""
+        self._end.detach()
+        region = Region(self._block)
+        produce = gpu.ProducerWarpOp.create(
+            regions=[region],
+            properties={
+                "producer_registers": IntegerAttr(registers[0], i32),
+                "consumer_registers": IntegerAttr(registers[1], i32),
+            },
+            location=self._anchor.location,
+        )
+        insert_before(produce, self._anchor)
+
+
+def _load(ring: Ring, mapping: dict[SSAValue, SSAValue], at: Position, before: Operation) -> None:
+    """Wait until a stage is empty, then start the group's copies to it."""
+    wait = gpu.MbarrierWaitOp.create(operands=[ring.empty, at.stage, at.phase])
+    elect = gpu.ElectOp.create(result_types=[i1])
+    inside = Block()
+    expect = gpu.MbarrierArriveExpectTxOp.create(
+        operands=[ring.full, at.stage],
+        properties={"bytes": IntegerAttr(ring.group.bytes_per_stage, i32)},
+    )
+    inside.add_op(expect)
+    for copy, tile_, shape, place in zip(
+        ring.group.copies, ring.tiles, ring.shapes, ring.coordinates, strict=True
+    ):
+        coords = [mapping.get(v, v) for v in place]
+        load = gpu.TmaLoadOp.build(
+            operands=[tile_.root, *shape, coords, copy.buffer, ring.full, at.stage],
+            properties={"range_checked": tile_.range_checked},
+        )
+        load.location = copy.location
+        inside.add_op(load)
+    inside.add_op(scf.YieldOp.create())
+    branch = scf.IfOp.create(
+        operands=[elect.result], regions=[Region(inside), Region(Block([scf.YieldOp.create()]))]
+    )
+    for op in (wait, elect, branch):
+        insert_before(op, before)
