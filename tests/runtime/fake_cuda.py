@@ -171,6 +171,8 @@ class FakeCuda:
         promotion,
         fill,
     ):
+        if not self.stack[-1]:
+            return 201
         pairs = [
             tuple((t * n).from_address(a))
             for t, n, a in ((c_uint64, rank, dims), (c_uint, rank, box), (c_uint, rank, steps))

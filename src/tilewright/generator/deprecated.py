@@ -25,7 +25,9 @@ CONTRACTION_FIELDS = {
 FORMS = {"vector": "gemv"}
 
 
-def current(data: Mapping[str, Any], renamed: Mapping[str, str], warn: bool = True) -> dict[str, Any]:
+def current(
+    data: Mapping[str, Any], renamed: Mapping[str, str], warn: bool = True
+) -> dict[str, Any]:
     """`data` with the present names of fields, and of forms. Warns where one is deprecated, unless data were stored."""
     found = {name: value for name, value in data.items() if name not in renamed}
     for old in renamed.keys() & data.keys():

@@ -24,12 +24,26 @@ PASSES = {
 #: new name of a pass → its options, old name → new name
 OPTIONS = {
     "promote-accumulator": {"apart": "assume-noalias"},
-    "pipeline-loads": {"lag": "mma-in-flight", "boxes": "tma", "several": "multiple-dots", "parts": "epilogue-subtiles", "limit": "max-shared-bytes"},
+    "pipeline-loads": {
+        "lag": "mma-in-flight",
+        "boxes": "tma",
+        "several": "multiple-dots",
+        "parts": "epilogue-subtiles",
+        "limit": "max-shared-bytes",
+    },
     "specialize-warps": {"everywhere": "all-loops", "parts": "epilogue-subtiles"},
     "lower-stores-to-tma": {"slots": "epilogue-stages"},
     "promote-shared": {"registers": "register-operands"},
     "lower-dot": {"wide": "full-width-vectors"},
-    "strip-mine-tiles": {"registers": "elements-per-thread", "all-registers": "elements-per-cta", "share": "strip-elements-per-thread", "code": "max-instructions", "crowd": "max-pressure", "whole": "skip-if-fits", "keep": "mark-cacheable"},
+    "strip-mine-tiles": {
+        "registers": "elements-per-thread",
+        "all-registers": "elements-per-cta",
+        "share": "strip-elements-per-thread",
+        "code": "max-instructions",
+        "crowd": "max-pressure",
+        "whole": "skip-if-fits",
+        "keep": "mark-cacheable",
+    },
     "batch-loads": {"words": "registers-per-thread", "all-words": "registers-per-cta"},
     "reduce-num-warps": {"share": "elements-per-thread", "schedulers": "schedulers-per-sm"},
     "vectorize-accesses": {"widest": "max-bytes"},

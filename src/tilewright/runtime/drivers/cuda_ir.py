@@ -30,6 +30,8 @@ from tilewright.runtime.drivers.tensor_map_ir import ENCODE
 KINDS = {"address": 1, "int": 4, "uint": 5, "fp32": 6, "fp64": 7, "bool": 8, "skip": 9, "blob": 10}
 #: what the launcher returns instead of None: these, `conditions.OTHER_CASE` or DRIVER_ERROR + CUresult
 BAD_GRID, BAD_CALL, DRIVER_ERROR, MAP_ERROR = 1, 4, 1000, 100_000
+INVALID_CONTEXT = 201
+"""CUDA_ERROR_INVALID_CONTEXT."""
 #: launches that the ring remembers
 RING = 8
 COUNT_WORD, RING_WORD = 5, 7
@@ -167,6 +169,36 @@ there:
   ret i32 %r3
 }
 
+; Tensor maps are encoded in a context (the driver rejects threads without one, such as the first launch of an
+; autograd thread): in that of the kernel, if there is none.
+define internal i32 @maps_in_context(ptr %record, i64 %maps, ptr %slots, ptr %space, ptr %params) nounwind {
+entry:
+  %previous = alloca ptr, align 8
+  %described.p = getelementptr i8, ptr %record, i64 64
+  %described = load ptr, ptr %described.p
+  %first = call i32 @make_maps(ptr %described, i64 %maps, ptr %slots, ptr %space, ptr %params)
+  %outside = icmp eq i32 %first, INVALID_CONTEXT
+  br i1 %outside, label %push, label %done
+done:
+  ret i32 %first
+push:
+  %wanted.p = getelementptr i8, ptr %record, i64 8
+  %wanted = load ptr, ptr %wanted.p
+  %push.p = getelementptr i8, ptr @tw_cuda_state, i64 24
+  %push.f = load ptr, ptr %push.p
+  %pushed = call i32 %push.f(ptr %wanted)
+  %bad = icmp ne i32 %pushed, 0
+  br i1 %bad, label %failed, label %again
+failed:
+  ret i32 %pushed
+again:
+  %second = call i32 @make_maps(ptr %described, i64 %maps, ptr %slots, ptr %space, ptr %params)
+  %pop.p = getelementptr i8, ptr @tw_cuda_state, i64 32
+  %pop = load ptr, ptr %pop.p
+  %popped = call i32 %pop(ptr %previous)
+  ret i32 %second
+}
+
 define ptr @tw_cuda_launch(ptr %self, ptr %args, i64 %nargs) nounwind {
 entry:
   %extents = alloca [3 x i64], align 16
@@ -276,10 +308,8 @@ fill:
 encode:
   %bytes = mul i64 %maps, 128
   %space = alloca i8, i64 %bytes, align 64
-  %described.p = getelementptr i8, ptr %record, i64 64
-  %described = load ptr, ptr %described.p
   %map.params = getelementptr ptr, ptr %params, i64 %count
-  %map.code = call i32 @make_maps(ptr %described, i64 %maps, ptr %slots, ptr %space, ptr %map.params)
+  %map.code = call i32 @maps_in_context(ptr %record, i64 %maps, ptr %slots, ptr %space, ptr %map.params)
   %map.wrong = icmp ne i32 %map.code, 0
   br i1 %map.wrong, label %bad.map, label %finish
 bad.map:
@@ -322,6 +352,7 @@ def launcher_ir() -> str:
         .replace("OTHER_CASE", str(OTHER_CASE))
         .replace("ENCODE_MAPS", ENCODE)
         .replace("MAP_ERROR", str(MAP_ERROR))
+        .replace("INVALID_CONTEXT", str(INVALID_CONTEXT))
         .replace("STATE_WORDS", str(STATE_WORDS))
         .replace("RING", str(RING))
     )

@@ -53,17 +53,19 @@ def portable_launcher(
             return None
         held = ctypes.create_string_buffer(MAP_BYTES * len(maps) + 64)
         space = (ctypes.addressof(held) + 63) & ~63
-        for i, tensor_map in enumerate(maps):
-            code = _encode(api, tensor_map, [v for _, v in pairs], space + MAP_BYTES * i)
-            if code != SUCCESS:
-                return cuda_ir.MAP_ERROR + code
-        places += [space + MAP_BYTES * i for i in range(len(maps))]
-        params = (ctypes.c_void_p * (len(places) + 1))(*places, base + 8 * len(pairs))
         current = ctypes.c_void_p()
         get(ctypes.byref(current))
         foreign = current.value != record[1]
         if foreign and (code := push(record[1])) != SUCCESS:
             return cuda_ir.DRIVER_ERROR + code
+        for i, tensor_map in enumerate(maps):  # which the driver rejects outside of a context
+            code = _encode(api, tensor_map, [v for _, v in pairs], space + MAP_BYTES * i)
+            if code != SUCCESS:
+                if foreign:
+                    pop(ctypes.byref(current))
+                return cuda_ir.MAP_ERROR + code
+        places += [space + MAP_BYTES * i for i in range(len(maps))]
+        params = (ctypes.c_void_p * (len(places) + 1))(*places, base + 8 * len(pairs))
         if cluster > 1 or early:
             kind = 4 if cluster > 1 else 6  # cluster dimension; programmatic stream serialization
             attribute = struct.pack("<IxxxxIII52x", kind, cluster, 1, 1)
