@@ -16,6 +16,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
+from tilewright.targets.info import GENERIC
 from tilewright.testing.random_programs import generate
 
 _spec = importlib.util.spec_from_file_location(
@@ -93,6 +94,6 @@ def test_the_manager_leaves_them_out():
 
     text = "func.func @k() {\n  func.return\n}\n"
     loops, returns = Watched(("scf.for",), False), Watched(("func.return",), True)
-    result = run_pipeline(parse_ir(text), [loops, returns, loops, returns], None)
+    result = run_pipeline(parse_ir(text), [loops, returns, loops, returns], GENERIC)
     assert ran == [("func.return",)]  # the second would find what the first has left
     assert result.ran == ("watched",) * 4

@@ -14,6 +14,7 @@ from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.registry import lookup, parse_pipeline
+from tilewright.targets.info import GENERIC
 
 FOLDER = Path(tilewright.passes.__path__[0])
 TESTS = Path(__file__).parent
@@ -46,10 +47,10 @@ def test_the_example_in_the_essay_is_true(file):
     docstring = __import__(f"tilewright.passes.{file.stem}", fromlist=["x"]).__doc__
     before, after = (parse_ir(example(docstring, t), name) for t in ("Before", "After"))
     verify_ir(after)
-    run_pipeline(before, parse_pipeline(name), None, verify="each")
+    run_pipeline(before, parse_pipeline(name), GENERIC, verify="each")
     without_claims(before)
     for module in (before, after):  # the essay need not repeat constants
-        run_pipeline(module, parse_pipeline("cse"), None)
+        run_pipeline(module, parse_pipeline("cse"), GENERIC)
         constants_first(module)
     assert before.is_structurally_equivalent(after), f"the pass gives\n{before}\nthe essay\n{after}"
 

@@ -15,6 +15,7 @@ from tilewright.passes.base import Pass, print_pipeline
 from tilewright.passes.manager import run_pipeline, without_disabled
 from tilewright.passes.pipeline import shared_passes
 from tilewright.passes.registry import parse_pipeline
+from tilewright.targets.info import GENERIC
 
 TEXT = """
 func.func @k(%p: !tile.ptr<i32>, %x: i32) {
@@ -128,21 +129,21 @@ def test_observer_and_stop_after():
     result = run_pipeline(
         module,
         registry.parse_pipeline("cse,simplify,cse,licm"),
-        None,
+        GENERIC,
         observer=lambda name, seconds, changed, module: seen.append((name, changed)),
         stop_after="cse:2",
     )
     assert seen == [("cse", True), ("simplify", False), ("cse", False)]
     assert result.ran == ("cse", "simplify", "cse")
     with pytest.raises(PassError, match="does not have it"):
-        run_pipeline(module, registry.parse_pipeline("cse"), None, stop_after="licm")
+        run_pipeline(module, registry.parse_pipeline("cse"), GENERIC, stop_after="licm")
 
 
 def test_a_pass_that_breaks_the_ir_is_named():
     with pytest.raises(PassError, match="after break"):
-        run_pipeline(parse_ir(TEXT), (Break(),), None, verify="each")
+        run_pipeline(parse_ir(TEXT), (Break(),), GENERIC, verify="each")
     with pytest.raises(PassError, match="break"):
-        run_pipeline(parse_ir(TEXT), (Break(),), None)
+        run_pipeline(parse_ir(TEXT), (Break(),), GENERIC)
 
 
 def test_shared_pipeline_has_no_options_that_differ_from_defaults():

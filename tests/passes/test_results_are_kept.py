@@ -11,6 +11,7 @@ from tilewright.passes.base import print_pipeline
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
 from tilewright.passes.registry import parse_pipeline
+from tilewright.targets.info import GENERIC
 
 HERE = Path(__file__).parent
 
@@ -75,7 +76,7 @@ def check(text, arguments, grid, pipelines):
     seen = {}
     for pipeline in pipelines:
         module = parse_ir(text)
-        run_pipeline(module, parse_pipeline(pipeline), None, verify="each")
+        run_pipeline(module, parse_pipeline(pipeline), GENERIC, verify="each")
         after = str(module)
         if after in seen:
             continue
@@ -99,7 +100,7 @@ def test_programs(name, number):
 def test_programs_raise_completely():
     for name in CASES:
         module = parse_ir((HERE / "programs" / f"{name}.tile").read_text())
-        run_pipeline(module, LIST, None)
+        run_pipeline(module, LIST, GENERIC)
         left = [op for op in module.walk() if op.name in ("tile.load", "tile.store")]
         assert all(not oracle.shape_of(op.pointer) for op in left), name
 

@@ -13,6 +13,7 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
+from tilewright.targets.info import GENERIC
 
 HERE = Path(__file__).parent
 
@@ -107,7 +108,7 @@ CASES = [(make.__name__, *case) for make in PROGRAMS for case in make()]
 
 def raised(text):
     module = parse_ir(text)
-    run_pipeline(module, shared_passes(), None, verify="each")
+    run_pipeline(module, shared_passes(), GENERIC, verify="each")
     left = [op for op in module.walk() if op.name in ("tile.load", "tile.store")]
     assert not left, str(module)
     return module

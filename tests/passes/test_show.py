@@ -6,6 +6,7 @@ from tilewright.ir.text import parse_ir
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.registry import parse_pipeline
 from tilewright.passes.show import Recorder, render
+from tilewright.targets.info import GENERIC
 
 TEXT = """
 func.func @k(%p: !tile.ptr<i32>, %x: i32) {
@@ -21,7 +22,7 @@ func.func @k(%p: !tile.ptr<i32>, %x: i32) {
 def record(pipeline):
     module = parse_ir(TEXT)
     recorder = Recorder(module)
-    run_pipeline(module, parse_pipeline(pipeline), None, observer=recorder)
+    run_pipeline(module, parse_pipeline(pipeline), GENERIC, observer=recorder)
     return recorder
 
 

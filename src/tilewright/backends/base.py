@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
+
+from tilewright.targets import TargetInfo
 
 MEANWHILE: ContextVar[Callable[[], object] | None] = ContextVar("meanwhile", default=None)
 """What whoever compiles has to do anyway: a back end may call it once while it waits for a tool."""
@@ -186,40 +188,6 @@ class Options:
     """Names of passes to leave out."""
     check: tuple[str, ...] = ()
     """Checks in compiled code: "bounds", "views" (see `docs/debugging.md`)."""
-
-
-@dataclass(frozen=True)
-class TargetInfo:
-    """Facts about a machine that passes read."""
-
-    name: str
-    """"cpu" or "sm_90a"…"""
-    triple: str = ""
-    cpu: str = ""
-    features: tuple[str, ...] = ()
-    """CPU features present, e.g. "avx512f", without signs."""
-    vector_bits: int = 128
-    """Width of the vector registers used."""
-    vector_registers: int = 16
-    cores: int = 1
-    """Threads that launches use; code is the same for any number."""
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 1 << 20
-    shared_bytes: int = 0
-    """Most shared memory that a program may ask for."""
-    max_registers: int = 0
-    """Most 32-bit registers of a thread."""
-    vector_atomics: bool = False
-    """`red` adds vectors of floats of up to 16 bytes, and bf16 (PTX ISA, `red`: sm_90)."""
-
-    def has(self, *features: str) -> bool:
-        return all(f in self.features for f in features)
-
-    @property
-    def key(self) -> str:
-        """Text for cache keys: all that passes may read. `cores` is for launches only."""
-        facts = [getattr(self, item.name) for item in fields(self) if item.name != "cores"]
-        return ":".join(",".join(f) if isinstance(f, tuple) else str(f) for f in facts)
 
 
 class Backend(Protocol):

@@ -12,12 +12,13 @@ from xdsl.ir import Attribute
 
 from tilewright import config
 from tilewright.backends.arguments import launch_arguments
-from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
+from tilewright.backends.base import Argument, Artifact, Options
 from tilewright.errors import CompilationError
 from tilewright.ir.location import location_of
 from tilewright.ir.text import print_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
+from tilewright.targets import TargetInfo
 
 
 class LoweringBackend(ABC):

@@ -6,8 +6,9 @@ import importlib
 import importlib.util
 from typing import Any
 
-from tilewright.backends.base import Artifact, Backend, Options, TargetInfo
+from tilewright.backends.base import Artifact, Backend, Options
 from tilewright.errors import UnsupportedTarget
+from tilewright.targets import TargetInfo
 
 #: target family → package below `tilewright.backends`
 _PACKAGES = {"cpu": "tilewright.backends.cpu", "nvidia": "tilewright.backends.nvidia"}

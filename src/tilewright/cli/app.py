@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.targets.nvidia import DEFAULT
+
 _KEEP = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 
 app = typer.Typer(
@@ -115,8 +117,7 @@ def show(
         disabled=_names(disable),
         start=start,
         options=tuple(options or ()),
-        target=target
-        or ("sm_90a" if layouts is not None and not place.endswith(".mlir") else None),
+        target=target or (DEFAULT if layouts is not None and not place.endswith(".mlir") else None),
     )
 
 

@@ -225,6 +225,7 @@ def _kernel() -> Iterator[Fact]:
     import functools
 
     from tilewright.cli import self_check
+    from tilewright.targets.nvidia import NAMES
 
     yield "on the CPU", *_timed(self_check.worst_error)
     native = _cuda_driver()
@@ -234,9 +235,10 @@ def _kernel() -> Iterator[Fact]:
             yield f"on GPU {index}", *_timed(functools.partial(self_check.worst_error, there))
         except Exception as error:  # what failed there says nothing about the others
             yield f"on GPU {index}", f"{type(error).__name__}: {error}", False
-    compiled = self_check.compiled_for("sm_90a")
-    figures = f", {compiled.n_regs} registers" if compiled.n_regs else ""
-    yield "for sm_90a", f"{len(compiled.asm['ptx'].splitlines())} lines of PTX{figures}", True
+    for name in NAMES:
+        compiled = self_check.compiled_for(name)
+        figures = f", {compiled.n_regs} registers" if compiled.n_regs else ""
+        yield f"for {name}", f"{len(compiled.asm['ptx'].splitlines())} lines of PTX{figures}", True
 
 
 def _timed(worst_error: Callable[[], float]) -> tuple[str, bool]:

@@ -53,7 +53,7 @@ def generate(
         types = signature_of(kernel, found)
         options = replace(
             Options(debug=settings.current().debug),
-            **(kernel.launch_options() if machine.name != "cpu" else {}),
+            **(kernel.launch_options() if machine.is_gpu else {}),
         )
         signature = Signature(types, dict.fromkeys(types, "given"))
         result = trace(

@@ -129,7 +129,7 @@ def text_of(result: Trace, view: View) -> str:
             lines.append(f"types guessed, --signature says others: {result.signature.guesses}")
     else:
         lines.append(f"kernel {result.kernel}")
-    if result.target.name != "cpu":
+    if result.target.is_gpu:
         chosen = asdict(result.options)
         shown = [f"{name}={chosen[name]}" for name in SHOWN if chosen[name] is not None]
         lines.append(f"for {result.target.name}: {', '.join(shown)}")

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import config
 from tilewright.backends import registry
-from tilewright.backends.base import Argument, Artifact, Options, TargetInfo
+from tilewright.backends.base import Argument, Artifact, Options
 from tilewright.cli.signature import Signature, resolve
 from tilewright.errors import PassError, TilewrightError
 from tilewright.passes.renamed import current_specs
 from tilewright.runtime.interface import innermost
+from tilewright.targets import TargetInfo
 
 if TYPE_CHECKING:
     from tilewright.passes.base import Pass
@@ -72,7 +73,7 @@ class Trace:
             "cost": self.cost,
             "arguments": [list(astuple(a)) for a in self.arguments],
         }
-        if self.target.name != "cpu":
+        if self.target.is_gpu:
             head |= {"target": self.target.name, "options": asdict(self.options)}
         return f"{_HEADER}{json.dumps(head)}\n{self.stages[index].text.rstrip()}\n"
 

@@ -16,6 +16,8 @@ from tilewright.generator.config import MatmulConfig, Panels
 from tilewright.generator.contraction import COLUMN, GENERAL, ROW, Contraction
 from tilewright.generator.hardware_rates import LINE
 from tilewright.passes.cpu.dot_plan import GROUP, plan_dot
+from tilewright.targets import TargetInfo
+from tilewright.targets.instructions import WGMMA
 
 #: bytes of the matrix that a program of the "gemv" form reads at a time
 _VECTOR_BYTES = 16 << 10
@@ -42,7 +44,7 @@ def choose(
     m: int,
     n: int,
     k: int,
-    target: Any,
+    target: TargetInfo,
     batch: int = 1,
     tuned: bool = True,
     packed: bool = False,
@@ -50,8 +52,7 @@ def choose(
     """The configuration for a product of these sizes.
 
     Args:
-        target: a `backends.base.TargetInfo`; name, features, cores, shared memory and cache sizes are
-            read.
+        target: its features, cores, rates, shared memory and cache sizes are read.
         tuned: whether to look in the tables of measured products first.
         packed: whether the rows of the matrix in a product with a vector, where K lies across them, follow each
             other without gaps.
@@ -68,7 +69,9 @@ def choose(
     return config.with_(prepack=panels(contraction, tiling, target)) if tiling.packed else config
 
 
-def explain(contraction: Contraction, m: int, n: int, k: int, target: Any, batch: int = 1) -> str:
+def explain(
+    contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, batch: int = 1
+) -> str:
     """How the choice for a product came about, for people."""
     m, n, k, batch = (max(1, x) for x in (m, n, k, batch))
     if m == 1 or n == 1:
@@ -94,8 +97,8 @@ def orders(contraction: Contraction) -> str:
     return f"{contraction.a.order} {contraction.b.order}"
 
 
-def _chosen(work: model.Workload, contraction: Contraction, target: Any) -> model.Choice:
-    if target.name == "cpu" and work.packable and panels(contraction, _USUAL, target) is None:
+def _chosen(work: model.Workload, contraction: Contraction, target: TargetInfo) -> model.Choice:
+    if not target.is_gpu and work.packable and panels(contraction, _USUAL, target) is None:
         work = replace(work, packable=False)
     return model.choose(work, target, lambda t: can_be_built(t, target))
 
@@ -133,7 +136,7 @@ def _packable(contraction: Contraction) -> bool:
     return not (a.is_int() and a.is_int_unsigned()) and sums.primitive_bitwidth >= 32
 
 
-def panels(contraction: Contraction, tiling: model.Tiling, target: Any) -> Panels | None:
+def panels(contraction: Contraction, tiling: model.Tiling, target: TargetInfo) -> Panels | None:
     """How a CPU's micro-kernel wants operands packed; None where it makes more of them than an order."""
     names = [
         _IR_NAMES.get(d.short_name) for d in (contraction.a.dtype, contraction.accumulator_type)
@@ -166,26 +169,27 @@ def configuration(tiling: model.Tiling) -> MatmulConfig:
     )  # fmt: skip
 
 
-def can_be_built(tiling: model.Tiling, target: Any) -> bool:
+def can_be_built(tiling: model.Tiling, target: TargetInfo) -> bool:
     """What the back ends take: on GPUs powers of two, and for products of warpgroups three times such, with
     columns by 16."""
-    if target.name == "cpu":
+    if not target.is_gpu:
         return True
-    odd = (1, 3) if target.name == "sm_90a" else (1,)
+    groups = bool(target.mma_unit(WGMMA))
+    odd = (1, 3) if groups else (1,)
     blocks = (tiling.block_m, tiling.block_n, tiling.block_k)
-    if target.name == "sm_90a" and tiling.block_n >= 64 and tiling.block_n % 16 == 0:
+    if groups and tiling.block_n >= 64 and tiling.block_n % 16 == 0:
         blocks = (tiling.block_m, tiling.block_k)
     return all(block // (block & -block) in odd for block in blocks)
 
 
 def _vector(
-    contraction: Contraction, m: int, n: int, k: int, target: Any, packed: int
+    contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, packed: int
 ) -> MatmulConfig:
     """A matrix times a vector: long runs along whichever axis is contiguous, enough programs. `packed`: matrices
     whose rows have no gaps (0: they have)."""
     matrix, along_rows = (contraction.a, ROW) if n == 1 else (contraction.b, COLUMN)
     size, extent = matrix.dtype.itemsize, m if n == 1 else n
-    if target.name == "cpu":
+    if not target.is_gpu:
         along = matrix.order == along_rows
         return _streamed(matrix, extent, k, along, n == 1, target)
     if matrix.order == along_rows or (matrix.order != ROW and matrix.order != COLUMN):
@@ -217,7 +221,7 @@ def _joined(row: int, k: int) -> int:
 
 
 def _streamed(
-    matrix: Any, extent: int, k: int, along: bool, column: bool, target: Any
+    matrix: Any, extent: int, k: int, along: bool, column: bool, target: TargetInfo
 ) -> MatmulConfig:
     """The same on a CPU: the matrix is read once, and sums stay in registers.
 

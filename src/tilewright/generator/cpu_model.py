@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tilewright.generator.hardware_rates import Machine, cpu_rates
+from tilewright.generator.hardware_rates import cpu_rates
 from tilewright.generator.model import SIZES, Estimate, Tiling, Workload
+from tilewright.targets import TargetInfo
 
 _Sizes: TypeAlias = tuple[int, ...]
 _BLOCKS: _Sizes = (16, 32, 64, 128, 256)
@@ -42,7 +43,7 @@ _FAR_SHARE = 2.0
 _SUMS_BESIDE = 6
 
 
-def cpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
+def cpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     """Candidates for a CPU: a step's tiles and the sums stay in the second level cache."""
     forms: list[tuple[bool, _Sizes, _Sizes]] = [(False, _BLOCKS, _DEPTHS)]
     if work.packable:
@@ -91,7 +92,7 @@ def _l2_working_set(work: Workload, t: Tiling) -> int:
     return (t.block_m + t.block_n) * t.block_k * max(4, size) + sums
 
 
-def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
+def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
     """What a tiling costs on a CPU."""
     rates, t, size = cpu_rates(target, work.element), tiling, SIZES[work.element]
     tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
@@ -146,7 +147,7 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
 
 
 def _notes(
-    t: Tiling, size: int, target: Machine, packed: float, nanoseconds: float
+    t: Tiling, size: int, target: TargetInfo, packed: float, nanoseconds: float
 ) -> tuple[str, ...]:
     tile = t.block_m * t.block_k * size >> 10
     sums = t.block_m * t.block_n * max(4, size) >> 10

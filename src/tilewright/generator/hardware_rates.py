@@ -1,86 +1,12 @@
-"""Rates of machines that the analytical model of products reckons with.
-
-GPU figures are per SM and clock cycle, from NVIDIA's architecture whitepapers (A100, GA102,
-AD102, H100) and the tuning guides; bandwidths are what well-made kernels reach, about 0.85 of the
-data sheets'. Clocks are those that a chip holds in bursts of load. What is not in data sheets (how well parts
-overlap, beginnings and ends of programs) was fitted to 170 measured products on an H200 and is taken over for
-the others.
-"""
+"""Rates of machines that the cost model of matmuls reads: those of GPUs are in `targets`, CPUs' follow from their features."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from tilewright.errors import UnsupportedTarget
+from tilewright.targets import GpuRates, TargetInfo
 
-
-class Machine(Protocol):
-    """What of `backends.base.TargetInfo` the model depends on."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def vector_bits(self) -> int: ...
-    @property
-    def cores(self) -> int: ...
-    @property
-    def l1_bytes(self) -> int: ...
-    @property
-    def l2_bytes(self) -> int: ...
-    @property
-    def shared_bytes(self) -> int: ...
-    @property
-    def max_registers(self) -> int: ...
-    def has(self, *features: str) -> bool: ...
-
-
-@dataclass(frozen=True)
-class GpuRates:
-    """What a chip does in a cycle of its clock, and between its memories."""
-
-    clock_ghz: float
-    tensor_clock_ghz: float
-    """With tensor cores at work, which takes power from the clock."""
-    tensor_macs: int
-    """Multiply-adds of 16-bit elements per SM and cycle on tensor cores."""
-    plain_macs: int
-    """Single precision multiply-adds per SM and cycle without them."""
-    double_macs: int
-    """Double precision multiply-adds (on tensor cores where those take doubles)."""
-    l2_bytes_per_cycle: float
-    """From the second level cache to one SM, all of them reading (many read the same)."""
-    dram_bytes_per_ns: float
-    shared_bytes_per_cycle: int
-    shared_total: int
-    """Shared memory of an SM, of which programs on it share."""
-    tensor_share: float
-    """How much of the tensor cores' rate good code reaches: warp-group products nearly all of it."""
-    launch_ns: float = 590.0
-    """Between one launch and the next of a stream."""
-    fill_ns: float = 1030.0
-    """From a program's start to its first product: barriers, first copies."""
-    store_bytes_per_cycle: float = 18.0
-    """From registers of one SM to memory at the end of a program."""
-    single_warpgroup_stall_cycles: float = 54.0
-    """What a stage costs where no second group of warps covers the waiting of the first."""
-    second_launch_ns: float = 950.0
-
-
-_GPUS = {
-    "sm_80": GpuRates(1.41, 1.35, 1024, 64, 64, 64.0, 1300.0, 128, 164 << 10, 0.85),
-    "sm_86": GpuRates(1.80, 1.70, 512, 128, 2, 64.0, 800.0, 128, 100 << 10, 0.80),
-    "sm_89": GpuRates(2.50, 2.30, 512, 128, 2, 64.0, 850.0, 128, 100 << 10, 0.80),
-    "sm_90a": GpuRates(1.94, 1.75, 2048, 128, 128, 139.0, 4300.0, 128, 228 << 10, 1.0),
-}
-#: rate of an element type on tensor cores against 16-bit elements
-_TENSOR_SHARES = {
-    "fp16": 1.0, "bf16": 1.0, "tf32": 0.5, "i8": 2.0, "u8": 2.0, "fp8e4nv": 2.0, "fp8e5": 2.0,
-}  # fmt: skip
-
-
-#: bytes of the second level cache
-L2_BYTES = {"sm_80": 40 << 20, "sm_86": 6 << 20, "sm_89": 72 << 20, "sm_90a": 50 << 20}
 #: bytes of a line of the caches
 LINE = 128
 #: bytes a cycle that an SM gets of boxes whose rows begin inside of lines, at multiples of so many bytes:
@@ -93,21 +19,19 @@ def from_l2(start: int, rates: GpuRates) -> float:
     return min(rates.l2_bytes_per_cycle, _INSIDE_LINES.get(start, rates.l2_bytes_per_cycle))
 
 
-def gpu_rates(target: Machine) -> GpuRates:
-    """Rates of a GPU target. Raises UnsupportedTarget for one that is not known."""
-    if target.name not in _GPUS:
+def gpu_rates(target: TargetInfo) -> GpuRates:
+    """Rates of a GPU target. Raises UnsupportedTarget for one that has none."""
+    if target.rates is None:
         raise UnsupportedTarget(f"there are no figures for {target.name}")
-    return _GPUS[target.name]
+    return target.rates
 
 
-def tensor_macs(rates: GpuRates, target: Machine, element: str) -> float:
+def tensor_macs(rates: GpuRates, element: str) -> float:
     """Multiply-adds per SM and cycle on tensor cores; 0 where they do not take `element`.
 
     `element`: "fp16", "bf16", "tf32", "fp8e4nv", "fp8e5", "i8", "u8".
     """
-    if element.startswith("fp8") and target.name in ("sm_80", "sm_86"):
-        return rates.tensor_macs * rates.tensor_share  # widened to fp16 on the way in
-    return rates.tensor_macs * rates.tensor_share * _TENSOR_SHARES.get(element, 0.0)
+    return rates.tensor_macs * rates.tensor_share * dict(rates.element_rates).get(element, 0.0)
 
 
 @dataclass(frozen=True)
@@ -141,7 +65,7 @@ class CpuRates:
 _CPU_GHZ = 3.0
 
 
-def cpu_rates(target: Machine, element: str) -> CpuRates:
+def cpu_rates(target: TargetInfo, element: str) -> CpuRates:
     """Rates of a CPU target for an element type ("fp32", "fp64", "fp16", "bf16", "i8" …).
 
     Two vector multiply-adds a cycle; narrower elements are widened to 32 bits unless the machine has

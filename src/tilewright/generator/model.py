@@ -25,15 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import LaunchError
-from tilewright.generator.hardware_rates import (
-    L2_BYTES,
-    LINE,
-    GpuRates,
-    Machine,
-    from_l2,
-    gpu_rates,
-    tensor_macs,
-)
+from tilewright.generator.hardware_rates import LINE, from_l2, gpu_rates, tensor_macs
 from tilewright.generator.shared_traffic import read_by_groups, through_registers
 from tilewright.generator.tiles import (
     HALF_TILES,
@@ -44,6 +36,8 @@ from tilewright.generator.tiles import (
 )
 from tilewright.generator.workload import SIZES, Tiling, Workload
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES, padded_swizzle
+from tilewright.targets import GpuRates, SmLimits, TargetInfo
+from tilewright.targets.instructions import WGMMA
 
 #: how sharply the slowest part of a step decides
 _NORM = 10
@@ -195,11 +189,11 @@ _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 _NARROW = 64 * 32
 
 
-def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
+def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     """Candidates that fit the target, before they are weighed."""
     size = SIZES[work.element]
     groups = _warp_groups(work, target)
-    tensor = tensor_macs(gpu_rates(target), target, work.element) > 0
+    tensor = tensor_macs(gpu_rates(target), work.element) > 0
     tiles = WARP_GROUP_TILES if groups else WARP_TILES if tensor else PLAIN_TILES
     if groups and size == 2:
         tiles = (*WIDE_TILES, *tiles)
@@ -213,7 +207,7 @@ def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
             continue
         if not tensor and block_m * block_n < 64 * 64 and _many(work, target):
             continue
-        if _registers(work, block_m, block_n, warps) > (target.max_registers or 255) - 8:
+        if _registers(work, block_m, block_n, warps) > target.max_registers - 8:
             continue
         block_k = max(16, 128 // size) if groups else max(16, 64 // size)
         deep = groups and block_m * block_n <= _NARROW and work.k >= 16 * block_k
@@ -223,7 +217,7 @@ def gpu_tilings(work: Workload, target: Machine) -> list[Tiling]:
 
 
 def _of_tile(
-    work: Workload, target: Machine, block: tuple[int, int, int], warps: int, groups: bool
+    work: Workload, target: TargetInfo, block: tuple[int, int, int], warps: int, groups: bool
 ) -> list[Tiling]:
     """Candidates of one tile: parts of K, and many tiles a program."""
     stages = _stages(work, *block, target)
@@ -258,7 +252,7 @@ def _turned(work: Workload) -> bool:
     return bool(work.mn_major) and SIZES[work.element] != 2
 
 
-def _stages_ahead(work: Workload, block: tuple[int, int, int], target: Machine) -> int:
+def _stages_ahead(work: Workload, block: tuple[int, int, int], target: TargetInfo) -> int:
     """Buffers of a pipeline beside results that are on their way to memory: these pass through shared memory
     whole where that leaves enough stages, else in parts (`pipeline-loads`, `lower-stores-to-tma`)."""
     stage = (block[0] + block[1]) * block[2] * SIZES[work.element]
@@ -275,8 +269,8 @@ def _most_sums_ahead(warps: int) -> int:
     return min(_MOST_SUMS_AHEAD, registers - _BESIDE_SUMS)
 
 
-def _warp_groups(work: Workload, target: Machine) -> bool:
-    return target.name == "sm_90a" and tensor_macs(gpu_rates(target), target, work.element) > 0
+def _warp_groups(work: Workload, target: TargetInfo) -> bool:
+    return bool(target.mma_unit(WGMMA)) and tensor_macs(gpu_rates(target), work.element) > 0
 
 
 def _wasteful(block: int, extent: int, least: int) -> bool:
@@ -284,7 +278,7 @@ def _wasteful(block: int, extent: int, least: int) -> bool:
     return block > least and block >= 2 * extent
 
 
-def _many(work: Workload, target: Machine) -> bool:
+def _many(work: Workload, target: TargetInfo) -> bool:
     """Tiles of 64 × 64 are enough for every multiprocessor."""
     return work.batch * (work.m // 64) * (work.n // 64) >= target.cores
 
@@ -295,7 +289,7 @@ def _registers(work: Workload, block_m: int, block_n: int, warps: int) -> int:
     return int(block_m * block_n * words / (32 * warps)) + _OTHER_REGISTERS
 
 
-def _stages(work: Workload, m: int, n: int, k: int, target: Machine, beside: int = 0) -> int:
+def _stages(work: Workload, m: int, n: int, k: int, target: TargetInfo, beside: int = 0) -> int:
     """Buffers of the pipeline: what shared memory holds (`beside`: bytes of other things), at most 8,
     no more than there are steps."""
     stage = (m + _brought(work, n, target)) * k * SIZES[work.element]
@@ -303,7 +297,7 @@ def _stages(work: Workload, m: int, n: int, k: int, target: Machine, beside: int
     return min(room // stage, 8, max(2, -(-work.k // k) + 1))
 
 
-def _brought(work: Workload, n: int, target: Machine) -> int:
+def _brought(work: Workload, n: int, target: TargetInfo) -> int:
     """Columns of B that are copied for n: whole panels, where B lies across k and is multiplied so."""
     size = SIZES[work.element]
     if size != 2 or "b" not in work.mn_major or not _warp_groups(work, target):
@@ -317,7 +311,7 @@ def _group(block_m: int, block_n: int, cores: int) -> int:
     return min((4, 8, 16, 32), key=lambda g: (g * block_m + -(-cores // g) * block_n, g))
 
 
-def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
+def gpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
     """What a tiling costs on a GPU."""
     rates, cores, size = gpu_rates(target), target.cores or 1, SIZES[work.element]
     t = tiling
@@ -334,7 +328,7 @@ def gpu_estimate(work: Workload, tiling: Tiling, target: Machine) -> Estimate:
     steps = math.ceil(work.k / t.split_k * size / 32)
     stored = t.block_m * t.block_n * (4 if t.split_k > 1 else SIZES[work.out])
     shared = t.stages * (t.block_m + _brought(work, t.block_n, target)) * t.block_k * size
-    resident = 1 if t.persistent else _resident(work, t, shared, rates)
+    resident = 1 if t.persistent else _resident(work, t, shared, target.sm)
     # programs that share an SM hide each other's beginnings and ends
     rounds = -(-waves // resident)
     saved = (waves - 1) * _FETCHED_AHEAD_NS if t.persistent else 0.0
@@ -361,25 +355,25 @@ def _notes(work: Workload, t: Tiling) -> tuple[str, ...]:
     return (f"{through.upper()} lies across k and passes through registers",) if through else ()
 
 
-def _reduction(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> float:
+def _reduction(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> float:
     """Nanoseconds to write the sums of all parts and to add them up in a second launch."""
     partial = 4.0 * work.batch * work.m * work.n * t.split_k
     near = 0.3 * target.cores * rates.l2_bytes_per_cycle * rates.clock_ghz
-    fits = partial <= _L2_SHARE * L2_BYTES.get(target.name, 32 << 20)
+    fits = partial <= _L2_SHARE * target.l2_bytes
     return 2 * partial / (near if fits else rates.dram_bytes_per_ns) + rates.second_launch_ns
 
 
-def _macs(work: Workload, target: Machine, rates: GpuRates) -> float:
+def _macs(work: Workload, target: TargetInfo, rates: GpuRates) -> float:
     """Multiply-adds per cycle of one multiprocessor."""
-    tensor = tensor_macs(rates, target, work.element)
+    tensor = tensor_macs(rates, work.element)
     if tensor:
-        return tensor * (2.0 if work.accumulator == "fp16" and target.name == "sm_86" else 1.0)
+        return tensor * (rates.half_accumulator_rate if work.accumulator == "fp16" else 1.0)
     if work.element == "fp64":
         return float(rates.double_macs)
     return _PLAIN_SHARE * rates.plain_macs
 
 
-def _step(work: Workload, t: Tiling, target: Machine, rates: GpuRates) -> dict[str, float]:
+def _step(work: Workload, t: Tiling, target: TargetInfo, rates: GpuRates) -> dict[str, float]:
     """Nanoseconds that 32 bytes of K keep each part of an SM busy."""
     size = SIZES[work.element]
     multiply = t.block_m * t.block_n * (32 / size) / _macs(work, target, rates)
@@ -408,10 +402,10 @@ def _warp_grid(t: Tiling) -> tuple[int, int]:
     return down, max(1, t.warps // down)
 
 
-def _resident(work: Workload, t: Tiling, shared: int, rates: GpuRates) -> int:
-    by_shared = rates.shared_total // (shared + (1 << 10))
+def _resident(work: Workload, t: Tiling, shared: int, sm: SmLimits) -> int:
+    by_shared = sm.shared_bytes // (shared + sm.reserved_shared_bytes)
     registers = -(-_registers(work, t.block_m, t.block_n, t.warps) // 8) * 8
-    return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), 32))
+    return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), sm.max_ctas))
 
 
 #: what it costs that blocks are a cluster: they begin, and end, together
@@ -425,11 +419,11 @@ def _memory_bytes(
     tiles_n: int,
     waves: int,
     cores: int,
-    target: Machine,
+    target: TargetInfo,
 ) -> float:
     """What goes through memory: operands once if L2 holds them, else what each wave reads."""
     once = work.operand_bytes + work.result_bytes
-    if work.operand_bytes <= _L2_SHARE * L2_BYTES.get(target.name, 32 << 20):
+    if work.operand_bytes <= _L2_SHARE * target.l2_bytes:
         return once
     rows = min(t.group, tiles_m)
     columns = min(-(-cores // rows), tiles_n)
@@ -441,13 +435,13 @@ def _memory_bytes(
 
 
 def choose(
-    work: Workload, target: Machine, allowed: Callable[[Tiling], bool] | None = None
+    work: Workload, target: TargetInfo, allowed: Callable[[Tiling], bool] | None = None
 ) -> Choice:
     """The tiling for a product on a target, at once and always the same.
 
     `allowed` leaves out candidates that cannot be built. Raises LaunchError where none is left.
     """
-    if target.name == "cpu":
+    if not target.is_gpu:
         from tilewright.generator.cpu_model import cpu_estimate, cpu_tilings
 
         tilings, estimate = cpu_tilings(work, target), cpu_estimate

@@ -18,8 +18,8 @@ from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.generator.config import MatmulConfig
-from tilewright.generator.hardware_rates import Machine
 from tilewright.generator.model import Tiling, Workload, choose
+from tilewright.targets import TargetInfo
 
 #: candidates of other tiles that are tried
 _MAX_ALTERNATIVES = 7
@@ -46,7 +46,7 @@ class Tuned:
 
 def candidates(
     work: Workload,
-    target: Machine,
+    target: TargetInfo,
     configure: Callable[[Tiling], MatmulConfig],
     allowed: Callable[[Tiling], bool] | None = None,
 ) -> list[MatmulConfig]:
@@ -116,7 +116,7 @@ def key_of(work: Workload, orders: str) -> str:
     return f"{size} {work.element} {work.accumulator} {work.out} {orders}"
 
 
-def found(work: Workload, orders: str, target: Machine) -> MatmulConfig | None:
+def found(work: Workload, orders: str, target: TargetInfo) -> MatmulConfig | None:
     """The measured configuration of a product on a machine of this kind, if there is one.
 
     fp16 and bf16 stand for each other: the same instructions at the same rates, the same bytes.
@@ -146,7 +146,7 @@ def _table(name: str, cores: int) -> dict[str, Any]:
 
 
 def write_table(
-    path: Path, target: Machine, provenance: dict[str, str], results: dict[str, Tuned]
+    path: Path, target: TargetInfo, provenance: dict[str, str], results: dict[str, Tuned]
 ) -> None:
     """Write a table of results by `key_of`, over what the file holds of other products."""
     entries: dict[str, Any] = {}

@@ -11,43 +11,17 @@ import re
 from dataclasses import dataclass, replace
 
 from tilewright.layouts.layout import Layout, Vector
+from tilewright.targets.instructions import MMA_SYNC_80, MMA_SYNC_89, MmaInstruction
 
-
-@dataclass(frozen=True)
-class Instruction:
-    """One `mma.sync`: extents, and how many elements of k a lane's register group holds."""
-
-    name: str
-    m: int
-    n: int
-    k: int
-    pack: int
-    """Consecutive elements of k that share a 32-bit register (or 1)."""
-
-
-#: by the name that `select-mma` writes
-INSTRUCTIONS = {
-    i.name: i
-    for i in (
-        Instruction("m16n8k16.f16", 16, 8, 16, 2),
-        Instruction("m16n8k16.bf16", 16, 8, 16, 2),
-        Instruction("m16n8k8.tf32", 16, 8, 8, 1),
-        Instruction("m16n8k32.s8", 16, 8, 32, 4),
-        Instruction("m16n8k32.u8", 16, 8, 32, 4),
-        Instruction("m16n8k32.e4m3", 16, 8, 32, 4),
-        Instruction("m16n8k32.e5m2", 16, 8, 32, 4),
-        Instruction("m16n8k32.e4m3.e5m2", 16, 8, 32, 4),
-        Instruction("m16n8k32.e5m2.e4m3", 16, 8, 32, 4),
-        Instruction("m8n8k4.f64", 8, 8, 4, 1),
-    )
-}
+INSTRUCTIONS = {row.name: row for row in (*MMA_SYNC_80, *MMA_SYNC_89)}
+"""By the name that `select-mma` writes."""
 
 
 @dataclass(frozen=True)
 class WarpGrid:
     """An instruction and how many warps stand along the rows and columns of the result."""
 
-    instruction: Instruction
+    instruction: MmaInstruction
     rows: int
     columns: int
     groups: int = 1
@@ -139,7 +113,7 @@ def _scaled(vector: Vector, factor: int) -> Vector:
 
 
 def choose_warp_grid(
-    instruction: Instruction, m: int, n: int, warps: int, by_rows: bool = False
+    instruction: MmaInstruction, m: int, n: int, warps: int, by_rows: bool = False
 ) -> WarpGrid:
     """Warps along the rows and columns of an m×n result, so that each has a squarish part, or `by_rows`
     as many whole rows as there are.

@@ -29,7 +29,7 @@ product of small numbers is lost beside a large one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import Float8E4M3FNType, Float8E5M2Type, ModuleOp
@@ -39,6 +39,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class AccumulateDot(Pass):
     name: ClassVar[str] = "accumulate-dot"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         changed = False
         for op in list(module.walk()):
             if isinstance(op, (arith.AddfOp, arith.AddiOp)):

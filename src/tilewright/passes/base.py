@@ -23,6 +23,7 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 from xdsl.dialects.builtin import ModuleOp
 
 from tilewright.errors import PassError
+from tilewright.targets import TargetInfo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Pass(ABC):
     """Why the pass cannot be disabled; "" when it can."""
 
     @abstractmethod
-    def apply(self, module: ModuleOp, target: Any) -> None:
-        """Rewrite `module`. `target` is a `backends.base.TargetInfo` (passes do not import back ends)."""
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        """Rewrite `module` for a machine."""
 
     @property
     def spec(self) -> str:

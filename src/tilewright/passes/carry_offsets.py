@@ -50,7 +50,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerType, ModuleOp, UnitAttr, i64
@@ -72,6 +72,7 @@ from tilewright.passes.analysis.regions import (
     without,
 )
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class CarryOffsets(Pass):
     name: ClassVar[str] = "carry-offsets"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while", "scf.if")
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue

@@ -34,7 +34,7 @@ import functools
 import struct
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
@@ -43,6 +43,7 @@ from xdsl.traits import Commutative
 
 from tilewright.passes.analysis.effects import is_pure, is_terminator
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 Table = dict[Hashable, list[Operation]]
 
@@ -54,7 +55,7 @@ class Cse(Pass):
     name: ClassVar[str] = "cse"
     idempotent: ClassVar[bool] = True
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             for region in function.regions:
                 for block in region.blocks:

@@ -37,6 +37,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import erase
 from tilewright.passes.analysis.regions import replace
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 View = tile.LoadViewOp | tile.StoreViewOp
 
@@ -49,7 +50,7 @@ class FoldReshape(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reshape",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.ReshapeOp):
                 load = op.source.owner

@@ -34,6 +34,7 @@ from xdsl.ir import SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class FoldTranspose(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.trans",)
     requires: ClassVar[tuple[str, ...]] = ("raise-access",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.TransOp) and isinstance(op.source.owner, tile.LoadViewOp):
                 load = op.source.owner

@@ -33,7 +33,7 @@ compute it for nothing on the other branch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
@@ -43,6 +43,7 @@ from xdsl.ir import Operation
 from tilewright.passes.analysis.effects import defined_inside, is_pure, is_terminator
 from tilewright.passes.analysis.regions import post_order
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Licm(Pass):
     name: ClassVar[str] = "licm"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for", "scf.while")
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp):
                 continue

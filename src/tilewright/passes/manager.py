@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -15,6 +15,7 @@ from tilewright.ir.blame import internal_errors
 from tilewright.ir.text import verify_ir
 from tilewright.passes.base import Pass
 from tilewright.passes.renamed import current_name, current_specs
+from tilewright.targets import TargetInfo
 
 Observer = Callable[[str, float, bool, ModuleOp], None]
 """Called after each pass with its name, its seconds, whether the text of the IR changed, and the module."""
@@ -91,7 +92,7 @@ def _in_absence(current: Pass, off: Collection[str]) -> Pass:
 def run_pipeline(
     module: ModuleOp,
     passes: Sequence[Pass],
-    target: Any,
+    target: TargetInfo,
     *,
     disabled: Collection[str] = (),
     verify: Literal["level", "each", "off"] = "level",

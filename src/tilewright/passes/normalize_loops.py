@@ -48,7 +48,7 @@ code is no shorter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, i64
@@ -61,6 +61,7 @@ from tilewright.passes.analysis.facts import LOOP_INDEX, Facts
 from tilewright.passes.analysis.regions import post_order, replace
 from tilewright.passes.base import Pass
 from tilewright.passes.folding.control import prune_carried
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class NormalizeLoops(Pass):
     name: ClassVar[str] = "normalize-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue

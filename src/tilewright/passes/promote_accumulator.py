@@ -53,7 +53,7 @@ passes for GPUs do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, StringAttr, i1
@@ -79,6 +79,7 @@ from tilewright.passes.analysis.effects import (
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.regions import post_order, rebuild_for, replace, terminator
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class PromoteAccumulator(Pass):
     assume_noalias: bool = False
     """Take different arguments, and different lanes of a store, to be different memory."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 number = 0

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp
@@ -71,6 +71,7 @@ from tilewright.passes.analysis.masks import (
 )
 from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class RaiseAccess(Pass):
     drop_unseen: bool = True
     """Leave out clamped lanes of loads that no store sees."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in module.body.block.ops:
             if isinstance(op, FuncOp) and op.body.blocks:
                 _Raiser(op, self.drop_unseen).run(op)

@@ -42,7 +42,7 @@ raises in it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -54,6 +54,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.folding import arithmetic, shapes
 from tilewright.passes.folding.constants import fold
 from tilewright.passes.folding.control import simplify_control
+from tilewright.targets import TargetInfo
 
 _RULES = {**arithmetic.RULES, **shapes.RULES}
 _CONTROL = ("scf.if", "scf.for", "tile.assume", "tile.assert")
@@ -67,7 +68,7 @@ class Simplify(Pass):
 
     name: ClassVar[str] = "simplify"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backends import registry
-from tilewright.backends.base import Artifact, Options, TargetInfo
+from tilewright.backends.base import Artifact, Options
 from tilewright.errors import TilewrightError
+from tilewright.targets import TargetInfo
 
 
 def compile_here(module: Any, options: Options, machine: TargetInfo) -> Artifact:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import Argument, Artifact, LaunchPlan, Options
 from tilewright.errors import (
     DeviceAssertError,
     LaunchError,
@@ -21,6 +21,7 @@ from tilewright.errors import (
 from tilewright.runtime.grids import program_of
 from tilewright.runtime.representations import compiled_html, compiled_text
 from tilewright.runtime.tracebacks import user_facing
+from tilewright.targets import TargetInfo
 
 if TYPE_CHECKING:
     from tilewright.runtime.devices import Place
@@ -47,7 +48,7 @@ class _Stages(Mapping[str, Any]):
             artifact.asm.update(self._kernel.texts())
         if stage in artifact.asm:
             return artifact.asm[stage]
-        if stage == "asm" and self._kernel.target.name == "cpu":
+        if stage == "asm" and not self._kernel.target.is_gpu:
             from tilewright.runtime.disassemble import assembly_of
 
             artifact.asm["asm"] = assembly_of(artifact, self._kernel.target)
@@ -66,7 +67,7 @@ class _Stages(Mapping[str, Any]):
     @property
     def _levels(self) -> tuple[str, ...]:
         """Stages that are IR."""
-        return ("tile", "cpu" if self._kernel.target.name == "cpu" else "gpu")
+        return ("tile", "gpu" if self._kernel.target.is_gpu else "cpu")
 
     def __contains__(self, stage: object) -> bool:
         return _OTHER_NAMES.get(str(stage), stage) in list(self)
@@ -79,7 +80,7 @@ class _Stages(Mapping[str, Any]):
         names = dict.fromkeys(self._kernel.artifact.asm)
         if self._kernel.texts:
             names = {**dict.fromkeys(self._levels), **names}
-        if self._kernel.target.name == "cpu" and "llvm" in names:
+        if not self._kernel.target.is_gpu and "llvm" in names:
             names["asm"] = None
         if self._kernel.cubin is not None:
             names["cubin"] = None
@@ -201,14 +202,14 @@ class CompiledKernel:
 
     @property
     def _shared_bytes(self) -> int:
-        if self.target.name != "cpu":
+        if self.target.is_gpu:
             return self.plan.shared_bytes
         most = getattr(self.target, "l2_bytes", 0) or 1 << 20
         return min(max(1, self.plan.scratch_bytes), most)
 
     @property
     def n_regs(self) -> int:
-        if self.target.name == "cpu":
+        if not self.target.is_gpu:
             return 1
         return self.plan.registers or self._known("n_regs")
 
@@ -242,7 +243,7 @@ class CompiledKernel:
     def cubin(self) -> bytes | None:
         """Machine code for a GPU, where an assembler has made it."""
         code = self.artifact.object_code
-        return code if self.target.name != "cpu" and code[:4] == b"\x7fELF" else None
+        return code if self.target.is_gpu and code[:4] == b"\x7fELF" else None
 
     def check_fits(self) -> None:
         """Raise OutOfResources if the target cannot run it: shared memory or registers."""
@@ -256,7 +257,7 @@ class CompiledKernel:
 
     def _init_handles(self) -> None:
         """Load the code now (on the current GPU)."""
-        if self.target.name == "cpu":
+        if not self.target.is_gpu:
             self._load()
         else:
             from tilewright.runtime.drivers.cuda import driver
@@ -266,7 +267,7 @@ class CompiledKernel:
     def _load(self, device: int | None = None) -> Any:
         """The code in memory: the process's, or a GPU's."""
         if device not in self._loaded:
-            if (device is None) != (self.target.name == "cpu"):
+            if (device is None) == self.target.is_gpu:
                 raise UnsupportedTarget(
                     f"{self.name} was compiled for {self.target.name}, which cannot run "
                     + ("here" if device is None else f"on GPU {device}")
@@ -374,7 +375,7 @@ class CompiledKernel:
         from tilewright.runtime.devices import Place, could_be_gpu, place_of, reachable
         from tilewright.runtime.specialize import is_array
 
-        on_cpu = self.target.name == "cpu"
+        on_cpu = not self.target.is_gpu
         if on_cpu and not could_be_gpu({type(value) for value in values}):
             return None
         named = [(a.name, v) for a, v in zip(self.plan.arguments, values, strict=True)]
@@ -438,7 +439,7 @@ class CompiledKernel:
                 help="pass a writeable array: x.copy()",
             )
         limits = " (at most 2147483647 each)"
-        if self.target.name != "cpu":
+        if self.target.is_gpu:
             most = 2147483647 // max(1, self.plan.cluster_size)
             limits = f" (at most {most}, 65535, 65535)"
         raise LaunchError(

@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends import registry
-from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, SourceLocation, TilewrightError
 from tilewright.language.target_info import GPUTarget, compiled_for
@@ -32,6 +32,7 @@ from tilewright.runtime.descriptors import divisors as descriptor_divisors
 from tilewright.runtime.descriptors import nonnegative as descriptor_nonnegative
 from tilewright.runtime.gc_pause import gc_frozen
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
+from tilewright.targets import TargetInfo
 
 #: folders whose content decides what code comes out
 _COMPILER = (
@@ -121,10 +122,9 @@ def _compile(
 @contextmanager
 def compiling_for(machine: TargetInfo) -> Generator[None]:
     """Let `tl.target_info` in the kernel that is compiled mean `machine`."""
-    number = "".join(c for c in machine.name.removeprefix("sm_") if c.isdigit())
-    if machine.name.startswith("sm_"):
-        target = GPUTarget("cuda", int(number), 32)
-    elif machine.name == "cpu":
+    if machine.family == "nvidia":
+        target = GPUTarget("cuda", machine.capability, 32)
+    elif not machine.is_gpu:
         target = GPUTarget("cpu", machine.cpu or platform.machine(), 1)
     else:
         target = GPUTarget("hip", machine.name, 64)

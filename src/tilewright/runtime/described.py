@@ -20,6 +20,7 @@ from tilewright.runtime.matmul import matmul
 from tilewright.runtime.matmul_prepare import Call, Prepared, dropped, prepare
 from tilewright.runtime.specialize import ArgumentType, element_type, is_array
 from tilewright.runtime.tracebacks import caller_location, without_own_frames
+from tilewright.targets import TargetInfo
 
 
 class Described:
@@ -101,7 +102,7 @@ class Described:
 
     def prepared(
         self,
-        target: Any,
+        target: TargetInfo,
         types: Mapping[str, Any] | None = None,
         sizes: Mapping[str, int] | None = None,
         config: MatmulConfig | None = None,

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.backends.base import TargetInfo
 from tilewright.errors import LaunchError
+from tilewright.targets import TargetInfo
 
 #: of DLDeviceType
 _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 2, 3, 13

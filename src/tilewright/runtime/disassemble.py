@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.backends.base import Artifact, TargetInfo
+from tilewright.backends.base import Artifact
+from tilewright.targets import TargetInfo
 
 
 def assembly_of(artifact: Artifact, target: TargetInfo) -> str:

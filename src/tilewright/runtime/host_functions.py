@@ -64,7 +64,7 @@ def compile(src: Any, target: Any = "cpu", options: Any = None) -> Any:
                for k, v in constants.items()}  # fmt: skip
     signature = {k: v for k, v in src.signature.items() if k not in by_name}
     if getattr(target, "backend", None) == "cuda":
-        target = f"sm_{target.arch}" + "a" * (int(target.arch) >= 90)
+        target = f"sm_{target.arch}"
     elif getattr(target, "backend", None) == "cpu":
         target = "cpu"
     return src.fn.compile(signature, by_name, target=target or "cpu", options=options)

@@ -11,7 +11,7 @@ from types import MethodType, SimpleNamespace
 from typing import Any, overload
 
 from tilewright import dtypes
-from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.base import Options
 from tilewright.dtypes import constexpr
 from tilewright.errors import CompilationError, LaunchError
 from tilewright.language.kernel_function import KernelFunction, KernelParam
@@ -23,6 +23,7 @@ from tilewright.runtime.options import for_compilation, is_option
 from tilewright.runtime.representations import kernel_html, kernel_text
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
+from tilewright.targets import TargetInfo
 
 __all__ = ["JITFunction", "KernelInterface", "KernelParam", "MockTensor", "jit"]
 

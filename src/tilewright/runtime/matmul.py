@@ -245,7 +245,7 @@ def _panels(found: Prepared) -> tuple[Panels, ...]:
 
 def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
     """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
-    problem, cpu = found.problem, found.target.name == "cpu"
+    problem, cpu = found.problem, not found.target.is_gpu
     own = not may_have_internal_overlap(problem.matrices["out"].view)
     spread = not cpu and has_multi_dim_grid(found.config, problem.m, problem.n, problem.batch)
     return kernels(found.contraction, found.config, cpu and own, spread)

@@ -23,6 +23,7 @@ from tilewright.runtime.matmul_shapes import (
 )
 from tilewright.runtime.output_aliasing import has_internal_overlap, may_have_internal_overlap
 from tilewright.runtime.specialize import element_type
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ class Prepared:
     shape: tuple[int, ...]
     dtype: dtype
     drop: tuple[int, ...]
-    target: Any
+    target: TargetInfo
 
 
-def prepare(call: Call, target: Any) -> Prepared:
+def prepare(call: Call, target: TargetInfo) -> Prepared:
     """Everything that shapes and types decide. Raises LaunchError, KernelTypeError."""
     if call.config is not None and not isinstance(call.config, MatmulConfig):
         raise LaunchError(f"matmul: config is a {type(call.config).__name__}, not a MatmulConfig")
@@ -101,7 +102,7 @@ def prepare(call: Call, target: Any) -> Prepared:
     )  # fmt: skip
     if config.rows_per_load > 1:
         _check_joined(problem, config)
-    if target.name != "cpu":  # where alignment decides how memory is reached
+    if target.is_gpu:  # where alignment decides how memory is reached
         problem.find_units()
         contraction = replace(contraction, size_divisors=tuple(problem.units.items()))
     return Prepared(problem, contraction, config, full, kind, drop, target)

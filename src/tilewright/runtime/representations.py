@@ -73,7 +73,7 @@ def _signature(compiled: CompiledKernel) -> str:
 def _figures(compiled: CompiledKernel) -> list[tuple[str, str]]:
     plan, target = compiled.plan, compiled.target
     rows = [("target", target.name)]
-    if target.name == "cpu":
+    if not target.is_gpu:
         rows.append(("scratch", f"{plan.scratch_bytes} bytes per thread"))
         if plan.program_cost:
             rows.append(("estimate", f"{plan.program_cost:.3g} ns per program"))

@@ -24,8 +24,9 @@ from collections.abc import Generator
 from typing import Any
 
 from tilewright import config
-from tilewright.backends.base import Artifact, Options, TargetInfo
+from tilewright.backends.base import Artifact, Options
 from tilewright.runtime.backend_compile import compile_here
+from tilewright.targets import TargetInfo
 
 #: compilations from which on workers pay: to start one takes as long as several small kernels
 _MIN_JOBS = 6

@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tilewright.targets import TargetInfo
+from tilewright.targets.info import GENERIC
+
 _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 _RUN = re.compile(r"^\s*// RUN:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 
@@ -61,7 +64,7 @@ def cases(path: Path) -> Iterator[Case]:
         start = match.end() if match else end
 
 
-def run_case(case: Case, target: Any = None) -> str:
+def run_case(case: Case, target: TargetInfo = GENERIC) -> str:
     """Run the pipeline of `case` on its module and match the checks; the IR afterwards.
 
     Raises CheckFailure with the report of FileCheck and the whole output.
@@ -95,7 +98,7 @@ def match_checks(checks: str, output: str, name: str = "checks") -> None:
         raise CheckFailure(f"{report.getvalue()}\n---- output of the pipeline ----\n{output}")
 
 
-def collect(path: Path, parent: Any, target: Any = None) -> Any:
+def collect(path: Path, parent: Any, target: TargetInfo = GENERIC) -> Any:
     """For `pytest_collect_file`: a collector of the cases in an `.mlir` file, else None.
 
     `target` is the machine that the passes are told of.

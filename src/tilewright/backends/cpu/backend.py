@@ -10,15 +10,7 @@ from llvmlite import binding
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from tilewright.backends.base import (
-    AccessSite,
-    Argument,
-    Artifact,
-    AssertSite,
-    LaunchPlan,
-    Options,
-    TargetInfo,
-)
+from tilewright.backends.base import AccessSite, Argument, Artifact, AssertSite, LaunchPlan, Options
 from tilewright.backends.cpu.codegen import emit_module
 from tilewright.backends.cpu.cost import program_cost
 from tilewright.backends.cpu.pipeline import cpu_passes
@@ -29,6 +21,7 @@ from tilewright.errors import SourceLocation
 from tilewright.ir.blame import internal_errors
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.check_bounds import ACCESSES, add_extents
+from tilewright.targets import TargetInfo
 
 #: passes that let micro-kernels, which are not checked, read arrays, or read and write them once more
 _UNCHECKED = ("elide-packing", "reuse-output-buffer")

@@ -16,7 +16,6 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.fault_lines import InstructionPlaces
 from tilewright.backends.cpu.lower import bounds, memory, output
 from tilewright.backends.cpu.lower.half import add_half_conversions
@@ -34,6 +33,7 @@ from tilewright.backends.llvm.types import (
 from tilewright.dialects import cpu, tile
 from tilewright.errors import PassError
 from tilewright.passes.analysis.regions import NO_UNROLL
+from tilewright.targets import TargetInfo
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR = ir.PointerType()

@@ -14,9 +14,9 @@ import numpy as np
 from llvmlite import binding as llvm
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot import DOT_TYPE, emit_dot
 from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
+from tilewright.targets import TargetInfo
 
 #: NumPy types that carry buffer elements; bf16 as its bits
 NUMPY: dict[str, Any] = {

@@ -13,10 +13,10 @@ from llvmlite import binding, ir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.target import machine
 from tilewright.errors import SourceLocation
 from tilewright.ir.location import location_of
+from tilewright.targets import TargetInfo
 
 I32 = ir.IntType(32)
 

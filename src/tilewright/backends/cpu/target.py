@@ -9,8 +9,8 @@ from pathlib import Path
 from llvmlite import binding
 
 from tilewright import config
-from tilewright.backends.base import TargetInfo
 from tilewright.errors import UnsupportedTarget
+from tilewright.targets import TargetInfo
 
 _MODELS = (
     # the first model whose named features the host has: the model steers instruction scheduling,

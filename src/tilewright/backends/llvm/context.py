@@ -7,8 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.llvm.types import Builder, Value, mangled
+from tilewright.targets import TargetInfo
 
 
 @dataclass

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Self
 
 from tilewright import config
-from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
 from tilewright.errors import OutOfResources, PassError
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.targets import TargetInfo
 
 #: the longest that a tool may take
 _PATIENCE_SECONDS = 300.0

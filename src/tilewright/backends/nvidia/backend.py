@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Attribute
 
 from tilewright.backends.arguments import launch_arguments
-from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import MEANWHILE, Argument, Artifact, LaunchPlan, Options
 from tilewright.backends.lowering import LoweringBackend
 from tilewright.backends.nvidia.assemble import Assembled, Assembler, assemble
 from tilewright.backends.nvidia.codegen import emit_module
@@ -22,12 +22,13 @@ from tilewright.backends.nvidia.occupancy import (
 )
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
-from tilewright.backends.nvidia.target import blocks_of_a_program, current_target
+from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
+from tilewright.targets import TargetInfo
 
 
 class NvidiaBackend(LoweringBackend):
@@ -88,7 +89,7 @@ class NvidiaBackend(LoweringBackend):
         return Artifact(plan.name, assembled.object_code(ptx), plan, texts)
 
     def facts(self, options: Options, target: TargetInfo) -> dict[str, Attribute]:
-        blocks = blocks_of_a_program(options.num_ctas, target)
+        blocks = num_ctas_on(options.num_ctas, target)
         numbers = {WARPS: options.num_warps * blocks, STAGES: options.num_stages}
         if blocks > 1:
             numbers[BLOCKS] = blocks

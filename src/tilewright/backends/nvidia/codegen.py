@@ -15,7 +15,7 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import ModuleOp, bf16, f32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.backends.base import AssertSite, TargetInfo
+from tilewright.backends.base import AssertSite
 from tilewright.backends.llvm import control
 from tilewright.backends.llvm.builder import SharingBuilder
 from tilewright.backends.llvm.elementwise import MathContext, lower_elementwise
@@ -53,6 +53,7 @@ from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.insert_barriers import ACCESSES, ORDERED
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.passes.gpu.unroll import UNROLL
+from tilewright.targets import TargetInfo
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 PTR, SHARED, CLUSTER_SHARED = (ir.PointerType(None, space) for space in (0, 3, 7))
@@ -335,7 +336,7 @@ class KernelCodegen:
         return self.builder.add(base, ir.Constant(I32, start))
 
     def _use(self, bytes_: int) -> None:
-        limit = self.target.shared_bytes or 48 << 10
+        limit = self.target.shared_bytes
         if bytes_ > limit:
             raise OutOfResources(bytes_, limit, f"shared memory of {self.target.name}")
         self.scratch_bytes = max(self.scratch_bytes, bytes_)

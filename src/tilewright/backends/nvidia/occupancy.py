@@ -15,20 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.backends.base import TargetInfo
 from tilewright.passes.gpu.analysis.registers import PARTITIONS, REGISTERS_PER_PARTITION, UNIT
+from tilewright.targets import TargetInfo
 
 _LANES = 32
-_RESERVED = 1 << 10
-"""Bytes of shared memory that the system has for itself in each block, from 8.0 on."""
 _SHARED_UNIT = 128
-#: target -> (threads, blocks) that an SM may have
-_MAX_THREADS_AND_CTAS_PER_SM = {
-    "sm_80": (2048, 32),
-    "sm_86": (1536, 16),
-    "sm_89": (1536, 24),
-    "sm_90a": (2048, 32),
-}
 _MAX_REGISTER_CUT = 8
 """A limit takes no more than one register in so many."""
 
@@ -76,10 +67,8 @@ def _warps(registers: int) -> int:
 
 def _without_registers(block: CtaResources, target: TargetInfo) -> int:
     """Blocks that there is room for as far as threads and shared memory go."""
-    threads, blocks = _MAX_THREADS_AND_CTAS_PER_SM[target.name]
-    shared = -(-(block.shared_bytes + _RESERVED) // _SHARED_UNIT) * _SHARED_UNIT
+    sm = target.sm
+    shared = -(-(block.shared_bytes + sm.reserved_shared_bytes) // _SHARED_UNIT) * _SHARED_UNIT
     return min(
-        blocks,
-        threads // (_LANES * _warps_of(block)),
-        (target.shared_bytes + _RESERVED) // shared,
+        sm.max_ctas, sm.max_threads // (_LANES * _warps_of(block)), sm.shared_bytes // shared
     )

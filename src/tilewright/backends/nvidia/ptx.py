@@ -13,10 +13,10 @@ from typing import Any
 from llvmlite import binding
 
 from tilewright import config
-from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.base import Options
 from tilewright.backends.llvm.control import loop_ids
-from tilewright.backends.nvidia.target import TRIPLE
 from tilewright.errors import PassError
+from tilewright.targets import TargetInfo
 
 _lock = threading.Lock()
 _MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
@@ -35,10 +35,9 @@ def _machine(target: TargetInfo) -> Any:
     if key not in _machines:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
-        llvm_target = binding.Target.from_triple(TRIPLE)
-        features = ",".join(f"+{f}" for f in target.features)
+        llvm_target = binding.Target.from_triple(target.triple)
         _machines[key] = llvm_target.create_target_machine(
-            cpu=target.name, features=features, opt=3, codemodel="default"
+            cpu=target.name, features=f"+{target.isa}", opt=3, codemodel="default"
         )
     return _machines[key]
 

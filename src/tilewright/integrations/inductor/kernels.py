@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tilewright.backends import registry
-from tilewright.backends.base import Artifact, LaunchPlan, Options, TargetInfo
+from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.runtime import compiled as native
 from tilewright.runtime import options as launch_options
+from tilewright.targets import TargetInfo
 
 
 class InterpretedFunction:
@@ -201,7 +202,7 @@ def compile(src: ASTSource, target: Any = None, options: Any = None) -> Compiled
 
 
 def _gpu_name(target: Any) -> str:
-    return f"sm_{target.arch}" + "a" * (int(target.arch) >= 90)
+    return f"sm_{target.arch}"
 
 
 def _options(given: Mapping[str, Any], on_cpu: bool) -> Options:

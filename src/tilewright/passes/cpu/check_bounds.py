@@ -40,6 +40,7 @@ from tilewright.ir.types import language_type
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.pointer_roots import PointerRoots
+from tilewright.targets import TargetInfo
 
 EXTENTS = "cpu.extents"
 """Function attribute: indices of the pointer arguments whose extents (address of the first byte, number of
@@ -76,7 +77,7 @@ class CheckBounds(Pass):
     name: ClassVar[str] = "check-bounds"
     idempotent: ClassVar[bool] = True
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp) and EXTENTS in function.attributes:
                 _Checker(function).run()

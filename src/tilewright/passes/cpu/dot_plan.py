@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 from tilewright.errors import PassError
 from tilewright.passes.cpu.dot_shapes import MicroTile, amx_tile, choose_micro_tile
+from tilewright.targets import TargetInfo
 
 #: bits of the element types that buffers hold, by their IR names
 ELEMENT_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32,
@@ -26,18 +26,6 @@ ELEMENT_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16,
 #: rows of the right operand that a step of the inner loop consumes together
 GROUP = {"fma": 1, "int": 1, "int_pairs": 2, "int_quads": 4, "bf16_pairs": 2,
          "amx_bf16": 2, "amx_fp16": 2, "amx_int8": 4}  # fmt: skip
-
-
-class DotTarget(Protocol):
-    """What of `backends.base.TargetInfo` a plan depends on."""
-
-    @property
-    def triple(self) -> str: ...
-    @property
-    def vector_bits(self) -> int: ...
-    @property
-    def vector_registers(self) -> int: ...
-    def has(self, *features: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -180,7 +168,7 @@ class DotPlan:
 
 
 def plan_dot(
-    m: int, n: int, k: int, a_type: str, b_type: str, acc_type: str, target: DotTarget,
+    m: int, n: int, k: int, a_type: str, b_type: str, acc_type: str, target: TargetInfo,
     prefetch: bool = True,
 ) -> DotPlan:  # fmt: skip
     """Choose kernel, conversions, layouts and register tile for a dot of these extents (each ≥ 1).
@@ -235,7 +223,7 @@ def _replace(plan: DotPlan, **changes: object) -> DotPlan:
 
 
 def _kernel(
-    m: int, n: int, k: int, a: str, b: str, acc: str, target: DotTarget
+    m: int, n: int, k: int, a: str, b: str, acc: str, target: TargetInfo
 ) -> tuple[str, str, str]:
     """(kind, element type of both operand buffers, element type of the accumulator)."""
     unknown = [t for t in (a, b, acc) if t not in ELEMENT_BITS]
@@ -257,7 +245,7 @@ def _kernel(
     return "fma", "f32", "f32"
 
 
-def _pairs_pay(target: DotTarget) -> bool:
+def _pairs_pay(target: TargetInfo) -> bool:
     """Whether vdpbf16ps is worth using: twice the rate of fp32 on AMD, half of it on Intel (measured).
 
     AMD's cores show by `clzero`, an instruction that Intel's lack.
@@ -266,7 +254,7 @@ def _pairs_pay(target: DotTarget) -> bool:
 
 
 def _integer_kernel(
-    m: int, n: int, k: int, a: str, b: str, acc: str, target: DotTarget
+    m: int, n: int, k: int, a: str, b: str, acc: str, target: TargetInfo
 ) -> tuple[str, str, str]:
     bits = max(ELEMENT_BITS[a], ELEMENT_BITS[b])
     if acc == "i64" or bits == 64:
@@ -281,7 +269,7 @@ def _integer_kernel(
 
 
 def _vector_plan(
-    kind: str, m: int, n: int, k: int, element: str, acc: str, target: DotTarget
+    kind: str, m: int, n: int, k: int, element: str, acc: str, target: TargetInfo
 ) -> DotPlan:
     tile = choose_micro_tile(
         m, n, -(-k // GROUP[kind]), ELEMENT_BITS[acc], target.vector_bits,
@@ -292,7 +280,7 @@ def _vector_plan(
     return _on_panels(plan, tile)
 
 
-def is_fused(kind: str, acc: str, target: DotTarget) -> bool:
+def is_fused(kind: str, acc: str, target: TargetInfo) -> bool:
     """Whether one vector instruction multiplies and adds."""
     if not target.triple.startswith("x86_64"):
         return acc != "i64"

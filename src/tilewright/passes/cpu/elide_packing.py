@@ -24,7 +24,7 @@ is a copy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -37,6 +37,7 @@ from tilewright.passes.base import Pass
 from tilewright.passes.cpu.analysis.classify import LOADS
 from tilewright.passes.cpu.dot_plan import GROUP, BufferLayout, DotPlan, is_fused
 from tilewright.passes.cpu.dot_shapes import MicroTile, tile_of_width
+from tilewright.targets import TargetInfo
 
 Digits = list[tuple[int, int]]
 """(extent, stride) of the digits of an element's number, most significant first."""
@@ -49,13 +50,13 @@ class ElidePacking(Pass):
     name: ClassVar[str] = "elide-packing"
     requires: ClassVar[tuple[str, ...]] = ("raise-access", "lower-dot")
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):
             if isinstance(op, cpu.DotOp):
                 _read(op, target)
 
 
-def _read(dot: cpu.DotOp, target: Any) -> None:
+def _read(dot: cpu.DotOp, target: TargetInfo) -> None:
     plan = DotPlan.parse(dot.plan.data)
     if plan.kind == "amx_fp16" or len(tile.shape_of(dot.result)) != 2:
         return
@@ -79,7 +80,7 @@ def _read(dot: cpu.DotOp, target: Any) -> None:
         dot.properties["plan"] = StringAttr(str(plan))
 
 
-def _register_tiles(plan: DotPlan, target: Any) -> list[MicroTile]:
+def _register_tiles(plan: DotPlan, target: TargetInfo) -> list[MicroTile]:
     """The plan's register tile, and others for panels of another width; panels hold whole ones only."""
     if plan.k % GROUP[plan.kind]:
         return []

@@ -49,6 +49,7 @@ from tilewright.passes.cpu.analysis.classify import (
     recompute_cost,
 )
 from tilewright.passes.cpu.analysis.hazards import APART, UNKNOWN, accesses_within, relation
+from tilewright.targets import TargetInfo
 
 _RECOMPUTE_LIMIT = 5
 
@@ -59,7 +60,7 @@ class FormFusionGroups(Pass):
 
     name: ClassVar[str] = "form-fusion-groups"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 for op in list(function.walk()):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -41,6 +41,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
+from tilewright.targets import TargetInfo
 
 _TYPES: dict[str, Attribute] = {
     "f16": f16, "bf16": bf16, "f32": f32, "f64": f64, "i8": i8, "i16": i16, "i32": i32, "i64": i64,
@@ -59,7 +60,7 @@ class LowerDot(Pass):
     full_width_vectors: bool = True
     """Vectors of the machine's full width; else of 128 bits."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp):
                 _lower(op, target, self._simplified)
@@ -71,7 +72,7 @@ class LowerDot(Pass):
         return simpler_plan(plan, self.register_tile, self.unroll, self.full_width_vectors)
 
 
-def _lower(op: tile.DotOp, target: Any, simplified: Callable[[DotPlan], DotPlan]) -> None:
+def _lower(op: tile.DotOp, target: TargetInfo, simplified: Callable[[DotPlan], DotPlan]) -> None:
     m, k = tile.shape_of(op.lhs)[-2:]
     n = tile.shape_of(op.rhs)[-1]
     names = [str(tile.element_of(v)) for v in (op.lhs, op.rhs, op.acc)]

@@ -18,7 +18,7 @@ tile is an operand or result of anything but group members.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i32, i64
@@ -38,6 +38,7 @@ from tilewright.passes.cpu.analysis.buffers import (
 )
 from tilewright.passes.cpu.analysis.classify import is_virtual
 from tilewright.passes.cpu.analysis.inplace import coalesce
+from tilewright.targets import TargetInfo
 
 _ALIGNMENT = 64
 
@@ -49,7 +50,7 @@ class PlanScratch(Pass):
     name: ClassVar[str] = "plan-scratch"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 _Planner(function).run()

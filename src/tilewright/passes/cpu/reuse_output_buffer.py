@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
@@ -39,6 +39,7 @@ from tilewright.passes.cpu.analysis.hazards import (
     is_bounded,
     relation,
 )
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class ReuseOutputBuffer(Pass):
     name: ClassVar[str] = "reuse-output-buffer"
     requires: ClassVar[tuple[str, ...]] = ("form-fusion-groups",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 for block in [b for op in function.walk() for r in op.regions for b in r.blocks]:

@@ -18,7 +18,7 @@ ABI in docs/architecture.md); whatever does not depend on the program is outside
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
@@ -38,6 +38,7 @@ from tilewright.dialects import cpu, tile
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.base import Pass
 from tilewright.passes.cpu.nest.emit import Emitter
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class SchedulePrograms(Pass):
 
     name: ClassVar[str] = "schedule-programs"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in list(module.body.block.ops):
             if (
                 isinstance(function, func.FuncOp)

@@ -51,6 +51,7 @@ from tilewright.passes.cpu.nest.loops import Nest, Shape, plan_shape
 from tilewright.passes.cpu.nest.ordered import split_stores
 from tilewright.passes.cpu.nest.prefetch import next_operands
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Vectorize(Pass):
     prefetch: bool = True
     """Let dots in loops prefetch the operands of the next iteration."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, func.FuncOp):
                 _Lowering(
@@ -81,7 +82,7 @@ class _Lowering:
     def __init__(
         self,
         function: func.FuncOp,
-        target: Any,
+        target: TargetInfo,
         split_bounds: bool,
         trim_dead_lanes: bool,
         prefetch: bool,

@@ -50,6 +50,7 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     split_source,
 )
 from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
+from tilewright.targets import TargetInfo
 
 WARPS = "gpu.num_warps"
 
@@ -61,7 +62,7 @@ class AssignLayouts(Pass):
     name: ClassVar[str] = "assign-layouts"
     mandatory_reason: ClassVar[str] = "without layouts no thread knows which elements are its own"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _Assigner(function).run()

@@ -27,7 +27,7 @@ but for the loads that moved.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -43,6 +43,7 @@ from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.targets import TargetInfo
 
 _LOADS = (tile.LoadViewOp, tile.LoadOp)
 _STORES = (tile.StoreViewOp, tile.StoreOp)
@@ -68,7 +69,7 @@ class BatchLoads(Pass):
     """Registers that they may take in all threads: with what else a thread needs, two programs of 32
     warps share an SM and its 65536 registers."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 words = min(

@@ -37,6 +37,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.strips import EXCHANGES, KEPT
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.targets import TargetInfo
 
 _OTHERS = (
     gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.CatOp, tile.GatherOp, tile.HistogramOp,
@@ -55,7 +56,7 @@ class CacheInShared(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
     requires: ClassVar[tuple[str, ...]] = ("strip-mine-tiles", "assign-layouts")
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue
@@ -65,7 +66,7 @@ class CacheInShared(Pass):
                     found = _Marked.of(op)
                     marked.setdefault(found.load, []).append(found)
             kept = sum(_bytes(loads[0]) for loads in marked.values())
-            room = getattr(target, "shared_bytes", 0) or 48 << 10
+            room = target.shared_bytes
             others = any(isinstance(op, _OTHERS) for op in function.walk())
             if kept + _exchanged(function) <= room and not others:
                 for loads in marked.values():

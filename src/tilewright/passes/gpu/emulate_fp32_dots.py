@@ -41,7 +41,7 @@ that are too small for them stay, and are multiplied in single precision. Switch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp, StringAttr, bf16, f32, i1, i32
@@ -50,6 +50,7 @@ from xdsl.ir import SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 _TF32_BITS = -(1 << 13)
 """The bits of single precision that tf32 has."""
@@ -70,7 +71,7 @@ class EmulateFp32Dots(Pass):
     name: ClassVar[str] = "emulate-fp32-dots"
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for op in list(module.walk()):
             if isinstance(op, tile.DotOp) and op.input_precision.data in _PRODUCTS and _fits(op):
                 _split(op)

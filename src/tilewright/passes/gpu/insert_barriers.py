@@ -44,6 +44,7 @@ from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import View, accessed
+from tilewright.targets import TargetInfo
 
 ORDERED = "gpu.barriers_inserted"
 """On a function: its barriers are where they are needed (code generation adds none)."""
@@ -60,7 +61,7 @@ class InsertBarriers(Pass):
 
     name: ClassVar[str] = "insert-barriers"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _walk(function.body.block, [])

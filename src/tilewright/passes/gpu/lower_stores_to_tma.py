@@ -81,6 +81,7 @@ from tilewright.passes.gpu.analysis.tma_stores import (
 )
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.passes.gpu.promote_shared import allocate
+from tilewright.targets import Feature, TargetInfo
 
 _APART = 3
 """Places for parts from which on the next one's place is waited for before the barrier that is there anyway:
@@ -97,8 +98,8 @@ class LowerStoresToTma(Pass):
     """Places for parts of a tile (0: as many as there is room for; in loops, and where a tile is made of several,
     the whole at once if there is room)."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
-        if getattr(target, "name", "") != "sm_90a":
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        if not target.has(Feature.TMA):
             return
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
@@ -111,10 +112,10 @@ class LowerStoresToTma(Pass):
                             _Storer(op, store, function, *division).run()
 
     def _division(
-        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: Any
+        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: TargetInfo
     ) -> tuple[int, int] | None:
         """Into how many parts a tile is cut, and how many places there are for them; None: no room."""
-        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+        limit = target.shared_bytes
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
         if again:  # the buffer stays in use while other tiles change their layouts

@@ -54,7 +54,7 @@ they need each on their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
@@ -65,6 +65,7 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.cluster_loops import CLUSTER, SHARED, Dependence, cluster_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.targets import Feature, TargetInfo
 
 #: iterations that are spread: blocks of a cluster
 _BLOCKS = 2
@@ -79,8 +80,8 @@ class MulticastTmaLoads(Pass):
     name: ClassVar[str] = "multicast-tma-loads"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
-        if getattr(target, "name", "") != "sm_90a":
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        if not target.has(Feature.MULTICAST):
             return
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:

@@ -22,7 +22,7 @@ loop as one, and before `batch-loads`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, UnitAttr, i32, i64
@@ -42,6 +42,7 @@ from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.register_pressure import instructions_per_element
 from tilewright.passes.gpu.batch_loads import is_simple
+from tilewright.targets import TargetInfo
 
 _VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 
@@ -58,7 +59,7 @@ class PartitionLoops(Pass):
     name: ClassVar[str] = "partition-loops"
     relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 for op in list(function.walk()):

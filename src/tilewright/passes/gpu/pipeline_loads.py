@@ -65,6 +65,7 @@ from tilewright.passes.gpu.analysis.loop_dots import (
 from tilewright.passes.gpu.analysis.shared_allocation import bytes_beside
 from tilewright.passes.gpu.analysis.tma_stores import exchanged, exchanged_in_parts
 from tilewright.passes.gpu.select_mma import SHARED_FMA
+from tilewright.targets import TargetInfo
 
 STAGES = "gpu.num_stages"
 _RESERVE = 512
@@ -95,7 +96,7 @@ class PipelineLoads(Pass):
     max_shared_bytes: int = 0
     """Bytes of shared memory that all buffers may take (0: what the target has)."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 stages = stages_of(function)
@@ -125,16 +126,14 @@ class Pipeliner:
         function: FuncOp,
         stages: int,
         options: PipelineLoads,
-        target: Any,
+        target: TargetInfo,
     ) -> None:
         lag = options.mma_in_flight if pattern.done is not None else 0
         self.loop, self.pattern = loop, pattern
         self.body = loop.body.block
         bytes_ = sum(gpu.shared_layout_of(c.buffer).bytes for c in pattern.copies)
         turned = sum(gpu.shared_layout_of(t.target).bytes for t in pattern.turns)
-        limit = (
-            options.max_shared_bytes or (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE
-        )
+        limit = options.max_shared_bytes or target.shared_bytes - _RESERVE
         mine = [c.buffer for c in pattern.copies] + [t.target for t in pattern.turns]
         others = bytes_beside(function, mine)
         limit -= (1 + lag) * turned + others

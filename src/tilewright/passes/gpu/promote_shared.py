@@ -76,6 +76,7 @@ from tilewright.passes.gpu.select_mma import (
     is_wgmma,
     reads_shared,
 )
+from tilewright.targets import TargetInfo
 
 Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
 """Tiles that were written to buffers (along a dimension, in a block)."""
@@ -92,14 +93,14 @@ class PromoteShared(Pass):
     """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose
     how threads hold what they read to make operands of."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 known = Facts()
                 stored: Stored = {}
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        limit = getattr(target, "shared_bytes", 0) or 48 << 10
+                        limit = target.shared_bytes
                         for read in _stage(op, function, known, limit):
                             if self.register_operands:
                                 assign_operand_layout(read)
@@ -109,7 +110,7 @@ class PromoteShared(Pass):
                 for block in {op.parent: None for op in function.walk() if _is_product(op)}:
                     if block is not None:
                         chain_dots(block)
-                limit = (getattr(target, "shared_bytes", 0) or 48 << 10) // 2
+                limit = (target.shared_bytes) // 2
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and instruction_of(op) in INSTRUCTIONS:
                         _promote_fragments(op, function, known, limit)

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
@@ -37,6 +37,7 @@ from tilewright.dialects import tile
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
+from tilewright.targets import TargetInfo
 
 _LANES = 32
 
@@ -51,7 +52,7 @@ class ReduceNumWarps(Pass):
     schedulers_per_sm: int = 4
     """More warps than this must have twice as many elements a thread."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 largest = _largest_tile(function)

@@ -34,7 +34,7 @@ multiplies (attention) stay as they are. Switched off, such operands are turned 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -51,6 +51,7 @@ from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.analysis.staging import is_plain_copy
 from tilewright.passes.gpu.select_mma import ATTRIBUTE, instruction_of, is_wgmma, warps_around
+from tilewright.targets import TargetInfo
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class SelectWgmmaRs(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot",)
     requires: ClassVar[tuple[str, ...]] = ("select-mma", "promote-shared", "raise-access")
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         dots = [op for op in module.walk() if isinstance(op, tile.DotOp) and is_wgmma(op)]
         wanted = {op: _through(op) for op in dots}
         for op, instruction in wanted.items():

@@ -56,6 +56,7 @@ from tilewright.passes.gpu.pipeline_loads import (
     widen,
 )
 from tilewright.passes.gpu.select_mma import SHARED_FMA
+from tilewright.targets import TargetInfo
 
 _MOST_SUMS = 128
 """Registers of sums a thread that leave the others enough when there is one more warp."""
@@ -79,14 +80,14 @@ class SpecializeWarps(Pass):
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 _specialize(function, target, self)
                 erase_dead(function.body.block)
 
 
-def _specialize(function: FuncOp, target: Any, asked: SpecializeWarps) -> None:
+def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) -> None:
     """The first loop in a loop over tiles, or the first (if asked for `everywhere`), if it suits; before it the
     program must only compute."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:

@@ -79,6 +79,7 @@ from tilewright.passes.gpu.analysis.strips import (
     plan_cache,
 )
 from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.targets import TargetInfo
 
 _LANES = 32
 _NEVER = 1 << 62
@@ -112,7 +113,7 @@ class StripMineTiles(Pass):
         "cache-in-shared": {"mark_cacheable": False}
     }
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue
@@ -131,7 +132,9 @@ class StripMineTiles(Pass):
             if planned:
                 erase_dead(function.body.block)
 
-    def _kept(self, plan: Plan, groups: list[Group], function: FuncOp, target: Any) -> CachePlan:
+    def _kept(
+        self, plan: Plan, groups: list[Group], function: FuncOp, target: TargetInfo
+    ) -> CachePlan:
         """What several loops load, and how many chunks of it."""
         if not self.mark_cacheable or len(groups) < 2 or num_ctas_of(function) > 1:
             return CachePlan()
@@ -142,7 +145,7 @@ class StripMineTiles(Pass):
             for load in loads
             if sum(load in ops for ops in slices) > 1 and is_program_variant(load)
         ]
-        shared = getattr(target, "shared_bytes", 0) or 48 << 10
+        shared = target.shared_bytes
         return plan_cache(again, plan.rows, plan.chunk, warps_of(function), shared)
 
 

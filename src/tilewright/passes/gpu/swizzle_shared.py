@@ -47,6 +47,7 @@ from tilewright.layouts.shared import (
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
+from tilewright.targets import TargetInfo
 
 MODES = ("swizzle", "pad", "none")
 
@@ -60,7 +61,7 @@ class SwizzleShared(Pass):
     mode: str = "swizzle"
     """`swizzle`, `pad` or `none`."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if self.mode not in MODES:
             raise PassError(
                 f"swizzle-shared has no mode {self.mode!r}", help=f"there are {', '.join(MODES)}"

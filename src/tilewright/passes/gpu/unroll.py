@@ -18,12 +18,13 @@ stay loops.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 
 from tilewright.passes.base import Pass
+from tilewright.targets import TargetInfo
 
 UNROLL = "gpu.unroll"
 """On a function: LLVM may unroll its loops."""
@@ -35,7 +36,7 @@ class Unroll(Pass):
 
     name: ClassVar[str] = "unroll"
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp):
                 function.attributes[UNROLL] = UnitAttr()

@@ -47,6 +47,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     run_length,
     tile_of,
 )
+from tilewright.targets import Feature, TargetInfo
 
 _EXCHANGES = (
     gpu.ConvertLayoutOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.AtomicRMWOp,
@@ -71,11 +72,11 @@ class VectorizeAccesses(Pass):
     max_bytes: int = WIDEST
     """Bytes that one access may take (4, 8 or 16)."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
-                wide = getattr(target, "vector_atomics", False)
+                wide = target.has(Feature.VECTOR_ATOMICS)
                 for op in function.walk():
                     if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
                         width = self._reduction_width(op, forms, wide)

@@ -19,7 +19,7 @@ from ctypes import c_char_p, c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backends.base import Artifact, LaunchPlan, TargetInfo
+from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
 from tilewright.runtime.drivers import cuda_api as api
 from tilewright.runtime.drivers import cuda_ir
@@ -33,6 +33,7 @@ from tilewright.runtime.drivers.native_code import (
     object_of,
 )
 from tilewright.runtime.drivers.tensor_map_ir import describe
+from tilewright.targets import TargetInfo
 
 #: of CUdevice_attribute
 _MULTIPROCESSORS, _L2_BYTES, _MAJOR, _MINOR, _SHARED_OPTIN = 16, 38, 75, 76, 97

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backends.base import Argument, Artifact, LaunchPlan, TargetInfo
+from tilewright.backends.base import Argument, Artifact, LaunchPlan
 from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 from tilewright.runtime.export import grids
+from tilewright.targets import TargetInfo
 
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
@@ -102,7 +103,7 @@ class Interface:
 
     @property
     def gpu(self) -> bool:
-        return self.target.name != "cpu"
+        return self.target.is_gpu
 
     @functools.cached_property
     def parameters(self) -> tuple[Parameter, ...]:

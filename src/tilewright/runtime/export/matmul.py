@@ -8,7 +8,6 @@ from typing import Any
 
 from tilewright import dtypes
 from tilewright.backends import registry
-from tilewright.backends.base import TargetInfo
 from tilewright.dtypes import constexpr, pointer_type
 from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
@@ -28,6 +27,7 @@ from tilewright.runtime.export import Exported, export_parts
 from tilewright.runtime.export.interface import Part
 from tilewright.runtime.generated import kernels
 from tilewright.runtime.specialize import ArgumentType, slot_kind
+from tilewright.targets import TargetInfo
 
 
 def export_matmul(
@@ -62,11 +62,11 @@ def export_matmul(
     chosen = config or choose(contraction, *sizes, machine, batch)
     if chosen.rows_per_load > 1:
         raise LaunchError("export_matmul: join_rows is for known sizes, the C function takes any")
-    if machine.name != "cpu":
+    if machine.is_gpu:
         chosen = chosen.with_(prepack=None)
-    parts, planned = [], kernels(contraction, chosen, machine.name == "cpu")
+    parts, planned = [], kernels(contraction, chosen, not machine.is_gpu)
     for kernel in planned:
-        options = {} if machine.name == "cpu" else kernel.launch_options()
+        options = kernel.launch_options() if machine.is_gpu else {}
         types = argument_types(kernel.program, aligned)
         compiled = kernel.compile(types, target=machine, options=options)
         parts.append(Part(compiled, _grid(kernel.program, machine)))

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.backends import registry
-from tilewright.backends.base import Options, TargetInfo
+from tilewright.backends.base import Options
 from tilewright.dtypes import bfloat16, float16, float32
 from tilewright.errors import OutOfResources
 from tilewright.generator import Contraction, Operand
 from tilewright.runtime.export.matmul import argument_types
 from tilewright.runtime.generated import kernels
 from tilewright.runtime.timing import do_bench
+from tilewright.targets import TargetInfo
 from tilewright.testing.ablation.switches import (
     PAPERS_END,
     PAPERS_SHARED_BYTES,
@@ -86,7 +87,7 @@ class _Bench:
 
     def __init__(self, target: TargetInfo, size: tuple[int, int, int], dtype: str) -> None:
         self.target, self.size, self.dtype = target, size, dtype
-        self.gpu = target.name != "cpu"
+        self.gpu = target.is_gpu
         self.a: Any = None
         self.b: Any = None
         self.c: Any = None
@@ -182,7 +183,7 @@ def run_study(
     compiler raises.
     """
     machine = registry.machine(target)
-    gpu = machine.name != "cpu"
+    gpu = machine.is_gpu
     extents = size or ((4096, 4096, 4096) if gpu else (1024, 1024, 1024))
     bench = _Bench(machine, extents, dtype or ("float16" if gpu else "float32"))
     study = Study(machine.name, _machine_name(machine, only_compile), extents, bench.dtype)
@@ -197,7 +198,7 @@ def run_study(
 
 
 def _machine_name(machine: TargetInfo, only_compile: bool) -> str:
-    if machine.name == "cpu":
+    if not machine.is_gpu:
         return f"{machine.cpu}, {machine.cores} cores, {machine.vector_bits}-bit vectors"
     if only_compile:
         return machine.name
@@ -221,7 +222,7 @@ def _plan(study: Study, machine: TargetInfo) -> None:
     for switch in switches:
         rest = without(switch.key, machine)
         study.removed.append(row(f"- {switch.title}", switch.section, rest))
-    if machine.name != "cpu":
+    if machine.is_gpu:
         title = "the paper's end point: mma.sync, padded buffers within 48 KB"
         study.extra.append(Row(title, "4", PAPERS_END, paper_endpoint(machine)))
 

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tilewright.backends import registry
-from tilewright.backends.base import TargetInfo
 from tilewright.generator import MatmulConfig
+from tilewright.targets import Feature, TargetInfo
+from tilewright.targets.instructions import WGMMA
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ CPU_SWITCHES = (
     Switch("prefetch", "prefetching", "3.5", ("vectorize{prefetch=false}",)),
     Switch("order", "programs in groups of rows", "3.9"),
 )  # fmt: skip
-#: what only sm_90a has
-_HOPPER = ("warp groups", "boxes", "store boxes", "warp roles")
+#: what not every GPU has
+_TMA, _WGMMA = ("boxes", "store boxes"), ("warp groups", "warp roles")
 SWITCHES = {"cpu": CPU_SWITCHES, "nvidia": GPU_SWITCHES}
 
 
@@ -101,11 +102,10 @@ class Build:
 def switches_of(target: TargetInfo) -> tuple[Switch, ...]:
     """The optimisations there are on a target, in order."""
     names = _passes(target)
-    family = "cpu" if target.name == "cpu" else "nvidia"
+    missing = () if target.has(Feature.TMA) else _TMA
+    missing += () if target.mma_unit(WGMMA) else _WGMMA
     found = [
-        s
-        for s in SWITCHES[family]
-        if names.issuperset(s.needs) and not (s.key in _HOPPER and target.name != "sm_90a")
+        s for s in SWITCHES[target.family] if names.issuperset(s.needs) and s.key not in missing
     ]
     keys = {s.key for s in found}
     return tuple(s if s.depends_on in keys else replace(s, depends_on="") for s in found)
@@ -122,7 +122,7 @@ def build_for(on: Collection[str], target: TargetInfo) -> Build:
     # a pass that is left out takes no options
     off = [name for name in off if name in plain or name.partition("{")[0] not in plain]
     base = Build((16, 16, 16), off=tuple(off))
-    build = _cpu(on, base) if target.name == "cpu" else _gpu(on, base)
+    build = _gpu(on, base) if target.is_gpu else _cpu(on, base)
     form = "tiled" if "fresh" in on else "listing1"
     order = 8 if "order" in on else 1
     return replace(build, group=order, form=form)

@@ -17,10 +17,10 @@ from collections.abc import Iterable
 
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot_loops import I64, POINTER, VOID
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.passes.cpu.dot_plan import DotPlan
+from tilewright.targets import TargetInfo
 
 #: what the function takes: a, b, acc, next_a, bytes between rows of next_a, next_b, bytes … next_b
 DOT_TYPE = ir.FunctionType(VOID, (POINTER, POINTER, POINTER, POINTER, I64, POINTER, I64))

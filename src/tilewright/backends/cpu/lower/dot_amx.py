@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.amx import (
     ACCUMULATORS,
     LEFT,
@@ -44,6 +43,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
 from tilewright.backends.cpu.lower.dot_vector import emit_vector_body
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, BufferLayout, DotPlan
 from tilewright.passes.cpu.dot_shapes import MicroTile
+from tilewright.targets import TargetInfo
 
 _I16 = ir.IntType(16)
 _INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "tdpbssd"}

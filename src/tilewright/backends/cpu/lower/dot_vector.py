@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.cpu.lower.dot_fetch import Fetcher
 from tilewright.backends.cpu.lower.dot_interleave import ColumnSums, Interleaver
 from tilewright.backends.cpu.lower.dot_loops import (
@@ -25,6 +24,7 @@ from tilewright.backends.cpu.lower.dot_loops import (
     splat,
 )
 from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan, is_fused
+from tilewright.targets import TargetInfo
 
 #: (accumulator, broadcast of a, vector of b) → accumulator
 Product = Callable[[Value, Value, Value], Value]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.backends.base import TargetInfo
 from tilewright.backends.llvm.types import Value
+from tilewright.targets import TargetInfo
 
 _HALF, _SINGLE = ir.HalfType(), ir.FloatType()
 _I16, _I32 = ir.IntType(16), ir.IntType(32)

@@ -22,6 +22,7 @@ from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import LINEAR, SWIZZLE_ATOM_BYTES, SharedLayout, swizzle
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
+from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -132,7 +133,7 @@ def lower_local_store(gen: KernelCodegen, op: gpu.LocalStoreOp) -> None:
     start = stage_address(gen, op.buffer, op.stage)
     parts, element = gen.parts(op.source), tile.element_of(op.source)
     b = gen.builder
-    by_matrices = _by_matrices(layout, shared) if gen.target.name == "sm_90a" else None
+    by_matrices = _by_matrices(layout, shared) if gen.target.has(Feature.STMATRIX) else None
     if by_matrices is not None:
         bits = [storage(gen, part, element) for part in parts]
         _store_matrices(gen, Place(gen, start, by_matrices, shared), layout, bits)

@@ -16,6 +16,7 @@ from tilewright.backends.nvidia.lower.memory import owner, runs
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.passes.gpu.analysis.accesses import vector_of
+from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -123,7 +124,9 @@ def _reduction(gen: KernelCodegen, kind: str, element: Attribute) -> str | None:
         return f"{name}.{letter}{bits}"
     if kind == "fadd" and text in ("f32", "f64"):
         return f"add.{text}"
-    if kind == "fadd" and (text == "f16" or (text == "bf16" and gen.target.vector_atomics)):
+    if kind == "fadd" and (
+        text == "f16" or (text == "bf16" and gen.target.has(Feature.VECTOR_ATOMICS))
+    ):
         return f"add.noftz.{text}"
     return None
 
@@ -264,7 +267,7 @@ def _rmw(
         return _atom(gen, f"atom.{order}.global.add.{text}", address, [value], value.type)
     if kind == "fadd" and text in ("f16", "bf16"):
         raw = storage(gen, value, element)
-        if text == "f16" or gen.target.vector_atomics:
+        if text == "f16" or gen.target.has(Feature.VECTOR_ATOMICS):
             suffix = f"add.noftz.{text}"
             made = _atom(gen, f"atom.{order}.global.{suffix}", address, [raw], I16)
             return register(gen, made, element)

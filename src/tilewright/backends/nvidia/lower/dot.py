@@ -22,9 +22,10 @@ from tilewright.dialects import tile
 from tilewright.errors import PassError
 from tilewright.ir.location import location_of
 from tilewright.layouts import Layout
-from tilewright.layouts.fragments import INSTRUCTIONS, Instruction
+from tilewright.layouts.fragments import INSTRUCTIONS
 from tilewright.layouts.layout import Vector
 from tilewright.passes.gpu.select_mma import instruction_of
+from tilewright.targets import MmaInstruction
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -49,7 +50,7 @@ def lower_dot(gen: KernelCodegen, op: tile.DotOp) -> None:
 # ---- tensor cores -------------------------------------------------------------------------------------
 
 
-def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: Instruction) -> None:
+def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: MmaInstruction) -> None:
     """All products of one step of k, then the next: neighbours in time are independent. What has to
     be read from memory is read a step ahead."""
     left = fragments_of(gen, op.lhs, instruction, rows=True)
@@ -82,7 +83,7 @@ def _lower_mma(gen: KernelCodegen, op: tile.DotOp, instruction: Instruction) -> 
 
 def _multiply(
     gen: KernelCodegen,
-    instruction: Instruction,
+    instruction: MmaInstruction,
     a: list[Value],
     b: list[Value],
     sums: list[Value],

@@ -20,7 +20,6 @@ from tilewright.backends.nvidia.lower.vector_access import joined, register, sto
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import (
     INSTRUCTIONS,
-    Instruction,
     ldmatrix_lanes,
     ldmatrix_layout,
     paired_lines,
@@ -29,6 +28,7 @@ from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import vector_of
 from tilewright.passes.gpu.select_mma import instruction_of
+from tilewright.targets import MmaInstruction
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -48,7 +48,7 @@ class Fragments(Protocol):
 
 
 def fragments_of(
-    gen: KernelCodegen, value: SSAValue, instruction: Instruction, rows: bool
+    gen: KernelCodegen, value: SSAValue, instruction: MmaInstruction, rows: bool
 ) -> Fragments:
     """Operand A (`rows`) or B of a dot."""
     op = value.owner
@@ -103,7 +103,7 @@ def lower_local_load(gen: KernelCodegen, op: gpu.LocalLoadOp) -> None:
 class _Blocks:
     """Places of an instruction's registers in an operand."""
 
-    def __init__(self, instruction: Instruction, rows: bool) -> None:
+    def __init__(self, instruction: MmaInstruction, rows: bool) -> None:
         self.instruction, self.rows = instruction, rows
 
     def groups(self, batch: list[int], line: int, k: int) -> list[list[Vector]]:
@@ -122,7 +122,7 @@ class RegisterFragments(_Blocks):
     in_memory = False
 
     def __init__(
-        self, gen: KernelCodegen, value: SSAValue, instruction: Instruction, rows: bool
+        self, gen: KernelCodegen, value: SSAValue, instruction: MmaInstruction, rows: bool
     ) -> None:
         super().__init__(instruction, rows)
         self.gen, self.layout, self.parts = gen, gen.layout(value), gen.parts(value)
@@ -153,7 +153,7 @@ class SharedFragments(_Blocks):
     in_memory = True
 
     def __init__(
-        self, gen: KernelCodegen, op: gpu.LocalLoadOp, instruction: Instruction, rows: bool
+        self, gen: KernelCodegen, op: gpu.LocalLoadOp, instruction: MmaInstruction, rows: bool
     ) -> None:
         super().__init__(instruction, rows)
         self.gen, self.layout = gen, gen.layout(op.result)
@@ -196,7 +196,7 @@ class MatrixFragments(SharedFragments):
     """From a stage of a buffer, by `ldmatrix`."""
 
     def __init__(
-        self, gen: KernelCodegen, op: gpu.LocalLoadOp, instruction: Instruction, rows: bool
+        self, gen: KernelCodegen, op: gpu.LocalLoadOp, instruction: MmaInstruction, rows: bool
     ) -> None:
         super().__init__(gen, op, instruction, rows)
         self.pair = 0 if rows else paired_lines(self.layout)

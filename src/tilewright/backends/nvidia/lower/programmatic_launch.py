@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.targets import Feature
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -32,7 +33,9 @@ class ProgrammaticLaunch:
         block = gen.source.body.block
         barriers = [op for op in block.ops if type(op) is gpu.MbarrierInitOp]
         whole = (
-            gen.blocks == gen.cluster == 1 and not gen.has_asserts and gen.target.name == "sm_90a"
+            gen.blocks == gen.cluster == 1
+            and not gen.has_asserts
+            and gen.target.has(Feature.PROGRAMMATIC_LAUNCH)
         )
         if not barriers or not whole:
             return

@@ -22,6 +22,7 @@ from tilewright.passes.cpu.nest.emit import Emitter, Index
 from tilewright.passes.cpu.nest.pressure import registers_per_value
 from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, transpose_block_size
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
+from tilewright.targets import TargetInfo
 
 _ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
 
@@ -39,7 +40,9 @@ class Shape:
     """In square blocks of `lanes` by `lanes`, of which some loads are transposed in registers."""
 
 
-def plan_shape(group: cpu.FusionGroupOp, target: Any, scalar: bool, small: bool = False) -> Shape:
+def plan_shape(
+    group: cpu.FusionGroupOp, target: TargetInfo, scalar: bool, small: bool = False
+) -> Shape:
     """Choose the dimension that goes in chunks and the lanes of a chunk (`small`: one register)."""
     extents = group.extents
     side = 0 if scalar or small else transpose_block_size(group, target)
@@ -83,7 +86,7 @@ def _contiguity(members: list[Operation], extents: tuple[int, ...]) -> list[floa
 
 
 def _lane_limit(
-    group: cpu.FusionGroupOp, members: list[Operation], target: Any, dim: int, small: bool
+    group: cpu.FusionGroupOp, members: list[Operation], target: TargetInfo, dim: int, small: bool
 ) -> int:
     """Lanes so that a value takes at most four registers and what is live at once fits."""
     widest = 4

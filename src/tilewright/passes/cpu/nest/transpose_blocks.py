@@ -17,6 +17,7 @@ from tilewright.dialects.tile import element_bytes
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.classify import is_elementwise, is_virtual
 from tilewright.passes.cpu.analysis.hazards import constant_of
+from tilewright.targets import TargetInfo
 
 _LEAST = 4
 
@@ -33,7 +34,7 @@ def is_column_contiguous(op: Operation, extents: tuple[int, ...]) -> TypeGuard[t
     return plain and down == 1 and across not in (0, 1)
 
 
-def transpose_block_size(group: cpu.FusionGroupOp, target: Any) -> int:
+def transpose_block_size(group: cpu.FusionGroupOp, target: TargetInfo) -> int:
     """The side of the blocks a group goes in; 0 where it does not."""
     extents, members = group.extents, list(group.body.block.ops)
     if len(extents) != 2 or not any(is_column_contiguous(op, extents) for op in members):

@@ -7,7 +7,7 @@ time round.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, i1, i32
@@ -19,6 +19,7 @@ from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
+from tilewright.targets import Feature, TargetInfo
 
 Mapping = dict[SSAValue, SSAValue]
 
@@ -118,14 +119,14 @@ class TmaCopies:
 
 
 def choose(
-    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, boxes: bool, target: Any
+    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, boxes: bool, target: TargetInfo
 ) -> CopyEngine:
     """Boxes where the target copies them and all copies are boxes, else threads' copies.
 
     Boxes are read past the order of the program's own accesses (the async proxy), so nothing of what
     they read may be written by the kernel.
     """
-    able = boxes and getattr(target, "name", "") == "sm_90a"
+    able = boxes and target.has(Feature.TMA)
     if able and not may_clobber(function, [copy.base for copy in copies]):
         known = Facts()
         found = [match_tma_tile(copy, known) for copy in copies]

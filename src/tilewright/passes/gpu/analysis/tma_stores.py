@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -18,6 +17,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
+from tilewright.targets import Feature, TargetInfo
 
 RESERVE = 2048
 """Bytes of shared memory left to memory barriers and alignment."""
@@ -118,10 +118,10 @@ def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> 
 
 
 def exchanged_in_parts(
-    op: Operation, function: FuncOp, target: Any, but: Operation | None = None
+    op: Operation, function: FuncOp, target: TargetInfo, but: Operation | None = None
 ) -> int:
     """The same where tiles that are stored as boxes go through shared memory in parts, each by itself."""
-    if getattr(target, "name", "") != "sm_90a" or num_ctas_of(function) > 1:
+    if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
         return exchanged(op, function, but)
     known = Facts()
     stores = [

@@ -1,0 +1,87 @@
+"""Instructions that multiply matrices, as rows of the targets' tables.
+
+Shapes and types are those of the PTX ISA: "Matrix multiply-accumulate instructions" for `mma.sync`,
+"Asynchronous warpgroup level matrix instructions" for `wgmma`. How their operands lie in registers is computed
+from a row in `layouts/fragments.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MMA_SYNC = "mma.sync"
+"""One warp, operands and accumulator in registers."""
+WGMMA = "wgmma"
+"""One warpgroup, B (and A) in shared memory, in flight until it is waited for."""
+
+
+@dataclass(frozen=True)
+class MmaInstruction:
+    """One instruction for one combination of element types."""
+
+    unit: str
+    """`MMA_SYNC` or `WGMMA`."""
+    name: str
+    """As `select-mma` writes it, for `mma.sync`; the kind's for `wgmma`."""
+    lhs: str
+    """Element type of A: as in IR, "f32" being read as tf32."""
+    rhs: str
+    acc: str
+    m: int
+    n: int
+    """Columns; of `wgmma` the most, in steps of 8."""
+    k: int
+    pack: int = 1
+    """Consecutive elements of k that share a 32-bit register (1 where an element has one or two)."""
+
+    def takes(self, lhs: str, rhs: str, acc: str) -> bool:
+        """Whether it multiplies these element types."""
+        return (self.lhs, self.rhs, self.acc) == (lhs, rhs, acc)
+
+
+_F8 = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+
+
+def _warp(name: str, lhs: str, acc: str, shape: tuple[int, int, int], pack: int) -> MmaInstruction:
+    return MmaInstruction(MMA_SYNC, name, lhs, lhs, acc, *shape, pack)
+
+
+MMA_SYNC_80 = (
+    _warp("m16n8k16.f16", "f16", "f32", (16, 8, 16), 2),
+    _warp("m16n8k16.f16", "f16", "f16", (16, 8, 16), 2),
+    _warp("m16n8k16.bf16", "bf16", "f32", (16, 8, 16), 2),
+    _warp("m16n8k8.tf32", "f32", "f32", (16, 8, 8), 1),
+    _warp("m16n8k32.s8", "i8", "i32", (16, 8, 32), 4),
+    _warp("m8n8k4.f64", "f64", "f64", (8, 8, 4), 1),
+)
+"""From compute capability 8.0 on."""
+
+
+def _f8_pairs() -> Iterable[tuple[str, str, str]]:
+    """Types of A and B, and what a name has for both."""
+    for lhs, left in _F8.items():
+        for rhs, right in _F8.items():
+            yield lhs, rhs, left if lhs == rhs else f"{left}.{right}"
+
+
+MMA_SYNC_89 = tuple(
+    MmaInstruction(MMA_SYNC, f"m16n8k32.{kinds}", lhs, rhs, "f32", 16, 8, 32, 4)
+    for lhs, rhs, kinds in _f8_pairs()
+)
+"""8-bit floats, from compute capability 8.9 on."""
+
+
+def _group(kinds: str, lhs: str, rhs: str, acc: str, k: int) -> MmaInstruction:
+    return MmaInstruction(WGMMA, f"wgmma.k{k}.{kinds}", lhs, rhs, acc, 64, 256, k, max(1, k // 8))
+
+
+WGMMA_90 = (
+    _group("f16", "f16", "f16", "f32", 16),
+    _group("f16", "f16", "f16", "f16", 16),
+    _group("bf16", "bf16", "bf16", "f32", 16),
+    _group("tf32", "f32", "f32", "f32", 8),
+    _group("s8", "i8", "i8", "i32", 32),
+    *(_group(kinds, lhs, rhs, acc, 32) for lhs, rhs, kinds in _f8_pairs() for acc in ("f32", "f16")),
+)
+"""Of sm_90a alone."""
