@@ -4,6 +4,7 @@ import ast
 import copy
 import inspect
 import types
+from functools import partial
 
 from tilewright.passes.analysis.facts import lattice, transfer
 
@@ -62,7 +63,11 @@ class _Replace(ast.NodeTransformer):
 
 
 def mutants(module):
-    """(function, description, tree of the whole module) for each mistake."""
+    """(function, description, function that makes the tree of the whole module) for each mistake.
+
+    Trees are made one at a time: all of them together are three million objects, which stay alive in a module
+    that tests parametrize on, and make every garbage collection of the test process slow.
+    """
     tree = ast.parse(inspect.getsource(module))
     for function in tree.body:
         if not isinstance(function, ast.FunctionDef):
@@ -76,15 +81,17 @@ def mutants(module):
                 for text, new in _changes(node):
                     number = seen[text] = seen.get(text, 0) + 1
                     name = f"{module.__name__.rpartition('.')[2]}.{function.name}: {text} #{number}"
-                    yield function.name, name, _with(tree, node, new)
+                    yield function.name, name, partial(_with, tree, function, node, new)
 
 
-def _with(tree, node, new):
-    """A copy of a tree with one node replaced."""
+def _with(tree, function, node, new):
+    """The tree of a module with one node of one function replaced; other functions are shared with `tree`."""
     memo = {}
-    other = copy.deepcopy(tree, memo)
+    other = copy.deepcopy(function, memo)
     replaced = _Replace(memo[id(node)], ast.fix_missing_locations(ast.copy_location(new, node)))
-    return ast.fix_missing_locations(replaced.visit(other))
+    changed = ast.fix_missing_locations(replaced.visit(other))
+    body = [changed if statement is function else statement for statement in tree.body]
+    return ast.Module(body, tree.type_ignores)
 
 
 def load(tree, name, given=None):

@@ -36,11 +36,11 @@ def _is_wrong(name, module):
     return enumeration.counterexample(name, 4, SMALL, module) is not None
 
 
-def is_killed(function, tree, of_lattice):
+def is_killed(function, make_tree, of_lattice):
     """Whether the checks of `test_transfer` notice a mutant of `function`."""
     names = USERS.get(function, (function,))
     try:
-        module = load(tree, "mutant")
+        module = load(make_tree(), "mutant")
         if of_lattice:
             if enumeration.openness("lattice", module) != OPENNESS["lattice"]:
                 return True
@@ -56,17 +56,17 @@ def is_killed(function, tree, of_lattice):
 
 
 CASES = [
-    (name, function, tree, module is lattice)
+    (name, function, make_tree, module is lattice)
     for module in (transfer, lattice)
-    for function, name, tree in mutants(module)
+    for function, name, make_tree in mutants(module)
 ]
 
 
 def survivors(cases):
     return [
         name
-        for name, function, tree, of_lattice in cases
-        if not is_killed(function, tree, of_lattice)
+        for name, function, make_tree, of_lattice in cases
+        if not is_killed(function, make_tree, of_lattice)
     ]
 
 
