@@ -48,6 +48,25 @@ def test_arrays_in_lists_and_in_local_variables():
     assert out.tolist() == [0, 0, 0, 1]
 
 
+class Unhashable(type):
+    def __eq__(cls, other):
+        return cls is other
+
+
+class Vector(np.ndarray):
+    pass
+
+
+def test_arrays_of_a_subclass_beside_objects_of_any_class():
+    held = {
+        "x": np.arange(4, dtype=np.float32).view(Vector),
+        "other": Unhashable("Other", (), {})(),
+    }
+    out = np.zeros(1, np.float32)
+    sum_groups[(1,)](addresses([held["x"]]), np.array([4]), out, BLOCK=4)
+    assert out[0] == 6
+
+
 def test_beyond_the_end_of_such_an_array():
     memory = np.zeros(64, np.float32)
     arrays = [memory[:8].copy(), np.zeros(8, np.float32)]

@@ -114,23 +114,46 @@ def _may_dangle(array: Any) -> bool:
     return isinstance(owner, ctypes.Array) and not kept._b_needsfree_ and kept._b_base_ is None
 
 
-def _all_arrays() -> Iterator[Any]:
+def _all_arrays() -> list[Any]:
     """Every NumPy array and torch tensor that Python can reach."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    kinds = (np.ndarray,) if tensor is None else (np.ndarray, tensor)
-    seen: set[int] = set()
+    search = _Search((np.ndarray,) if tensor is None else (np.ndarray, tensor))
     tracked = gc.get_objects()
-    # NumPy arrays are not tracked themselves: those that refer to them are
-    for objects in (tracked, _referents(tracked), _locals()):
-        for value in objects:
-            if issubclass(type(value), kinds) and id(value) not in seen:
-                seen.add(id(value))
-                yield value
+    for start in range(0, len(tracked), 10_000):
+        batch = tracked[start : start + 10_000]
+        search.add(batch)
+        # NumPy arrays are not tracked themselves: objects that refer to them are
+        search.add(gc.get_referents(*batch))
+    search.add(list(_locals()))
+    return list(search.found.values())
 
 
-def _referents(objects: list[Any]) -> Iterator[Any]:
-    for start in range(0, len(objects), 10_000):
-        yield from gc.get_referents(*objects[start : start + 10_000])
+class _Search:
+    """Instances of some classes among millions of objects.
+
+    Types are collected first, which Python does without interpreting a loop: three times as fast as a
+    test of each object.
+    """
+
+    def __init__(self, classes: tuple[type, ...]) -> None:
+        self.found: dict[int, Any] = {}
+        self._classes = classes
+        self._matches: dict[int, bool] = {}
+
+    def add(self, objects: list[Any]) -> None:
+        for type_ in _types(objects):
+            key = id(type_)
+            if key not in self._matches:
+                self._matches[key] = issubclass(type_, self._classes)
+            if self._matches[key]:
+                self.found.update((id(value), value) for value in objects if type(value) is type_)
+
+
+def _types(objects: list[Any]) -> Iterable[type]:
+    try:
+        return set(map(type, objects))
+    except TypeError:  # a metaclass that defines == only makes its classes unhashable
+        return {id(type_): type_ for type_ in map(type, objects)}.values()
 
 
 def _locals() -> Iterator[Any]:
