@@ -10,6 +10,12 @@ import tilewright as tw
 import tilewright.language as tl
 
 
+@pytest.fixture(autouse=True)
+def machine_without_a_gpu(monkeypatch):
+    """On a GPU machine, too, where code that uses Triton's interfaces may have named the GPU."""
+    monkeypatch.setattr(tl.target_info, "_machine", None)
+
+
 @tw.jit
 def by_target(out_ptr):
     if tl.target_info.cuda_capability_geq(9):

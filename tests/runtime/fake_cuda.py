@@ -19,7 +19,10 @@ def _store(kind, address, value):
 
 
 class FakeCuda:
-    """`launches` are dicts; `fail[name] = code` makes calls of `name` fail; `current` is the context."""
+    """`launches` are dicts; `fail[name] = code` makes calls of `name` fail; `current` is the context.
+
+    Device 0 has the memory [0x1000000, 0x2000000), each other one the 16 MiB after the one before it.
+    """
 
     def __init__(self, devices=2):
         self.devices = devices
@@ -223,7 +226,7 @@ class FakeCuda:
         _store(c_float, out, 0.5 if busy else 0.002)
 
     def _cuPointerGetAttribute(self, out, what, address):
-        if not address or not 0x1000000 <= address < 1 << 40:  # above: host memory
+        if not address or not 1 <= address >> 24 <= self.devices:  # others: host memory
             return 1
-        _store(c_int, out, 1 if address >= 0x2000000 else 0)
+        _store(c_int, out, (address >> 24) - 1)
         return None

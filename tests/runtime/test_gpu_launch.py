@@ -1,5 +1,6 @@
 """Launches of GPU arrays, from `kernel[grid](...)` to the driver call, on a libcuda that records."""
 
+import mmap
 import random
 import sys
 import types
@@ -549,7 +550,8 @@ def test_objects_with_an_address_only_go_where_it_lives(fake):
     assert fake.launches[-1].context == 0xC001 and fake.launches[-1].slots[0] == 0x2000000
     with pytest.raises(LaunchError, match="'x_ptr' is on GPU 1 and 'out_ptr' on GPU 0"):
         add[(4,)](x, y, Bare(0x1000000), 1000, BLOCK=256)
-    host = np.arange(64, dtype=np.float32)
-    result, count = np.zeros_like(host), len(fake.launches)
+    # mapped memory: the heap of a Python that is not position-independent begins at such low addresses
+    host, result = np.frombuffer(mmap.mmap(-1, 512), np.float32).reshape(2, 64)
+    host[:], count = range(64), len(fake.launches)
     add[(1,)](*(Bare(a.ctypes.data) for a in (host, host, result)), 64, BLOCK=64)
     assert (result == 2 * host).all() and len(fake.launches) == count
