@@ -57,10 +57,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
 from tilewright.interpreter.offsets import NO_WRAP, access_arithmetic, address_arithmetic
-from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Atom, Clamped, Form, Wrapped
+from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Form, Wrapped
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,
@@ -167,16 +168,26 @@ class _Raiser:
         if not self.drop_unseen or isinstance(op, tile.StoreOp):
             return form, ends
         offset, terms = form.offset, dict(form.terms)
-        for dim, atoms in form.terms.items():
-            (atom, stride), *more = atoms.items()
-            if more or not isinstance(atom, Wrapped | Clamped):
-                continue
-            end = atom.size - atom.start
-            if self.demanded.are_dropped(op.result, dim, end):
-                offset = offset + atom.start * stride
-                terms[dim] = {LANE: stride}
-                ends.append(Limit(dim, end))
+        for dim in form.terms:
+            while (inner := self._unclamped(op, dim, terms[dim])) is not None:
+                more, terms[dim], limits = inner
+                offset = offset + more
+                ends += [Limit(dim, limit) for limit in limits]
         return Form(form.base, offset, terms), ends
+
+    def _unclamped(
+        self, op: tile.LoadOp, dim: int, atoms: dict[Atom, Polynomial]
+    ) -> tuple[Polynomial, dict[Atom, Polynomial], tuple[Polynomial, ...]] | None:
+        """Offset, atoms and limits of a clamped dimension within its limits, if no store sees the lanes beyond."""
+        (atom, stride), *others = atoms.items()
+        if others or not isinstance(atom, Wrapped | Clamped):
+            return None
+        limits = atom.limits if isinstance(atom, Clamped) else (atom.size - atom.start,)
+        if not all(self.demanded.are_dropped(op.result, dim, limit) for limit in limits):
+            return None
+        if isinstance(atom, Wrapped):
+            return atom.start * stride, {LANE: stride}, limits
+        return atom.offset * stride, {a: c * stride for a, c in atom.terms}, limits
 
     # ---- where -------------------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ up in `Entries`, which are exact; quotients that all lanes share are scalars.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from math import gcd, prod
+from dataclasses import replace
+from math import gcd
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, i64
@@ -29,127 +29,23 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import PtrType, element_of, shape_of
-from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise, is_promised
-from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_constant
+from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise
+from tilewright.passes.analysis.clamps import clamped_form
+from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.forms import (
+    LANE,
+    Atom,
+    Clamped,
+    Entries,
+    Form,
+    Lane,
+    Reading,
+    Wrapped,
+    tidy,
+)
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, unit_reshape
-
-
-@dataclass(frozen=True)
-class Lane:
-    """The lane index itself."""
-
-
-@dataclass(frozen=True)
-class Wrapped:
-    """`(start + i) % size` with `start >= 0`."""
-
-    start: Polynomial
-    size: Polynomial
-
-
-@dataclass(frozen=True)
-class Entries:
-    """The entry of `value`, which varies along its dimension `dim` only."""
-
-    value: SSAValue
-    dim: int
-    signed: bool | None
-
-
-@dataclass(frozen=True)
-class Clamped:
-    """`start + i` where that is below `size`; what `entries` holds, everywhere."""
-
-    start: Polynomial
-    size: Polynomial
-    entries: Entries
-
-
-Atom = Lane | Wrapped | Clamped | Entries
-LANE = Lane()
-
-
-@dataclass(frozen=True)
-class Form:
-    """See the module docstring. `terms[d]` maps atoms of dimension d to their coefficients."""
-
-    base: Leaf | None
-    offset: Polynomial
-    terms: dict[int, dict[Atom, Polynomial]]
-
-    @property
-    def is_uniform(self) -> bool:
-        return not self.terms
-
-    def __add__(self, other: Form) -> Form | None:
-        if self.base is not None and other.base is not None:
-            return None
-        terms = {d: dict(atoms) for d, atoms in self.terms.items()}
-        for d, atoms in other.terms.items():
-            mine = terms.setdefault(d, {})
-            for atom, coefficient in atoms.items():
-                mine[atom] = mine.get(atom, ZERO) + coefficient
-        return Form(self.base or other.base, self.offset + other.offset, _tidy(terms))
-
-    def scaled(self, factor: Polynomial) -> Form:
-        terms = {d: {a: c * factor for a, c in atoms.items()} for d, atoms in self.terms.items()}
-        return Form(self.base, self.offset * factor, _tidy(terms))
-
-    def moved(self, where: dict[int, int]) -> Form:
-        """The same sum with dimension d renamed `where[d]`."""
-        return replace(self, terms={where[d]: atoms for d, atoms in self.terms.items()})
-
-
-def _tidy(terms: dict[int, dict[Atom, Polynomial]]) -> dict[int, dict[Atom, Polynomial]]:
-    kept = {d: {a: c for a, c in atoms.items() if c.terms} for d, atoms in terms.items()}
-    return {d: atoms for d, atoms in kept.items() if atoms}
-
-
-class Reading:
-    """Forms of the values of one function under one set of assumptions: which operations do not wrap."""
-
-    def __init__(self, facts: Facts, *, for_masks: bool = False) -> None:
-        self.facts = facts
-        self.for_masks = for_masks
-        """Whether sums of promised arithmetic and a constant are promised, too (`offs + 1 < n`)."""
-        self.forms: dict[SSAValue, Form | None] = {}
-
-    def is_exact(self, op: Operation) -> bool:
-        """Whether a sum, difference, product or left shift does not wrap as a signed one."""
-        return not self.facts.may_wrap(op) or (self.for_masks and self._adds_constant(op))
-
-    def _adds_constant(self, op: Operation) -> bool:
-        if not isinstance(op, arith.AddiOp | arith.SubiOp) or not is_promised(op):
-            return False
-        return any(
-            uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.sums)
-            for other, v in ((op.lhs, op.rhs), (op.rhs, op.lhs))
-        )
-
-    def divisor(self, polynomial: Polynomial) -> int:
-        """What a sum of products of scalars is a multiple of; 0 of 0."""
-        known = 0
-        for monomial, coefficient in polynomial.terms:
-            known = gcd(known, coefficient * prod(self.facts.divisor(v.value) for v in monomial))
-        return known
-
-    def is_nonnegative(self, polynomial: Polynomial) -> bool:
-        """Whether a sum of products of scalars is at least 0."""
-        return self.facts.bounds(polynomial)[0] >= 0
-
-
-_MOVING = (
-    tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
-)  # fmt: skip
-
-
-def _is_made_by(value: SSAValue, operations: frozenset[Operation]) -> bool:
-    """Whether one of `operations` computes a value, apart from moving its elements."""
-    while isinstance(value.owner, _MOVING):
-        value = value.owner.operands[0]
-    return value.owner in operations
 
 
 class AffineAnalysis:
@@ -202,21 +98,28 @@ class AffineAnalysis:
         def settled(p: Polynomial) -> Polynomial:
             return p.map_leaves(change)
 
+        def one(atom: Atom) -> Atom:
+            match atom:
+                case Wrapped():
+                    return Wrapped(settled(atom.start), settled(atom.size))
+                case Clamped():
+                    inner = tuple((one(a), settled(c)) for a, c in atom.terms)
+                    limits = tuple(settled(limit) for limit in atom.limits)
+                    entries = atom.entries
+                    entries = replace(entries, signed=signed) if entries.signed is None else entries
+                    return Clamped(settled(atom.offset), inner, limits, entries)
+                case Entries():
+                    return replace(atom, signed=signed) if atom.signed is None else atom
+                case Lane():
+                    return atom
+
         terms: dict[int, dict[Atom, Polynomial]] = {}
         for d, atoms in form.terms.items():
             mine = terms.setdefault(d, {})
             for atom, coefficient in atoms.items():
-                new = atom
-                if isinstance(atom, Wrapped):
-                    new = Wrapped(settled(atom.start), settled(atom.size))
-                elif isinstance(atom, Clamped):
-                    entries = atom.entries
-                    entries = replace(entries, signed=signed) if entries.signed is None else entries
-                    new = Clamped(settled(atom.start), settled(atom.size), entries)
-                elif isinstance(atom, Entries) and atom.signed is None:
-                    new = replace(atom, signed=signed)
+                new = one(atom)
                 mine[new] = mine.get(new, ZERO) + settled(coefficient)
-        return Form(form.base, settled(form.offset), _tidy(terms))
+        return Form(form.base, settled(form.offset), tidy(terms))
 
     # ---- forms -------------------------------------------------------------------------------------
 
@@ -240,14 +143,14 @@ class AffineAnalysis:
         narrow = isinstance(element, IntegerType) and element.width.data < 32
         handler = None if narrow else _HANDLERS.get(type(op))
         found = handler(self, op, reading) if handler is not None else None
-        return found if found is not None else self._opaque(value, pointer)
+        return found if found is not None else self.opaque(value, pointer)
 
     def _uniform(self, value: SSAValue, pointer: bool) -> Form:
         if pointer:
             return Form(self.leaf(value, None), ZERO, {})
         return Form(None, self.scalar(value), {})
 
-    def _opaque(self, value: SSAValue, pointer: bool) -> Form | None:
+    def opaque(self, value: SSAValue, pointer: bool) -> Form | None:
         """Anything that varies along at most one dimension."""
         dims = self.projector.varies(value)
         if not dims:
@@ -305,7 +208,7 @@ class AffineAnalysis:
             return lhs.scaled(Polynomial.constant(1 << amount))
         if rhs.is_uniform:
             return lhs.scaled(rhs.offset)
-        return rhs.scaled(lhs.offset) if lhs.is_uniform else None
+        return rhs.scaled(lhs.offset) if lhs.is_uniform else self._clamp(op, reading)
 
     def _extsi(self, op: arith.ExtSIOp, reading: Reading) -> Form | None:
         form = self.form(op.operands[0], reading)
@@ -373,43 +276,9 @@ class AffineAnalysis:
             return None
         return Form(None, ZERO, {dim: {Wrapped(start, size): ONE}})
 
-    def _select(self, op: tile.SelectOp, reading: Reading) -> Form | None:
-        """`where(x < size, x, other)` of lanes `x`."""
-        test = op.condition.owner
-        if not isinstance(test, tile.CmpIOp):
-            return None
-        predicate, lhs, rhs = test.predicate.data, test.lhs, test.rhs
-        if predicate in ("sgt", "sge"):
-            predicate, lhs, rhs = {"sgt": "slt", "sge": "sle"}[predicate], rhs, lhs
-        if lhs is not op.lhs or predicate not in ("slt", "sle"):
-            return None
-        return self._clamped(op.result, lhs, rhs, ONE if predicate == "sle" else ZERO, reading)
-
-    def _minsi(self, op: arith.MinSIOp, reading: Reading) -> Form | None:
-        """`min(x, last)` of lanes `x`."""
-        return self._clamped(op.result, op.lhs, op.rhs, ONE, reading) or self._clamped(
-            op.result, op.rhs, op.lhs, ONE, reading
-        )
-
-    def _clamped(
-        self, value: SSAValue, lanes: SSAValue, bound: SSAValue, more: Polynomial, reading: Reading
-    ) -> Form | None:
-        """`value` where it is `lanes` as long as those are below `bound + more`."""
-        if reading is not self.addresses:
-            return None
-        form, size = self.form(lanes, reading), self.form(bound, reading)
-        opaque = self._opaque(value, False)
-        if form is None or size is None or opaque is None or not size.is_uniform:
-            return None
-        if len(form.terms) != 1 or form.terms.keys() != opaque.terms.keys():
-            return None
-        ((dim, atoms),) = form.terms.items()
-        (entries,) = opaque.terms[dim]
-        if atoms != {LANE: ONE} or not isinstance(entries, Entries):
-            return None
-        start = self.settle(Form(None, form.offset, {}), True).offset
-        limit = self.settle(Form(None, size.offset, {}), True).offset + more
-        return Form(None, ZERO, {dim: {Clamped(start, limit, entries): ONE}})
+    def _clamp(self, op: Operation, reading: Reading) -> Form | None:
+        """`where(i < M, i, 0)`, `minimum(i, M - 1)` and the like."""
+        return clamped_form(self, op, reading)
 
     def _addptr(self, op: tile.AddPtrOp, reading: Reading) -> Form | None:
         pointer, offset = self.form(op.pointer, reading), self.form(op.offset, reading)
@@ -494,7 +363,8 @@ _HANDLERS: dict[type, Callable[..., Form | None]] = {
     arith.RemSIOp: AffineAnalysis._rem,
     arith.RemUIOp: AffineAnalysis._rem,
     tile.AddPtrOp: AffineAnalysis._addptr,
-    tile.SelectOp: AffineAnalysis._select,
-    arith.MinSIOp: AffineAnalysis._minsi,
+    tile.SelectOp: AffineAnalysis._clamp,
+    arith.MinSIOp: AffineAnalysis._clamp,
+    arith.MaxSIOp: AffineAnalysis._clamp,
     gpu.ConvertLayoutOp: AffineAnalysis._same,
 }

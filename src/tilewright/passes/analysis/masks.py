@@ -8,21 +8,29 @@ tile, or a `Residue` that stays a mask.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile import shape_of
 from tilewright.interpreter.offsets import NOTHING_PROMISED, Promise
-from tilewright.passes.analysis.affine import LANE, AffineAnalysis, Form, Reading
-from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.analysis.emit import Emitter, constant_int, uniform_constant
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.forms import LANE, Form, Reading
 from tilewright.passes.analysis.polynomial import ONE, Polynomial
 from tilewright.passes.analysis.projection import unit_reshape
 
+if TYPE_CHECKING:
+    from tilewright.passes.analysis.affine import AffineAnalysis
+
 _SWAPPED = {"sgt": "slt", "sge": "sle", "ugt": "ult", "uge": "ule"}
+_OPPOSITE = {
+    "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",
+    "ult": "uge", "ule": "ugt", "ugt": "ule", "uge": "ult",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,9 +67,16 @@ class MaskAnalysis:
     forms the address of the access whose mask it is: `promise`, of the arithmetic that does.
     """
 
-    def __init__(self, affine: AffineAnalysis, promise: Promise = NOTHING_PROMISED) -> None:
+    def __init__(
+        self,
+        affine: AffineAnalysis,
+        promise: Promise = NOTHING_PROMISED,
+        *,
+        reading: Reading | None = None,
+    ) -> None:
+        """`reading`: of what is compared, where that is not for an access of its own."""
         self.affine, self.promise = affine, promise
-        self.reading = affine.proven
+        self.reading = reading or affine.proven
         if promise != NOTHING_PROMISED:
             self.reading = Reading(Facts(promise), for_masks=True)
         self._conjuncts: dict[SSAValue, list[Conjunct]] = {}
@@ -87,23 +102,48 @@ class MaskAnalysis:
         if isinstance(op, Operation) and where is not None:
             return [_outer(c, op, where) for c in self.conjuncts(op.operands[0])]
         if isinstance(op, tile.CmpIOp):
-            found = self._comparison(op)
+            found = self.comparison(op.predicate.data, op.lhs, op.rhs)
             if found is not None:
                 return found
+        denied = _denied(op)
+        found = self.complement(denied) if denied is not None else None
+        if found is not None:
+            return found
         projector = self.affine.projector
         if not projector.varies(mask) and projector.can_project(mask, None):
             return [Condition(mask)]
         return [Residue(mask)]
 
-    def _comparison(self, op: tile.CmpIOp) -> list[Conjunct] | None:
+    def complement(self, mask: SSAValue) -> list[Conjunct] | None:
+        """Conditions that together are equivalent to `not mask`; None where those are not all limits."""
+        op = mask.owner
+        if isinstance(op, arith.OrIOp):
+            lhs, rhs = self.complement(op.lhs), self.complement(op.rhs)
+            return None if lhs is None or rhs is None else [*lhs, *rhs]
+        if isinstance(op, tile.CmpIOp) and op.predicate.data in _OPPOSITE:
+            return self.comparison(_OPPOSITE[op.predicate.data], op.lhs, op.rhs)
+        denied = _denied(op)
+        if denied is not None:
+            found = self.conjuncts(denied)
+            return found if all(isinstance(part, Limit) for part in found) else None
+        where = _dimension_map(op) if isinstance(op, Operation) else None
+        if isinstance(op, Operation) and where is not None:
+            inner = self.complement(op.operands[0])
+            return None if inner is None else [_outer(c, op, where) for c in inner]
+        return None
+
+    def comparison(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> list[Conjunct] | None:
         """`lane < bound` hidden in a comparison of affine tiles, or nothing where it always holds."""
-        predicate, lhs, rhs = op.predicate.data, op.lhs, op.rhs
+        left, right = self.affine.form(lhs, self.reading), self.affine.form(rhs, self.reading)
+        return None if left is None or right is None else self.of_forms(predicate, left, right)
+
+    def of_forms(self, predicate: str, left: Form, right: Form) -> list[Conjunct] | None:
+        """The same of a comparison of forms."""
         if predicate in _SWAPPED:
-            predicate, lhs, rhs = _SWAPPED[predicate], rhs, lhs
+            predicate, left, right = _SWAPPED[predicate], right, left
         if predicate not in ("slt", "sle", "ult", "ule"):
             return None
-        left, right = self.affine.form(lhs, self.reading), self.affine.form(rhs, self.reading)
-        if left is None or right is None or left.base is not None or right.base is not None:
+        if left.base is not None or right.base is not None:
             return None
         if predicate.startswith("u") and not (self._countable(left) and self._countable(right)):
             return None
@@ -180,6 +220,15 @@ class MaskAnalysis:
         if shape_of(value) != shape:
             raise ValueError(f"mask {shape_of(value)} for a tile {shape}")
         return value
+
+
+def _denied(op: object) -> SSAValue | None:
+    """m where an operation is `not m`."""
+    if isinstance(op, arith.XOrIOp):
+        for value, true in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if uniform_constant(true) in (1, -1) and tile.element_of(true) == i1:
+                return value
+    return None
 
 
 def _dimension_map(op: Operation) -> dict[int, int] | None:

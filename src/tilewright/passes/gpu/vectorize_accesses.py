@@ -35,8 +35,9 @@ from xdsl.ir import Operation
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import address_arithmetic
 from tilewright.layouts import Layout, parse_layout
-from tilewright.passes.analysis.affine import LANE, AffineAnalysis
+from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.forms import LANE
 from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (

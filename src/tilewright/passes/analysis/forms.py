@@ -1,0 +1,132 @@
+"""What `analysis/affine.py` reads tiles of integers and pointers as: forms, and what they assume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.interpreter.offsets import is_promised
+from tilewright.passes.analysis.emit import uniform_constant
+from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The lane index itself."""
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """`(start + i) % size` with `start >= 0`."""
+
+    start: Polynomial
+    size: Polynomial
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entry of `value`, which varies along its dimension `dim` only."""
+
+    value: SSAValue
+    dim: int
+    signed: bool | None
+
+
+@dataclass(frozen=True)
+class Clamped:
+    """`offset + Σ coefficient * atom` in the lanes below all `limits`; what `entries` holds, everywhere."""
+
+    offset: Polynomial
+    terms: tuple[tuple[Atom, Polynomial], ...]
+    limits: tuple[Polynomial, ...]
+    entries: Entries
+
+
+Atom = Lane | Wrapped | Clamped | Entries
+LANE = Lane()
+
+
+@dataclass(frozen=True)
+class Form:
+    """See the module docstring. `terms[d]` maps atoms of dimension d to their coefficients."""
+
+    base: Leaf | None
+    offset: Polynomial
+    terms: dict[int, dict[Atom, Polynomial]]
+
+    @property
+    def is_uniform(self) -> bool:
+        return not self.terms
+
+    def __add__(self, other: Form) -> Form | None:
+        if self.base is not None and other.base is not None:
+            return None
+        terms = {d: dict(atoms) for d, atoms in self.terms.items()}
+        for d, atoms in other.terms.items():
+            mine = terms.setdefault(d, {})
+            for atom, coefficient in atoms.items():
+                mine[atom] = mine.get(atom, ZERO) + coefficient
+        return Form(self.base or other.base, self.offset + other.offset, tidy(terms))
+
+    def scaled(self, factor: Polynomial) -> Form:
+        terms = {d: {a: c * factor for a, c in atoms.items()} for d, atoms in self.terms.items()}
+        return Form(self.base, self.offset * factor, tidy(terms))
+
+    def moved(self, where: dict[int, int]) -> Form:
+        """The same sum with dimension d renamed `where[d]`."""
+        return replace(self, terms={where[d]: atoms for d, atoms in self.terms.items()})
+
+
+def tidy(terms: dict[int, dict[Atom, Polynomial]]) -> dict[int, dict[Atom, Polynomial]]:
+    kept = {d: {a: c for a, c in atoms.items() if c.terms} for d, atoms in terms.items()}
+    return {d: atoms for d, atoms in kept.items() if atoms}
+
+
+class Reading:
+    """Forms of the values of one function under one set of assumptions: which operations do not wrap."""
+
+    def __init__(self, facts: Facts, *, for_masks: bool = False) -> None:
+        self.facts = facts
+        self.for_masks = for_masks
+        """Whether sums of promised arithmetic and a constant are promised, too (`offs + 1 < n`)."""
+        self.forms: dict[SSAValue, Form | None] = {}
+
+    def is_exact(self, op: Operation) -> bool:
+        """Whether a sum, difference, product or left shift does not wrap as a signed one."""
+        return not self.facts.may_wrap(op) or (self.for_masks and self._adds_constant(op))
+
+    def _adds_constant(self, op: Operation) -> bool:
+        if not isinstance(op, arith.AddiOp | arith.SubiOp) or not is_promised(op):
+            return False
+        return any(
+            uniform_constant(v) is not None and _is_made_by(other, self.facts.promise.sums)
+            for other, v in ((op.lhs, op.rhs), (op.rhs, op.lhs))
+        )
+
+    def divisor(self, polynomial: Polynomial) -> int:
+        """What a sum of products of scalars is a multiple of; 0 of 0."""
+        known = 0
+        for monomial, coefficient in polynomial.terms:
+            known = gcd(known, coefficient * prod(self.facts.divisor(v.value) for v in monomial))
+        return known
+
+    def is_nonnegative(self, polynomial: Polynomial) -> bool:
+        """Whether a sum of products of scalars is at least 0."""
+        return self.facts.bounds(polynomial)[0] >= 0
+
+
+_MOVING = (
+    tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
+)  # fmt: skip
+
+
+def _is_made_by(value: SSAValue, operations: frozenset[Operation]) -> bool:
+    """Whether one of `operations` computes a value, apart from moving its elements."""
+    while isinstance(value.owner, _MOVING):
+        value = value.owner.operands[0]
+    return value.owner in operations
