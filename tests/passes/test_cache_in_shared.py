@@ -94,10 +94,11 @@ def program_of(name):
 
 
 def after_all_passes(text, warps=4, passes=None, target="sm_90a"):
-    """`passes`: those of a GPU, with tiles in chunks though they would fit, if none are given."""
+    """`passes`: those of a GPU for one CTA, with tiles in chunks though they would fit, if none are given."""
     passes = passes or tuple(
         StripMineTiles(skip_if_fits=False) if p.name == "strip-mine-tiles" else p
         for p in nvidia_passes()
+        if p.name != "distribute-rows-over-cluster"
     )
     module = parse_ir(text)
     module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(warps, i32)

@@ -88,7 +88,10 @@ class Machine:
         self.arguments = dict(zip(self.parameters, arguments, strict=True))
         self.chance = chance
         self.clocks = Clocks(-(-self.threads // 32))
-        self.shared = Shared(plan.shared_bytes, max(alignment, 16), self.clocks)
+        self.shared_pitch = -(-plan.shared_bytes // 1024) * 1024
+        """Bytes from the shared memory of one CTA of a cluster to the next one's."""
+        whole = plan.shared_bytes + (plan.cluster_size - 1) * self.shared_pitch
+        self.shared = Shared(whole, max(alignment, 16), self.clocks)
         memory.block(self.clocks)
         self.local = Local(self.threads)
         self.index = np.arange(self.threads)

@@ -21,8 +21,8 @@ from tilewright.testing.random_programs import Program
 programs = from_file(Path(__file__).parents[1] / "passes" / "test_strip_mine_tiles.py")
 kept = from_file(Path(__file__).parents[1] / "passes" / "test_cache_in_shared.py")
 matrix, numbers = programs.matrix, programs.numbers
-IN_CHUNKS = ("strip-mine-tiles{skip-if-fits=false}",)
-"""Though they would fit into the registers."""
+IN_CHUNKS = ("strip-mine-tiles{skip-if-fits=false}", "distribute-rows-over-cluster")
+"""Though they would fit into the registers, or into those of a cluster."""
 
 CASES = {
     "rows": (

@@ -9,6 +9,8 @@ from tests.ptx.scalar import OPERATIONS
 from tests.ptx.values import Fault, immediate, seen, swizzled
 
 PARAMETERS = 1 << 50
+_RANK = 24
+"""Bits of a shared address below the number of the CTA (plus 1) that it is in."""
 _ATOMIC = {"volatile", "relaxed", "acquire", "release"}
 """Accesses that may meet others of their kind without a barrier."""
 
@@ -62,6 +64,10 @@ class Together:
         self.open, self.groups = [], []
         """Copies of threads: of no group yet, and groups, each with its threads."""
         self.cluster_barriers = 0
+        self.reached = {}
+        """(Warp, CTA) -> when it was last at that other CTA's memory."""
+        self.arrivals = {}
+        """Warp -> what it knew when it arrived at the cluster's barrier."""
         self.stores = []
         """Boxes being stored: `BoxStore`."""
 
@@ -79,7 +85,7 @@ class Together:
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
         if op.used is not None and where is m.shared:
             more["used"] = op.used
-        raw = where.read(m.address(source)[mask], size * len(names), who, **more)
+        raw = where.read(self._addresses(op, source, who), size * len(names), who, **more)
         for i, name in enumerate(names):
             part = np.ascontiguousarray(raw[:, i * size : (i + 1) * size]).view(f"u{size}")[:, 0]
             if op.mods[-1][0] == "s":
@@ -94,25 +100,45 @@ class Together:
         parts = [m.read(n)[mask].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
         data = np.concatenate(parts, axis=1)
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
-        self._space(op).write(m.address(target)[mask], data, np.flatnonzero(mask), **more)
+        who = np.flatnonzero(mask)
+        self._space(op).write(self._addresses(op, target, who), data, who, **more)
 
     def _space(self, op):
         m = self.machine
         spaces = {"global": m.memory, "shared": m.shared, "local": m.local}
         if "shared::cluster" in op.mods:
-            self._reachable(op)
             return m.shared
-        if "shared" in op.mods and m.plan.cluster_size > 1:
-            raise Fault("the shared memory of each block of a cluster")
         found = [space for name, space in spaces.items() if name in op.mods]
         if not found:
             raise Fault(f"memory of kind {op.mods[0]}")
         return found[0]
 
-    def _reachable(self, op):
-        """The first block's memory is there once that block has begun, as a barrier of the cluster says."""
+    def _addresses(self, op, text, who):
+        """What these threads access: in shared memory, where their CTA's part of the cluster's is, or that of
+        the CTA that `mapa` has put into the address."""
+        m = self.machine
+        addresses = m.address(text)[who]
+        if not {"shared", "shared::cluster"} & set(op.mods) or m.plan.cluster_size == 1:
+            return addresses
+        mine = who // m.plan.threads
+        named = (addresses >> np.uint64(_RANK)).astype(np.int64) - 1
+        rank = np.where(named < 0, mine, named)
+        if "shared::cluster" not in op.mods and (named >= 0).any():
+            raise Fault("an address of the cluster as one of the CTA")
+        inside = (addresses & np.uint64((1 << _RANK) - 1)).astype(np.int64) - m.shared.start
+        if (inside < 0).any() or (inside >= m.plan.shared_bytes).any():
+            raise Fault("a shared access outside of what the launch asks for")
+        if (rank != mine).any():
+            self._reachable(who, rank)
+        return (m.shared.start + rank * m.shared_pitch + inside).astype(np.uint64)
+
+    def _reachable(self, who, ranks):
+        """Another CTA's memory is there once that CTA has begun, as a barrier of the cluster says, and until
+        it ends (`_outlived`)."""
         if not self.cluster_barriers:
             raise Fault("another block's memory, which may not have begun")
+        for warp, rank in {*zip((who // 32).tolist(), ranks.tolist(), strict=True)}:
+            self.reached[warp, rank] = self.machine.clocks.now(warp)
 
     def atom(self, op, mask, _place):
         """Thread by thread; `red` may hold a vector, whose elements are atomic one by one."""
@@ -133,6 +159,8 @@ class Together:
         old = np.zeros(m.threads, np.uint64)
         shared = {"shared", "shared::cluster"} & set(op.mods)
         space = self._space(op) if shared else m.memory
+        if shared:
+            addresses[mask] = self._addresses(op, where, np.flatnonzero(mask))
         for t in np.flatnonzero(mask):
             at, who = addresses[t : t + 1], np.array([t])
             raw = np.ascontiguousarray(space.read(at, size * count, who, atomic=True)[0])
@@ -171,12 +199,12 @@ class Together:
         if "warp" in op.mods:
             m.clocks.known[np.arange(m.clocks.hardware), np.arange(m.clocks.hardware)] += mask[::32]
             return
-        if m.plan.cluster_size > 1:
-            raise Fault("a barrier of one block of a cluster")
-        count = immediate(op.operands[1]) if len(op.operands) > 1 else m.threads
-        self._meet(op.operands[0], count, mask)
+        count = immediate(op.operands[1]) if len(op.operands) > 1 else m.plan.threads
+        ranks = m.index // m.plan.threads
+        for rank in np.unique(ranks[mask]):
+            self._meet(f"{op.operands[0]} of {rank}", count, mask & (ranks == rank))
 
-    def _meet(self, number, count, mask):
+    def _meet(self, number, count, mask, meet=None):
         """Threads arrive at a barrier and wait; whether they were the last."""
         m = self.machine
         here = self.arrived.setdefault(number, set())
@@ -189,22 +217,41 @@ class Together:
             return False
         for t in here:
             m.waiting.pop(t)
-        m.clocks.meet(np.unique(np.array(sorted(here)) // 32))
+        (meet or m.clocks.meet)(np.unique(np.array(sorted(here)) // 32))
         here.clear()
         return True
 
     def barrier(self, op, mask, place):
-        """Of a cluster: all threads of its blocks. (They do nothing between arriving and waiting.)"""
-        if op.mods[:2] == ("cluster", "wait"):
-            self.cluster_barriers += self._meet("cluster", self.machine.threads, mask)
-        elif op.mods[:2] != ("cluster", "arrive"):
+        """Of a cluster: all threads of its CTAs arrive, and later wait. What a warp does in between is not
+        released; nor is anything by a relaxed arrival."""
+        m = self.machine
+        if op.mods[:2] == ("cluster", "arrive"):
+            for warp in np.unique(np.flatnonzero(mask) // 32):
+                if warp in self.arrivals:
+                    raise Fault("a second arrival at the cluster's barrier before waiting")
+                relaxed = "relaxed" in op.mods
+                self.arrivals[warp] = 0 * m.clocks.known[warp] if relaxed else m.clocks.give(warp)
+        elif op.mods[:2] == ("cluster", "wait"):
+            if not set((np.flatnonzero(mask) // 32).tolist()) <= set(self.arrivals):
+                raise Fault("a wait at the cluster's barrier before arriving")
+            if self._meet("cluster", m.threads, mask, self._released):
+                self.arrivals.clear()
+                self.cluster_barriers += 1
+        else:
             raise Fault("not known")
+
+    def _released(self, warps):
+        known = np.max(list(self.arrivals.values()), axis=0)
+        for warp in warps:
+            self.machine.clocks.take(warp, known)
 
     def mapa(self, op, mask, _place):
         target, source, rank = op.operands
-        if immediate(rank) != 0:
-            raise Fault("memory of another block than the first")
-        self.machine.write(target, self.machine.read(source), mask)
+        ranks = self.machine.read(rank) & np.uint64(0xFFFFFFFF)
+        if (ranks[mask] >= self.machine.plan.cluster_size).any():
+            raise Fault("memory of a CTA that the cluster has not")
+        named = self.machine.read(source) + (ranks + np.uint64(1) << np.uint64(_RANK))
+        self.machine.write(target, named, mask)
 
     def mbarrier(self, op, mask, place):
         m = self.machine
@@ -505,14 +552,12 @@ class Together:
             raise Fault("the block ends while boxes are being copied to its memory")
 
     def _outlived(self):
-        """The first block ends when all others have done with its memory."""
-        m, cells = self.machine, self.machine.shared.cells
-        own = m.plan.threads // 32
-        for warp in range(own, m.clocks.hardware):
-            mine = cells.when[cells.by == warp].max(initial=0)
-            last = max(cells.read_at[warp].max(initial=0), mine)
-            if (m.clocks.known[:own, warp] < last).any():
-                raise Fault("the first block may end while others are at its memory")
+        """A CTA ends when the others have done with its memory, as one of its warps at least has waited for."""
+        m = self.machine
+        for (warp, rank), when in self.reached.items():
+            own = m.plan.threads // 32
+            if (m.clocks.known[rank * own : (rank + 1) * own, warp] < when).all():
+                raise Fault("a CTA may end while others are at its memory")
 
     def prefetch(self, op, mask, _place):
         pass

@@ -25,6 +25,7 @@ from tilewright.backends.llvm.types import Builder, Value, llvm_type
 from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
+    cluster,
     convert_layout,
     dot,
     fragments,
@@ -56,7 +57,7 @@ from tilewright.passes.gpu.unroll import UNROLL
 from tilewright.targets import TargetInfo
 
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-PTR, SHARED, CLUSTER_SHARED = (ir.PointerType(None, space) for space in (0, 3, 7))
+PTR, SHARED = ir.PointerType(None, 0), cluster.SHARED
 TRIPLE = "nvptx64-nvidia-cuda"
 SMALL_EXCHANGE = 4096
 """Bytes of an exchange that has two places to take turns in."""
@@ -86,6 +87,7 @@ class KernelCodegen:
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
         self.prints = False
+        self.reaches_first_cta = False
         self.maps = TensorMaps(function)
         self.function = self._declare()
         self.blocks = num_ctas_of(function)
@@ -227,10 +229,8 @@ class KernelCodegen:
 
     def cluster_barrier(self) -> None:
         """All threads of the cluster that have not ended meet; shared memory before is seen after."""
-        for step in ("arrive", "wait"):  # of which they release and acquire
-            kind = ir.FunctionType(ir.VoidType(), [])
-            fn = self.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind)
-            self.builder.call(fn, [])
+        cluster.arrive(self, self.builder)
+        cluster.wait(self, self.builder)
 
     def _elementwise(self, op: Operation) -> None:
         """Register by register; scalars operands are the same for all."""
@@ -284,8 +284,8 @@ class KernelCodegen:
         fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
         self.builder.call(fn, [ir.Constant(I32, 0)])
 
-    def scratch(self, bytes_needed: int) -> Value:
-        """Shared memory for one exchange (write, barrier, read).
+    def scratch(self, bytes_needed: int, each_cta: bool = False) -> Value:
+        """Shared memory for one exchange (write, barrier, read): the first CTA's, or `each_cta`'s own.
 
         It lies beyond the buffers that are still in use. Small exchanges take turns in two places:
         who gets to the second next one has passed the barrier inside the next, so that all have
@@ -307,10 +307,12 @@ class KernelCodegen:
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self._use(start + bytes_needed)
-        if not safe:
+        if not safe and before is None and self.blocks > 1 and block is self.source.body.block:
+            cluster.wait_for_start(self)
+        elif not safe:
             self.barrier()
         offset = ir.Constant(I32, start)
-        space = self._cluster_scratch()
+        space = self._space() if each_cta else self._cluster_scratch()
         return self.builder.gep(space, [offset], source_etype=I8) if start else space
 
     def exchange_start(self) -> int:
@@ -322,10 +324,8 @@ class KernelCodegen:
         space = self._space()
         if self.blocks == 1:
             return space
-        name = "llvm.nvvm.mapa.shared.cluster"
-        fn = self.declare(name, ir.FunctionType(CLUSTER_SHARED, [SHARED, I32]))
-        first = ir.Constant(I32, 0)
-        return self.threads.at_start(name, lambda b: b.call(fn, [space, first]))
+        self.reaches_first_cta, first = True, ir.Constant(I32, 0)
+        return self.threads.at_start("mapa", lambda b: cluster.shared_of(self, b, space, first))
 
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
@@ -399,8 +399,8 @@ class KernelCodegen:
 
 
 def _return(gen: KernelCodegen, op: Operation) -> None:
-    if gen.blocks > 1 and gen.scratch_bytes:
-        gen.barrier()  # the first block's memory goes with it
+    if gen.reaches_first_cta:
+        gen.barrier()  # the first CTA's memory goes with it
     if gen.shares:
         gen.cluster_barrier()  # others arrive at, and write to, a block's memory
     gen.builder.ret_void()

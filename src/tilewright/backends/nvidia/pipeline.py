@@ -15,6 +15,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
+    from tilewright.passes.gpu.distribute_rows_over_cluster import DistributeRowsOverCluster
     from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
@@ -38,6 +39,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         *shared_passes(),
         PromoteAccumulator(assume_noalias=True),
         EmulateFp32Dots(),
+        DistributeRowsOverCluster(),
         StripMineTiles(),
         ReduceNumWarps(),
         SelectMma(),

@@ -166,6 +166,7 @@ class _Assigner:
         if not tile.is_tile(op.value):
             return
         best = access_layout(op, self.homes.known, self.warps)
+        best = self.homes.in_place(op.value, best)
         home = self.homes.of(op.value)
         layout = home if home is not None and _as_good(op, home, best) else best
         if isinstance(op, tile.StoreViewOp):

@@ -42,6 +42,7 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.ranges import are_disjoint
 from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
@@ -72,9 +73,8 @@ class BatchLoads(Pass):
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                words = min(
-                    self.registers_per_thread, self.registers_per_cta // (32 * warps_of(function))
-                )
+                threads = 32 * warps_of(function) // num_ctas_of(function)
+                words = min(self.registers_per_thread, self.registers_per_cta // threads)
                 for number, op in enumerate(list(function.walk())):
                     if isinstance(op, scf.ForOp) and is_simple(op):
                         self._batch(op, words, number)

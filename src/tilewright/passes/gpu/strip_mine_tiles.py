@@ -158,7 +158,8 @@ class _Planner:
     def __init__(self, options: StripMineTiles, function: FuncOp) -> None:
         self.options, self.function = options, function
         self.threads = _LANES * warps_of(function)
-        self.registers = max_registers_per_thread(warps_of(function))
+        self.ctas = num_ctas_of(function)
+        self.registers = max_registers_per_thread(warps_of(function) // self.ctas)
         self.place = {op: i for i, op in enumerate(function.walk())}
         self.loops: set[Operation] = set()
         """Loops that carry tiles, which may run once a chunk as a whole."""
@@ -212,7 +213,8 @@ class _Planner:
 
     @property
     def _limit(self) -> int:
-        return min(self.options.elements_per_thread * self.threads, self.options.elements_per_cta)
+        of_ctas = self.ctas * self.options.elements_per_cta
+        return min(self.options.elements_per_thread * self.threads, of_ctas)
 
     def _of_block(self, block: Block) -> tuple[Plan, list[Group]]:
         loops = frozenset(self.loops)

@@ -13,6 +13,7 @@ from llvmlite import ir
 from xdsl.ir import Attribute, Block
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.convert_layout import SharedAccess, SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
@@ -185,7 +186,8 @@ def _across_warps(
     for element in elements:
         starts.append(total)
         total += -(-bytes_for(element, shape) // 16) * 16
-    pointer = gen.scratch(total)
+    everywhere = gen.blocks > 1 and _is_for_all(layout, target, bits)
+    pointer = gen.scratch(total, each_cta=everywhere)
     part = _compact(gen, bits)
     if shared_out:
         first = gen.builder.shl(gen.threads.group_of(layout), ir.Constant(I32, len(bits)))
@@ -194,10 +196,10 @@ def _across_warps(
     tiles = [SharedTile(pointer, e, shape, s) for e, s in zip(elements, starts, strict=True)]
     for place, group in zip(places, groups, strict=True):
         for where, value in zip(tiles, group, strict=True):
-            _poke(gen, where, part, place, value)
+            (_poke_everywhere if everywhere else _poke)(gen, where, part, place, value)
     gen.barrier()
     power = parts & (parts - 1) == 0
-    if power and parts <= 32 and not any(any(v) for v in target.lanes):
+    if power and (parts <= 32 or everywhere) and not any(any(v) for v in target.lanes):
         return [_lanes_combine(gen, block, tiles, place, elements, parts) for place in places]
     result = []
     for place in places:
@@ -216,14 +218,26 @@ def _lanes_combine(
     elements: list[Attribute],
     parts: int,
 ) -> Group:
-    """The parts of one element that all lanes want: a lane takes one, and they meet by shuffles."""
-    mine = gen.builder.and_(gen.threads.lane, ir.Constant(I32, parts - 1))
-    group = [_peek(gen, where, mine, place) for where in tiles]
-    step = parts // 2
-    while step:
+    """The parts of one element that all lanes want: a lane takes one, or several, and they meet by shuffles."""
+    b, step = gen.builder, min(parts, 32)
+    mine = b.and_(gen.threads.lane, ir.Constant(I32, step - 1))
+    several = [
+        [_peek(gen, where, b.add(mine, ir.Constant(I32, first)), place) for where in tiles]
+        for first in range(0, parts, step)
+    ]
+    group = _tree(gen, block, several)
+    while step := step // 2:
         group = _with_other_lane(gen, block, group, elements, step)
-        step //= 2
     return group
+
+
+def _is_for_all(layout: Layout, target: Layout, bits: tuple[int, ...]) -> bool:
+    """Whether all warps reduce the same elements, each of which all lanes have afterwards."""
+    return (
+        layout.groups == 1
+        and len(bits) == len(layout.warps)
+        and not any(any(v) for v in target.lanes)
+    )
 
 
 def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:
@@ -257,6 +271,15 @@ def _slot(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> V
 def _poke(gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value) -> None:
     bits = storage(gen, value, where.element)
     gen.builder.store(bits, _slot(gen, where, row, column), align=where.size)
+
+
+def _poke_everywhere(
+    gen: KernelCodegen, where: SharedTile, row: Value, column: Value, value: Value
+) -> None:
+    """The same in the shared memory of every CTA of the program."""
+    bits = storage(gen, value, where.element)
+    slot = _slot(gen, where, row, column)
+    cluster.for_each_cta(gen, slot, lambda to: gen.builder.store(bits, to, align=where.size))
 
 
 def _peek(gen: KernelCodegen, where: SharedTile, row: Value, column: Value) -> Value:

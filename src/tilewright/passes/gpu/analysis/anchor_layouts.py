@@ -8,6 +8,7 @@ no home, nor do changes of shape: they take the layout their user asks for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from xdsl.dialects import scf
@@ -23,6 +24,7 @@ from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
+from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
 REMAPS = frozenset(
@@ -40,6 +42,9 @@ class AnchorLayouts:
         self.known = Facts()
         self._homes: dict[SSAValue, Layout | None] = {}
         self._free: dict[SSAValue, bool] = {}
+        self._of_clusters: dict[tuple[int, ...], Layout] | None = (
+            {} if num_ctas_of(function) > 1 else None
+        )
         self._block(function.body.block)
 
     def is_free(self, value: SSAValue) -> bool:
@@ -96,6 +101,14 @@ class AnchorLayouts:
         """The home, or a layout for tiles that have none."""
         return self.of(value) or default_layout(tile.shape_of(value), self.warps)
 
+    def in_place(self, value: SSAValue, best: Layout) -> Layout:
+        """`best`, unless `value` is a row that the CTAs of a cluster share: all rows of one length have the layout
+        of the first one then, for another would be asked for through another CTA's memory."""
+        shape = tile.shape_of(value)
+        if self._of_clusters is None or prod(shape) != max(shape):
+            return best
+        return self._of_clusters.setdefault(shape, best)
+
     # ---- the walk ----
 
     def _block(self, block: Block) -> None:
@@ -122,7 +135,8 @@ class AnchorLayouts:
         if is_pure_elementwise(op):
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
-            return [access_layout(op, self.known, self.warps)]
+            layout = access_layout(op, self.known, self.warps)
+            return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             return [accumulator_layout(op, self.warps)]
         if isinstance(op, tile.ReduceOp):

@@ -1,0 +1,151 @@
+"""`distribute-rows-over-cluster`: rows that one CTA has no registers for are held by those of a cluster.
+
+A program that reduces a row and then needs its elements again (softmax, a norm, the gradient of cross entropy) reads
+it once where it stays in registers in between. What one CTA cannot hold, `strip-mine-tiles` reads again for every
+reduction, or keeps in the shared memory of one SM. This pass gives such a program the CTAs of a cluster: each
+holds a slice of the row, and the parts of a reduction are exchanged through distributed shared memory. It chooses
+`num_ctas` as a launch may, and nothing else; where the launch chose, it is left alone.
+
+    Before:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+          %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+          ^bb0(%a: f32, %b: f32):
+            %c = arith.maximumf %a, %b : f32
+            tile.yield %c : f32
+          }) : (tensor<65536xf32>) -> f32
+          %s = tile.splat %m : f32 to tensor<65536xf32>
+          %y = arith.subf %x, %s : tensor<65536xf32>
+          "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+          func.return
+        }
+    After:
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32} {
+          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+          %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+          ^bb0(%a: f32, %b: f32):
+            %c = arith.maximumf %a, %b : f32
+            tile.yield %c : f32
+          }) : (tensor<65536xf32>) -> f32
+          %s = tile.splat %m : f32 to tensor<65536xf32>
+          %y = arith.subf %x, %s : tensor<65536xf32>
+          "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+          func.return
+        }
+
+Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/register_pressure.py`) decide.
+A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM and one loads
+while the other stores; a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
+clusters can place. Where its registers do not hold the row either there are twice as many, and rows beyond that
+stay with `strip-mine-tiles`, as does everything where this pass is disabled.
+
+Legality: programs count as before (`program_id` is the cluster's number, the launcher multiplies the grid), and
+threads of a cluster meet at its barriers ([ADR 5](../adr/0005-a-program-of-several-blocks.md)). Programs with dots,
+scans, atomics, barriers, inline assembly, or tiles that change their shape keep one CTA: they would exchange more
+than the parts of reductions. So do tiles of several rows. Before `strip-mine-tiles`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, has_clusters, num_ctas_of
+from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.assign_layouts import WARPS
+
+_LANES = 32
+_OTHER_REGISTERS = 32
+"""Registers of a thread for addresses, counters and what is in the works."""
+_ALLOWED = (
+    tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.ReduceOp, tile.YieldOp, tile.ProgramIdOp,
+    tile.NumProgramsOp, tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp,
+    tile.AssumeOp, tile.ClaimOp, arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp,
+    func.ReturnOp,
+)  # fmt: skip
+"""Operations, beside element-wise ones, that every CTA does on its slice, or all do alike."""
+
+
+@dataclass(frozen=True)
+class DistributeRowsOverCluster(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "distribute-rows-over-cluster"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
+    words_per_cta: int = 16384
+    """Words of 4 bytes that a CTA holds in registers, where there is a choice."""
+    warps_per_cta: int = 16
+    """Warps of each CTA of a cluster."""
+    max_portable_ctas: int = 8
+    """CTAs of a cluster that every chip with clusters can place (CUDA C++ programming guide)."""
+    max_ctas: int = 16
+    """CTAs of a cluster that a chip may place, where fewer have no registers for the row."""
+
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        if not has_clusters(target):
+            return
+        for function in module.body.block.ops:
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            ctas = self._ctas(function) if num_ctas_of(function) == 1 else 1
+            if ctas > 1:
+                function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
+                function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
+
+    def _ctas(self, function: FuncOp) -> int:
+        """CTAs that hold what the program has of its rows between reductions; 1: one does, or none can."""
+        ops = list(function.walk())
+        if not all(_is_distributed(op) for op in ops if op is not function):
+            return 1
+        if not _has_held_row(ops, self.words_per_cta // 4):
+            return 1
+        blocks = [region.block for op in ops for region in op.regions if region.blocks]
+        words = max(peak_live_registers(list(block.ops), 1) for block in blocks)
+        ctas = 1
+        while ctas < self.max_portable_ctas and words > ctas * self.words_per_cta:
+            ctas *= 2
+        while ctas < self.max_ctas and not self._holds(words, ctas):
+            ctas *= 2
+        return ctas if self._holds(words, ctas) else 1
+
+    def _holds(self, words: int, ctas: int) -> bool:
+        """Whether so many CTAs have registers for so many words."""
+        free = max_registers_per_thread(self.warps_per_cta) - _OTHER_REGISTERS
+        return words <= ctas * self.warps_per_cta * _LANES * free
+
+
+def _is_distributed(op: Operation) -> bool:
+    """Whether an operation is done slice by slice, on nothing that has more than one row."""
+    if not isinstance(op, _ALLOWED) and not is_pure_elementwise(op):
+        return False
+    return all(map(_is_row, (*op.operands, *op.results)))
+
+
+def _is_row(value: SSAValue) -> bool:
+    shape = tile.shape_of(value) if tile.is_tile(value) else ()
+    return prod(shape) == max(shape, default=1)
+
+
+def _has_held_row(ops: list[Operation], elements: int) -> bool:
+    """Whether a row of more than so many elements, or what is made of it, waits for a reduction."""
+    order = {op: i for i, op in enumerate(ops)}
+    reductions = [i for op, i in order.items() if isinstance(op, tile.ReduceOp)]
+    loaded: set[SSAValue] = set()
+    for op, start in order.items():
+        if isinstance(op, tile.LoadOp | tile.LoadViewOp) or any(v in loaded for v in op.operands):
+            loaded.update(r for r in op.results if prod(tile.shape_of(r)) > elements)
+        for value in loaded.intersection(op.results):
+            last = max((order[use.operation] for use in value.uses), default=start)
+            if any(start < i < last for i in reductions):
+                return True
+    return False

@@ -1,0 +1,74 @@
+// RUN: distribute-rows-over-cluster
+// A row that a CTA has registers for stays with it.
+// CHECK: func.func @short{{.+}}gpu.num_warps = 8 : i32}
+func.func @short(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<16384xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<16384xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<16384xf32>
+  %y = arith.subf %x, %s : tensor<16384xf32>
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<16384xf32>) -> ()
+  func.return
+}
+// -----
+// Two CTAs for twice as much, whoever asked for how many warps.
+// CHECK: func.func @long{{.+}}gpu.num_warps = 32 : i32, gpu.num_ctas = 2 : i32}
+func.func @long(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<32768xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<32768xf32>
+  %y = arith.subf %x, %s : tensor<32768xf32>
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
+  func.return
+}
+// -----
+// What is reduced as it is loaded does not wait for anything, and needs no registers.
+// CHECK: func.func @sum{{.+}}gpu.num_warps = 8 : i32}
+func.func @sum(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+  %y = math.absf %x : tensor<65536xf32>
+  %m = "tile.reduce"(%y) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<65536xf32>) -> f32
+  tile.store %o, %m : !tile.ptr<f32>, f32
+  func.return
+}
+// -----
+// Barriers are the author's, and so is a number of CTAs.
+// CHECK: func.func @barrier{{.+}}gpu.num_warps = 8 : i32}
+func.func @barrier(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<65536xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<65536xf32>
+  %y = arith.subf %x, %s : tensor<65536xf32>
+  tile.barrier
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+  func.return
+}
+// -----
+// CHECK: func.func @given{{.+}}gpu.num_warps = 16 : i32, gpu.num_ctas = 2 : i32}
+func.func @given(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 16 : i32, gpu.num_ctas = 2 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<131072xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<131072xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<131072xf32>
+  %y = arith.subf %x, %s : tensor<131072xf32>
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<131072xf32>) -> ()
+  func.return
+}
