@@ -58,7 +58,7 @@ def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Va
 
 def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], None]) -> None:
     """Let `store` write to the place of `pointer` in every CTA: a lane of each warp does it for each."""
-    b = gen.builder
-    some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
-    with b.if_then(some):
-        store(shared_of(gen, b, pointer, gen.threads.lane))
+    b, lane = gen.builder, gen.threads.lane
+    rank = b.and_(lane, ir.Constant(I32, gen.blocks - 1))  # LLVM may take `mapa` out of the branch
+    with b.if_then(b.icmp_unsigned("<", lane, ir.Constant(I32, gen.blocks))):
+        store(shared_of(gen, b, pointer, rank))
