@@ -82,6 +82,10 @@ WGMMA_90 = (
     _group("bf16", "bf16", "bf16", "f32", 16),
     _group("tf32", "f32", "f32", "f32", 8),
     _group("s8", "i8", "i8", "i32", 32),
-    *(_group(kinds, lhs, rhs, acc, 32) for lhs, rhs, kinds in _f8_pairs() for acc in ("f32", "f16")),
+    *(
+        _group(kinds, lhs, rhs, acc, 32)
+        for lhs, rhs, kinds in _f8_pairs()
+        for acc in ("f32", "f16")
+    ),
 )
 """Of sm_90a alone."""

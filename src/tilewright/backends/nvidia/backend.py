@@ -76,7 +76,7 @@ class NvidiaBackend(LoweringBackend):
     ) -> Artifact:
         text, plan, multiplies = _emitted(module, options, target, arguments)
         block = CtaResources(plan.threads, 0, plan.shared_bytes)
-        alone = not multiplies and resident_ctas(block, target) == 1 or "setmaxnreg" in text
+        alone = (not multiplies and resident_ctas(block, target) == 1) or "setmaxnreg" in text
         ptx = to_ptx(text, target, options, plan.threads, plan.cluster_size, alone)
         assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:

@@ -55,13 +55,15 @@ from tilewright.passes.gpu.scheduling.graph import LoopGraph, loop_graph
 from tilewright.passes.gpu.scheduling.producer import Producer, Slice, slice_of
 from tilewright.passes.gpu.scheduling.ring import Position, Ring, barriers, constant
 from tilewright.passes.gpu.scheduling.shifts import Schedule, schedules
+from tilewright.targets import Feature, TargetInfo
 
 _OTHER_REGISTERS = 32
 """Registers per thread for addresses, counters and temporaries beside what a schedule counts."""
 _FEWEST_DOTS = 2
 _WARPS = (8, 12)
 """Warps of programs that fill an SM by themselves, where one more warp costs no second program."""
-_PRODUCER_WARPS = 4
+_WARPS_PER_GROUP = 4
+_PRODUCER_WARPS = _WARPS_PER_GROUP
 _PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
 _RESERVE_BYTES = 1024
 """Bytes of shared memory left to memory barriers and alignment."""
@@ -77,12 +79,14 @@ class ScheduleLoops(Pass):
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
         "lower-stores-to-tma": {"epilogue_subtiles": False}
     }
+    all_loops: bool = False
+    """Also where two CTAs would share an SM without the producer's warps."""
     rotate: bool = True
     """Let steps of two iterations overlap."""
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 plans = _plans(function, target, self)
@@ -102,12 +106,13 @@ class _Plan:
     stages: int
 
 
-def _plans(function: FuncOp, target: Any, options: ScheduleLoops) -> list[_Plan]:
+def _plans(function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> list[_Plan]:
     """Plans for the loops of a function, all or none: stages that are filled by another warp must not lie where the
     buffers of a loop lie that is not scheduled."""
-    if getattr(target, "name", "") != "sm_90a" or num_ctas_of(function) > 1:
+    if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
         return []
-    if warps_of(function) not in _WARPS or stages_of(function) < 2:
+    warps = _WARPS if not options.all_loops else (_WARPS_PER_GROUP, *_WARPS)
+    if warps_of(function) not in warps or stages_of(function) < 2:
         return []
     found: list[_Plan] = []
     for op in list(function.body.block.ops):
@@ -162,7 +167,7 @@ def _register_split(warps: int) -> tuple[int, int]:
     return producer, min(_MAX_CONSUMER_REGISTERS, rest // warps // UNIT * UNIT)
 
 
-def _fit(plans: list[_Plan], function: FuncOp, target: Any, options: ScheduleLoops) -> bool:
+def _fit(plans: list[_Plan], function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> bool:
     """Set the stages: as many as asked for, as far as shared memory has room for them; at least two."""
     own = [buffer for plan in plans for buffer in plan.graph.group_of]
     shared = _share_stages(plans)
@@ -171,7 +176,7 @@ def _fit(plans: list[_Plan], function: FuncOp, target: Any, options: ScheduleLoo
         for plan in (plans[:1] if shared else plans)
         for group in plan.graph.groups
     )
-    limit = (getattr(target, "shared_bytes", 0) or 48 << 10) - _RESERVE_BYTES
+    limit = target.shared_bytes - _RESERVE_BYTES
     last = plans[-1].graph.loop
     room = limit - bytes_beside(function, own)
     after = exchanged(last, function)
@@ -184,7 +189,7 @@ def _fit(plans: list[_Plan], function: FuncOp, target: Any, options: ScheduleLoo
     alone = 2 * bytes_per_cta > limit or any(
         _needs_an_sm(plan.graph, warps_of(function)) for plan in plans
     )
-    return stages > 1 and alone
+    return stages > 1 and (alone or options.all_loops)
 
 
 def _needs_an_sm(graph: LoopGraph, warps: int) -> bool:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.fragments import parse_wgmma
-from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.scheduling.graph import LoopGraph
 from tilewright.passes.gpu.scheduling.shifts import Schedule, registers
 
@@ -144,9 +145,30 @@ def live_registers(schedule: Schedule) -> int:
 def _in_place(graph: LoopGraph, op: Operation) -> bool:
     """Whether a result is counted elsewhere: it stands for something smaller, or takes the registers of an
     accumulator that the loop carries."""
-    if isinstance(op, _FREE):
+    if isinstance(op, _FREE) or _is_index_arithmetic(op) or _is_fused(op):
         return True
     return (isinstance(op, gpu.WgmmaOp) and _carries(graph, op.acc)) or _only_accumulates(graph, op)
+
+
+def _is_fused(op: Operation) -> bool:
+    """Whether a result lives from one instruction to the next: element-wise work on it alone follows."""
+    users = [use.operation for result in op.results for use in result.uses]
+    return is_pure_elementwise(op) and len(users) == 1 and is_pure_elementwise(users[0])
+
+
+def _is_index_arithmetic(op: Operation) -> bool:
+    """Whether a result is integers made of coordinates and scalars, which the assembler rematerializes."""
+    whole = [v for v in (*op.results, *op.operands) if tile.is_tile(v)]
+    integers = all(isinstance(tile.element_of(v), IntegerType) for v in whole)
+    makers = [v.owner for v in op.operands if tile.is_tile(v)]
+    return (
+        integers
+        and is_pure(op)
+        and all(
+            isinstance(m, Operation) and (isinstance(m, tile.SplatOp) or _is_index_arithmetic(m))
+            for m in makers
+        )
+    )
 
 
 def _only_accumulates(graph: LoopGraph, op: Operation) -> bool:
