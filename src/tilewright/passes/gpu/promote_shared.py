@@ -59,6 +59,7 @@ from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
 from tilewright.layouts.shared import LINEAR, SharedLayout, is_transposable
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
+from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
@@ -70,7 +71,12 @@ from tilewright.passes.gpu.analysis.register_operands import (
     is_register_operand,
 )
 from tilewright.passes.gpu.analysis.shared_allocation import release_between_loops
-from tilewright.passes.gpu.analysis.staging import first_user, is_plain_copy, staged_loads
+from tilewright.passes.gpu.analysis.staging import (
+    first_user,
+    is_plain_copy,
+    shared_loads,
+    staged_loads,
+)
 from tilewright.passes.gpu.select_mma import (
     instruction_of,
     is_wgmma,
@@ -80,6 +86,10 @@ from tilewright.targets import TargetInfo
 
 Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
 """Tiles that were written to buffers (along a dimension, in a block)."""
+
+
+Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
+"""Loaded tiles that several operations use, and the stages of buffers that they are copied to."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,7 @@ class PromoteShared(Pass):
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 known = Facts()
                 stored: Stored = {}
+                copied = _copy_shared(function, known)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         limit = target.shared_bytes
@@ -106,7 +117,8 @@ class PromoteShared(Pass):
                                 assign_operand_layout(read)
                 for op in list(function.walk()):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
-                        _promote(op, function, known, stored, self.register_operands)
+                        _promote(op, function, known, stored, copied, self.register_operands)
+                erase_dead(function.body.block)
                 for block in {op.parent: None for op in function.walk() if _is_product(op)}:
                     if block is not None:
                         chain_dots(block)
@@ -123,17 +135,49 @@ def _is_product(op: Operation) -> bool:
     return isinstance(op, gpu.WgmmaOp)
 
 
+def _copy_shared(function: FuncOp, known: Facts) -> Copied:
+    """Copies of what several operations of a loop use, products among them: those read the buffer, and the others
+    the registers of one `gpu.local_load`."""
+    copied: Copied = {}
+    for load, first in shared_loads(function, known):
+        value = load.result
+        buffer, slot = _operand(value, load, contiguous_dim(load), first, function, {})
+        others = [use for use in value.uses if not isinstance(use.operation, tile.DotOp)]
+        landed: list[Operation] = [gpu.AsyncCommitGroupOp.create(), _wait(0)]
+        if others:
+            read = gpu.LocalLoadOp.create(
+                operands=[buffer, slot], result_types=[value.type], location=load.location
+            )
+            read.result.name_hint = value.name_hint
+            landed += [gpu.BarrierOp.create(location=load.location), read]
+            for use in others:
+                use.operation.operands[use.index] = read.result
+        for new in landed:
+            insert_before(new, first)
+        copied[value] = buffer, slot
+    return copied
+
+
 def _promote(
-    op: tile.DotOp, function: FuncOp, known: Facts, stored: Stored, registers: bool
+    op: tile.DotOp,
+    function: FuncOp,
+    known: Facts,
+    stored: Stored,
+    copied: Copied,
+    registers: bool,
 ) -> None:
     required = parse_wgmma(instruction_of(op)).majors if is_wgmma(op) else (None, None)
     operands = tuple(zip((op.lhs, op.rhs), required, strict=True))
-    loads = [_copyable(value, op, dim, known) for value, dim in operands]
-    in_registers = registers and loads[0] is None and is_register_operand(op)
+    loads = [
+        None if value in copied else _copyable(value, op, dim, known) for value, dim in operands
+    ]
+    in_registers = (
+        registers and loads[0] is None and op.lhs not in copied and is_register_operand(op)
+    )
     places = [
         (value, _first_stage(op))
         if in_registers and number == 0  # the other operand may be the same tile
-        else _operand(value, load, dim, op, function, stored)
+        else copied.get(value) or _operand(value, load, dim, op, function, stored)
         for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))
     ]
     if any(load is not None for load in loads):

@@ -58,10 +58,20 @@ def _changes(value: SSAValue, block: Block) -> bool:
         if current in seen or isinstance(owner, Block) or owner.parent is not block:
             continue
         seen.add(current)
+        if isinstance(owner, gpu.WgmmaOp | gpu.LocalLoadOp) and _reads_written(owner, block):
+            return True
         if not is_pure(owner) and not isinstance(owner, gpu.WgmmaWaitOp | gpu.WgmmaOp):
             return True
         pending += owner.operands
     return False
+
+
+def _reads_written(op: Operation, block: Block) -> bool:
+    """Whether a buffer that `op` reads is written in a block."""
+    written = (gpu.AsyncCopyOp, gpu.LocalStoreOp, gpu.LocalTransposeOp)
+    buffers = [v for v in op.operands if isinstance(v.type, gpu.SharedType)]
+    users = [use.operation for buffer in buffers for use in buffer.uses]
+    return any(isinstance(user, written) and user.parent is block for user in users)
 
 
 def assign_operand_layout(read: gpu.LocalLoadOp) -> None:

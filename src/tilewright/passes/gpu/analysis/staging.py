@@ -8,14 +8,18 @@ iterations ahead: to a buffer, from which the registers are read that the operat
 from __future__ import annotations
 
 from xdsl.dialects import scf
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
 
 def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
@@ -81,12 +85,40 @@ def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool
     return run * size >= SMALLEST_COPY
 
 
-def _writes_between(first: Operation, last: Operation) -> bool:
+def _writes_between(first: tile.LoadViewOp, last: Operation) -> bool:
+    """Whether an operation between two of a block may write what the first reads."""
     current = first.next_op
     while current is not None and current is not last:
-        if current.regions or isinstance(
-            current, tile.StoreOp | tile.StoreViewOp | tile.AtomicRMWOp | tile.AtomicCASOp
-        ):
+        if may_clobber(current, [first.base]):
             return True
         current = current.next_op
     return False
+
+
+def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, Operation]]:
+    """Loads in the bodies of loops that several operations use, products among them, each with the first of
+    those; all are in the load's block, and the products read the tile as it is in memory or transposed."""
+    found = list[tuple[tile.LoadViewOp, Operation]]()
+    for load in function.walk():
+        if not isinstance(load, tile.LoadViewOp) or not isinstance(load.parent_op(), scf.ForOp):
+            continue
+        users = {use.operation for use in load.result.uses}
+        dots = [op for op in users if isinstance(op, tile.DotOp)]
+        block = load.parent
+        if len(list(load.result.uses)) < 2 or not dots or block is None:
+            continue
+        if any(op.parent is not block for op in users) or not all(
+            _reads_buffer(dot, load) for dot in dots
+        ):
+            continue
+        order = {op: i for i, op in enumerate(block.ops)}
+        first = min(users, key=lambda op: order[op])
+        if is_plain_copy(load, first, known):
+            found.append((load, first))
+    return found
+
+
+def _reads_buffer(dot: tile.DotOp, load: tile.LoadViewOp) -> bool:
+    """Whether a product reads a loaded operand from shared memory, contiguous along either dimension."""
+    majors = parse_wgmma(instruction_of(dot)).majors if is_wgmma(dot) else None
+    return majors == (None, None) and dot.acc is not load.result
