@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="only those of tests in these folders of tests/ (cpu,seeds)",
     )
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases that `sampled(n, rest=mark)` leaves out."""
+    cases: dict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") and hasattr(item, "callspec"):
+            cases[item.path, item.originalname].append(item)
+    for group in cases.values():
+        mark = group[0].get_closest_marker("sampled")
+        kept = _sample(group, -(-len(group) // mark.args[0]))
+        for item in group:
+            if item not in kept:
+                item.add_marker(mark.kwargs.get("rest", "slow"))
+
+
+def _sample(cases: list[pytest.Item], count: int) -> set[pytest.Item]:
+    """At least `count` cases, the same on every run; among them each value of every parameter that has at most `count`."""
+    order = random.Random(len(cases)).sample(cases, len(cases))
+    # cases of stacked parameters share the values themselves
+    values = {item: {(name, id(v)) for name, v in item.callspec.params.items()} for item in cases}
+    number = Counter(name for name, _ in set().union(*values.values()))
+    kept, seen = set(), set()
+    for item in order:
+        new = {value for value in values[item] - seen if number[value[0]] <= count}
+        if new:
+            kept.add(item)
+            seen |= new
+    others = (item for item in order if item not in kept)
+    return kept | {item for item, _ in zip(others, range(count - len(kept)), strict=False)}
 
 
 @pytest.fixture(autouse=True)

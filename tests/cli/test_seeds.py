@@ -10,6 +10,8 @@ from tilewright.cli import signature
 from tilewright.cli.loading import find_kernel
 from tilewright.cli.stages import trace, trace_dump
 
+pytestmark = pytest.mark.sampled(3)
+
 SEEDS = Path(__file__).resolve().parents[2] / "examples" / "seeds"
 KERNELS = {
     "vector_add.py:add_kernel_several_blocks": "BLOCK_SIZE=1024",

@@ -12,6 +12,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import KernelTypeError
 
+pytestmark = pytest.mark.sampled(4)
+
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 M, N, K = 32, 64, 128
 

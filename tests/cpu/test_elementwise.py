@@ -11,6 +11,8 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(4)
+
 INTS = [np.dtype(f"{u}int{w}") for u in ("", "u") for w in (8, 16, 32, 64)]
 SMALL_FLOATS = [
     np.dtype(t)

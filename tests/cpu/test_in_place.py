@@ -7,6 +7,8 @@ from tests.in_place_kernels import KERNELS, B, arguments
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def interpreted(kernel, values, monkeypatch, **constants):
     monkeypatch.setenv("TILEWRIGHT_INTERPRET", "ir")

@@ -11,6 +11,8 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(4)
+
 DTYPES = [
     np.dtype(t)
     for t in (bool, "i1", "u2", "i4", "u8", ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, "f2",

@@ -12,6 +12,8 @@ from tilewright.frontend import build
 from tilewright.ir.text import parse_ir, print_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
 
+pytestmark = pytest.mark.sampled(4)
+
 _SEEDS = Path(__file__).parents[2] / "examples" / "seeds"
 _CONSTANTS = {
     "BLOCK_SIZE": 128, "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 16, "BLOCK_SIZE_M": 32,

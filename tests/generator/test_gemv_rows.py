@@ -11,6 +11,8 @@ from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.contraction import COLUMN, Contraction, Operand
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def config(across, deep, joined, split=1, column=False):
     tile = (across, 1) if column else (1, across)

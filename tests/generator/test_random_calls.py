@@ -28,7 +28,7 @@ def run_case(seed):
     assert out is None or (result is out and call.out.outside_is_as_before), call
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1 << 30))
 def test_random_calls(seed):
     run_case(seed)

@@ -186,7 +186,9 @@ assert torch.allclose(compiled(x), torch.softmax(x * 2 + 1, -1))
 
 
 @needs_torch
-@pytest.mark.parametrize("order", ["torch first", "torch later", "compiled before"])
+@pytest.mark.parametrize(
+    "order", ["torch first", pytest.param("torch later", marks=pytest.mark.slow), "compiled before"]
+)
 def test_torch_does_not_take_it_for_inductors_triton(order, tmp_path):
     torch = "import torch\n"
     install = "from tilewright.integrations import triton as drop_in; drop_in.install()\n"

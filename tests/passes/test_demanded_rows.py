@@ -7,6 +7,8 @@ from tests.ptx.launch import run_ptx
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @tw.jit
 def product(

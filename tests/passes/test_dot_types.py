@@ -24,6 +24,8 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.passes.manager import run_pipeline
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @tw.jit
 def product(

@@ -23,6 +23,8 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 from tilewright.testing.random_programs import generate
 
+pytestmark = pytest.mark.sampled(4)
+
 HERE = Path(__file__).parent
 NAMES = tuple(dict.fromkeys(p.name for p in nvidia_passes()))
 OPTIONAL = tuple(n for n in NAMES if n != "assign-layouts")

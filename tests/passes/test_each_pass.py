@@ -11,6 +11,8 @@ from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 
+pytestmark = pytest.mark.sampled(4)
+
 HERE = Path(__file__).parent
 MACHINES = {
     "avx512": TargetInfo("cpu", "x86_64-linux-gnu", features=("avx512f",), vector_bits=512, vector_registers=32),

@@ -11,6 +11,8 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
+pytestmark = pytest.mark.sampled(4)
+
 ORDERS = ("row row", "row column", "column row", "column column")
 HOPPER = target_info("sm_90a")
 EXTENTS = ((128, 128, 96), (72, 136, 80), (67, 65, 33))

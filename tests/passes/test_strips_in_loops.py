@@ -14,6 +14,8 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def same(function, arguments, constants):
     """Compare after `strip-mine-tiles` and after all passes; the number of loops after the first."""

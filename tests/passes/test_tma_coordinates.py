@@ -17,6 +17,8 @@ from tilewright.passes.analysis.polynomial import ONE, Leaf, Polynomial
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Rules, divide_offset
 from tilewright.passes.manager import run_pipeline
 
+pytestmark = pytest.mark.sampled(4)
+
 # ---- random offsets ------------------------------------------------------------------------------------
 
 ARGUMENTS = {"S": (8, 16, 40), "N": (0, 24)}

@@ -23,6 +23,8 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.analysis import tma_tiles
 from tilewright.passes.manager import run_pipeline
 
+pytestmark = pytest.mark.sampled(4)
+
 TARGET = target_info("sm_90a")
 BLOCK = 64
 HALF = dtypes.pointer_type(dtypes.float16)

@@ -21,6 +21,8 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend import build
 from tilewright.runtime.generated import kernels
 
+pytestmark = pytest.mark.sampled(6)
+
 ORDERS = ("row row", "row column", "column row", "column column")
 HOPPER = target_info("sm_90a")
 TILES = [((64, 64, 32), 4), ((64, 128, 16), 4), ((128, 64, 16), 8)]

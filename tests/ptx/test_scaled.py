@@ -8,6 +8,8 @@ from tests.ptx.launch import run_ptx
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(6)
+
 M, N, K = 64, 32, 64
 FP4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 FP4 = np.concatenate([FP4, -FP4])

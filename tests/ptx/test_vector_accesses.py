@@ -11,6 +11,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime.interface import innermost
 
+pytestmark = pytest.mark.sampled(6)
+
 
 @tw.jit
 def masked_copy(x_ptr, mask_ptr, out_ptr, n, BLOCK: tl.constexpr):

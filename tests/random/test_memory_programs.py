@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tests.random.engines import compare, save
 from tests.random.memory_programs import generate
 
-PROGRAMS = int(os.environ.get("TILEWRIGHT_MEMORY_PROGRAMS", "60"))
+pytestmark = pytest.mark.sampled(4)
+
+PROGRAMS = int(os.environ.get("TILEWRIGHT_MEMORY_PROGRAMS", "40"))
 SHARDS = max(4, PROGRAMS // 50)
 FOUND = os.environ.get("TILEWRIGHT_FOUND_PROGRAMS", "")
 """Where scripts of programs that differ go; else with the test's temporary files."""

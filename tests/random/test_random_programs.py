@@ -14,7 +14,9 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
 
-PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "300"))
+pytestmark = pytest.mark.sampled(5)
+
+PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "150"))
 SHARDS = max(10, PROGRAMS // 50)
 """Each of so few programs that a test ends long before its time is over, on a busy machine too."""
 

@@ -161,6 +161,7 @@ def finished(program, folder, last, **environment):
     assert done.stdout.splitlines()[-1] == last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["own pool", "libgomp"])
 def test_kernels_that_do_not_end_are_stopped(threads, tmp_path):
     library = ""
@@ -170,6 +171,7 @@ def test_kernels_that_do_not_end_are_stopped(threads, tmp_path):
     finished(library + EACH_KERNEL, tmp_path, "goes on", TILEWRIGHT_NUM_THREADS="2")
 
 
+@pytest.mark.slow
 def test_handlers_of_other_people(tmp_path):
     finished(HANDLERS, tmp_path, "ignored", TILEWRIGHT_NUM_THREADS="2")
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.sampled(4)
+
 #: input dtype -> unit of the result's rounding
 EPS = {"float64": 2**-23, "float32": 2**-23, "float16": 2**-23, "bfloat16": 2**-23, "int8": 0}
 SHAPES = [(1, 1, 1), (16, 16, 16), (33, 17, 65), (127, 131, 61), (64, 1, 200), (128, 256, 96)]

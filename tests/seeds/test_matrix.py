@@ -6,6 +6,8 @@ Callable grids go with autotuning (their sizes depend on the choice), tuples and
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.sampled(4)
+
 DTYPES = ["float32", "float16", "bfloat16"]
 FORMS = ["tuple", "list", "callable"]
 EPS = {"float32": 2**-22, "float16": 2**-9, "bfloat16": 2**-6}

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.sampled(4)
+
 #: kernel -> block size (None: a power of two that covers the row)
 KERNELS = {"fuse": None, "tile": 2**14, "online": 2**12}
 EPS = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}

@@ -5,6 +5,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.sampled(4)
+
 HIP = [None, "6.0"]
 DTYPES = ["float16", "bfloat16", "float32", "int8"]
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.sampled(4)
+
 DTYPES = ["float32", "float16", "bfloat16", "float64", "int8"]
 
 

@@ -27,6 +27,7 @@ def rehearsed(tmp_path, script, *options):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_products_beside_cublas(tmp_path):
     text = rehearsed(
         tmp_path,
@@ -54,6 +55,7 @@ def test_products_beside_cublas(tmp_path):
     assert len(json.loads((tmp_path / "generated_matmul.json").read_text())["rows"]) == len(rows)
 
 
+@pytest.mark.slow
 def test_searching(tmp_path):
     rehearsed(
         tmp_path,

@@ -46,12 +46,12 @@ class Layout:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def repeats(self) -> Vector:
         """`repeat` with its default (1 everywhere) filled in."""
         return self.repeat or (1,) * self.rank
 
-    @property
+    @cached_property
     def block(self) -> Vector:
         """Extents of the linear part."""
         return tuple(s // r for s, r in zip(self.shape, self.repeats, strict=True))
@@ -109,13 +109,24 @@ class Layout:
         """Coordinates of the element in a register of a thread."""
         thread = self.thread_offset(lane, warp)
         copy = self.register_offsets[register]
+        # blocks have extents of powers of two: the parts inside one are combined by exclusive or
         return tuple(
-            (c - c % e) + (t - t % e) + ((c % e) ^ (t % e))
+            (c & -e) + (t & -e) + ((c ^ t) & (e - 1))
             for c, t, e in zip(copy, thread, self.block, strict=True)
         )
 
     def thread_offset(self, lane: int, warp: int) -> Vector:
         """What lane and warp contribute to the coordinates."""
+        found = self._thread_offsets.get((lane, warp))
+        if found is None:
+            found = self._thread_offsets[lane, warp] = self._thread_offset(lane, warp)
+        return found
+
+    @cached_property
+    def _thread_offsets(self) -> dict[tuple[int, int], Vector]:
+        return {}
+
+    def _thread_offset(self, lane: int, warp: int) -> Vector:
         a = _combine(self.lanes, lane, self.rank)
         b = _combine(self.warps, warp & (1 << len(self.warps)) - 1, self.rank)
         group = warp >> len(self.warps)

@@ -5,6 +5,8 @@ from tests import large_tiles
 
 from tilewright.backends.nvidia import assemble
 
+pytestmark = pytest.mark.sampled(4)
+
 LINES = 3500
 #: kernels with a line for each element of a thread, or more: how many there may be
 MORE = {

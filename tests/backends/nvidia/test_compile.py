@@ -16,6 +16,8 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
 
+pytestmark = pytest.mark.sampled(4)
+
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a")
 TESTS = Path(__file__).parents[2]
 
