@@ -198,6 +198,7 @@ class FakeCuda:
         )
         self.map_addresses_aligned = to % 64 == 0
         c_uint64.from_address(to).value = 0xAB << 56 | len(self.maps)
+        return None
 
     def _cuStreamIsCapturing(self, stream, out):
         _store(c_int, out, int(self.capturing))
