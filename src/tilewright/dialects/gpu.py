@@ -30,6 +30,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -199,7 +200,8 @@ class LocalLoadOp(IRDLOperation):
 class AsyncCopyOp(IRDLOperation):
     """Start copying a structured access to stage `stage` of a buffer, if `pred`.
 
-    The first operands are those of `tile.load_view`; elements beyond a limit become 0. The copy is
+    The first operands are those of `tile.load_view`, tiles among them in the thread layout; elements beyond a limit or
+    masked off become 0. The copy is
     part of the group that the next `gpu.async_commit_group` closes, and has landed once a `gpu.async_wait` says so.
     `layout` is the thread layout in which the elements are taken.
     """
@@ -209,7 +211,9 @@ class AsyncCopyOp(IRDLOperation):
     strides = var_operand_def(i64)
     starts = var_operand_def(i64)
     sizes = var_operand_def(i64)
+    indices = var_operand_def(TensorType)
     limits = var_operand_def(i64)
+    mask = opt_operand_def(TensorType)
     buffer = operand_def(SharedType)
     stage = operand_def(i32)
     pred = operand_def(i1)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tilewright.dialects import tile
 from tilewright.dialects.tile.base import require
 from tilewright.dialects.tile.layout_verification import layout_of, same_layout, well_formed
-from tilewright.dialects.tile.memory import verify_view
+from tilewright.dialects.tile.memory import verify_indices, verify_view
 from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_layout
 from tilewright.layouts.shared import (
     LINEAR,
@@ -126,7 +126,9 @@ def verify_copy(op: Any) -> None:
     held = _held(op.buffer)
     shape = tile.shape_of(held)
     verify_view(op, shape)
-    require("indexed" not in tile.view_kinds(op), "gpu.async_copy: no indexed dims")
+    verify_indices(op, shape)
+    masked = op.mask is None or tile.shape_of(op.mask) == shape
+    require(masked and (op.mask is None or tile.element_of(op.mask) == i1), f"{op.name}: the mask")
     require(
         op.base.type.pointee == held.element_type, f"gpu.async_copy: {held} from {op.base.type}"
     )

@@ -21,7 +21,7 @@ _DIVISIONS = (arith.DivSIOp, arith.RemSIOp)
 #: operations that pass an integer on
 _MOVING = (
     tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.ReshapeOp, tile.TransOp, tile.HintOp,
-    arith.ExtSIOp, arith.ExtUIOp,
+    arith.ExtSIOp, arith.ExtUIOp, gpu.ConvertLayoutOp,
 )  # fmt: skip
 NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 """Property `overflowFlags` of arithmetic that a pass assumes not to wrap, because it forms an address."""
@@ -84,7 +84,7 @@ def _offsets_of(op: Operation) -> list[SSAValue]:
     if isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
         return [*op.strides, *op.starts, *op.indices]
     if isinstance(op, gpu.AsyncCopyOp):
-        return [*op.strides, *op.starts]
+        return [*op.strides, *op.starts, *op.indices]
     if isinstance(op, gpu.TmaLoadOp | gpu.TmaStoreOp):
         return [*op.coords, *op.global_dims, *op.global_strides]
     return []

@@ -264,14 +264,16 @@ def _copy(run: Executor, op: gpu.AsyncCopyOp) -> list[Any]:
     base: Any = op.base.type
     held = kind_of(base).element_ty
     shape = tile.shape_of(op.buffer.type.tile)  # type: ignore[attr-defined]
-    strides, starts, sizes = (
-        [run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes)
+    strides, starts, sizes, indices = (
+        [run.value(v) for v in group] for group in (op.strides, op.starts, op.sizes, op.indices)
     )
+    kinds = tile.view_kinds(op)
     pointers = view_pointers(
-        run.value(op.base), shape, held.itemsize, tile.view_kinds(op), strides, starts, sizes, ()
+        run.value(op.base), shape, held.itemsize, kinds, strides, starts, sizes, indices
     )
     limits = {d: run.value(v) for d, v in tile.view_limits(op).items()}
-    mask = view_mask(shape, list(limits), list(limits.values()), None)
+    residual = run.value(op.mask) if op.mask is not None else None
+    mask = view_mask(shape, list(limits), list(limits.values()), residual)
     run.shared.open.append(_started(run, stage, pointers, mask, held, shape))
     return []
 

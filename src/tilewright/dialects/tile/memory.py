@@ -291,16 +291,22 @@ def verify_view(op: Any, shape: tuple[int, ...]) -> None:
     require(distinct and all(0 <= d < len(shape) for d in limited), f"{op.name}: limited dims")
 
 
-def _verify_tile_view(op: LoadViewOp | StoreViewOp, value: SSAValue) -> None:
-    shape = shape_of(value)
-    verify_view(op, shape)
+def verify_indices(op: Any, shape: tuple[int, ...]) -> dict[int, SSAValue]:
+    """Indexed dimension -> its index tile: there is one for each."""
     indexed = [d for d, k in enumerate(view_kinds(op)) if k == "indexed"]
     require(
         [shape_of(v) for v in op.indices] == [(shape[d],) for d in indexed],
         f"{op.name}: one index tile an indexed dim",
     )
-    for d, line in zip(indexed, op.indices, strict=True):
+    for line in op.indices:
         require_element(op, line, i64, "an index tile")
+    return dict(zip(indexed, op.indices, strict=True))
+
+
+def _verify_tile_view(op: LoadViewOp | StoreViewOp, value: SSAValue) -> None:
+    shape = shape_of(value)
+    verify_view(op, shape)
+    for d, line in verify_indices(op, shape).items():
         verify_compatible(op, value, line, ("in", (d,)))
     base = cast(PtrType, op.base.type)
     require(base.pointee == scalar_of(value), f"{op.name}: {value.type} through {base}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.dialects.tile import shape_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter
@@ -43,7 +43,7 @@ class Projector:
             return wide
         if isinstance(op, tile.SplatOp):
             return frozenset()
-        if isinstance(op, tile.BroadcastOp):
+        if isinstance(op, (tile.BroadcastOp, gpu.ConvertLayoutOp)):
             return self.varies(op.source)
         if isinstance(op, tile.ExpandDimsOp):
             axis = op.axis.value.data

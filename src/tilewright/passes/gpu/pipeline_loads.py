@@ -31,8 +31,8 @@ barriers that keep nothing apart any more are taken away (`analysis/barriers.py`
 
 Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
 have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
-are inactive. Loops whose addresses depend on memory or on tiles, or that write what they copy, stay as
-they are.
+are inactive, and so are loads that their addresses depend on (`analysis/copy_slices.py`). Loops that write what they
+copy, or what addresses are read from, stay as they are.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
-from tilewright.passes.analysis.effects import erase_dead, is_pure
+from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.copy_engines import choose
+from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import (
     LoopCarriedScalars,
     enclosing_loops,
@@ -198,39 +199,16 @@ class Pipeliner:
     # ---- what the copies need --------------------------------------------------------------------
 
     def _slice(self, values: list[SSAValue]) -> tuple[list[Operation], list[BlockArgument]] | None:
-        """Operations of the body, and carried scalars, that the copies' operands are made of."""
-        needed: set[Operation] = set()
-        carried: list[BlockArgument] = []
-        end = end_of(self.body)
-        pending = list(values)
-        while pending:
-            value = pending.pop()
-            op = value.owner
-            if isinstance(op, Block):
-                if op is self.body and value.index > 0 and value not in carried:  # type: ignore[attr-defined]
-                    if tile.is_tile(value):
-                        return None
-                    carried.append(value)  # type: ignore[arg-type]
-                    pending.append(end.operands[value.index - 1])  # type: ignore[attr-defined]
-                continue
-            if op.parent is not self.body or op in needed:
-                continue
-            if not is_pure(op) or op.regions:
-                return None
-            needed.add(op)
-            pending.extend(op.operands)
-        return [op for op in self.body.ops if op in needed], carried
+        """Operations of the body, and carried values, that the copies' operands are made of."""
+        return slice_of(self.loop, values)
 
     def _advance(
         self, state: dict[SSAValue, SSAValue], before: Operation
-    ) -> dict[SSAValue, SSAValue]:
-        """Clone the slice with `state` (counter and carried scalars); the values it maps to."""
-        mapping = dict(state)
-        for op in self.ops:
-            copy = op.clone(mapping)
-            insert_before(copy, before)
-            mapping.update(zip(op.results, copy.results, strict=True))
-        return mapping
+    ) -> tuple[dict[SSAValue, SSAValue], SSAValue]:
+        """Clone the slice with `state` (counter and carried values); the values it maps to, and whether that
+        iteration is one of the loop."""
+        active = self._runs(state[self.body.args[0]], before)
+        return clone_slice(self.ops, state, before, active), active
 
     def _next(
         self, mapping: dict[SSAValue, SSAValue], before: Operation
@@ -254,9 +232,8 @@ class Pipeliner:
         state: dict[SSAValue, SSAValue] = {self.body.args[0]: loop.lb}
         state.update({arg: loop.iter_args[arg.index - 1] for arg in self.carried})
         for stage in range(self.ahead):
-            mapping = self._advance(state, loop)
+            mapping, active = self._advance(state, loop)
             slot = self._stage(stage, loop)
-            active = self._runs(state[self.body.args[0]], loop)
             self.transport.start(mapping, slot, active, loop)
             state = self._next(mapping, loop)
         return state
@@ -297,8 +274,7 @@ class Pipeliner:
         }
         pattern = self.pattern
         after = self._order(pattern, take_arg, phase)
-        mapping = self._advance(state, after)
-        active = self._runs(counter, after)
+        mapping, active = self._advance(state, after)
         self.transport.start(mapping, put_arg, active, after)
         left = [] if self.late or pattern.last_barrier is None else [pattern.last_barrier]
         for op in (*pattern.copies, *pattern.commits, *pattern.waits, *left):

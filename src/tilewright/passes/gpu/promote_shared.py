@@ -373,11 +373,21 @@ def copy_of(
     """A load's access as a copy, by threads in `layout`."""
     from xdsl.dialects.builtin import DenseArrayBase
 
-    counts = [1, len(load.strides), len(load.starts), len(load.sizes), len(load.limits), 1, 1, 1]
+    groups = [
+        [load.base],
+        load.strides,
+        load.starts,
+        load.sizes,
+        load.indices,
+        load.limits,
+        [] if load.mask is None else [load.mask],
+        [buffer],
+        [slot],
+        [active],
+    ]
+    counts = [len(group) for group in groups]
     return gpu.AsyncCopyOp.create(
-        operands=[
-            load.base, *load.strides, *load.starts, *load.sizes, *load.limits, buffer, slot, active,
-        ],
+        operands=[value for group in groups for value in group],
         properties={
             "kinds": load.kinds,
             "limited": load.limited,

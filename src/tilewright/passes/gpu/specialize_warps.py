@@ -42,6 +42,7 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
+from tilewright.passes.gpu.analysis.copy_slices import clone_slice
 from tilewright.passes.gpu.analysis.loop_carried import LoopCarriedScalars
 from tilewright.passes.gpu.analysis.loop_dots import find_single_dot
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -173,7 +174,11 @@ class _Specializer(Pipeliner):
         if not isinstance(transport, TmaCopies):
             return
         sliced = self._slice(transport.operands)
-        if sliced is None:
+        if (
+            sliced is None
+            or not all(map(_is_scalar, sliced[0]))
+            or any(map(tile.is_tile, sliced[1]))
+        ):
             transport.give_up()
             return
         self.transport, self.late, self.lag = transport, True, 1
@@ -253,7 +258,7 @@ class _Specializer(Pipeliner):
         insert_before(gpu.MbarrierWaitOp.create(operands=[self.free, slot, phase]), end)
         state: dict[SSAValue, SSAValue] = {**outside, self.body.args[0]: counter}
         state.update(zip(self.carried, scalars, strict=True))
-        mapping = self._advance(state, end)
+        mapping = clone_slice(self.ops, state, end, None)
         self.transport.start(mapping, slot, yes, end)
         carried = [end_of(self.body).operands[arg.index - 1] for arg in self.carried]
         yields = [mapping.get(value, value) for value in carried]
@@ -321,3 +326,8 @@ def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
     return tile.CmpIOp.create(
         operands=[a, b], result_types=[i1], properties={"predicate": StringAttr(predicate)}
     )
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether one thread can do an operation."""
+    return not any(tile.is_tile(value) for value in (*op.operands, *op.results))

@@ -217,6 +217,7 @@ def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
     shared = gpu.shared_layout_of(op.buffer)
     base: Any = op.base.type
     source = ViewAddress(gen, op, layout, base.pointee)
+    masks = gen.parts(op.mask) if op.mask is not None else None
     place = Place(gen, stage_address(gen, op.buffer, op.stage), layout, shared)
     length = max(vector_of(op), SMALLEST_COPY // shared.size)
     active = gen.scalar(op.pred)
@@ -226,6 +227,9 @@ def lower_copy(gen: KernelCodegen, op: gpu.AsyncCopyOp) -> None:
         bytes_ = count * shared.size
         target, address = place.address(run.offset), source.address(run.offset)
         live = source.bytes_alive(run.offset, count, shared.major_dim)
+        if masks is not None:  # equal in a run
+            whole = live if live is not None else ir.Constant(I32, bytes_)
+            live = gen.builder.select(masks[run.registers[0]], whole, ir.Constant(I32, 0))
         cache = "cg" if bytes_ == SWIZZLE_ATOM_BYTES else "ca"
         guard = "" if always else "@$3 "
         text = f"{guard}cp.async.{cache}.shared.global [$0], [$1], {bytes_}, $2;"

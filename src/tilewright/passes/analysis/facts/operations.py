@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import Promise, is_flagged
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import transfer
@@ -264,6 +264,7 @@ _SPECIAL: dict[type[Operation], Callable[[Any, SSAValue, int, Grid], Equation]] 
     tile.SelectOp: _either,
     tile.JoinOp: _either,
     tile.CatOp: _either,
+    gpu.ConvertLayoutOp: _same,
     tile.SplatOp: _same,
     tile.BroadcastOp: _same,
     tile.ExpandDimsOp: _same,

@@ -13,6 +13,7 @@ from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.projection import Projector
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -53,21 +54,30 @@ def vector_of(op: Operation) -> int:
     return given.value.data if isinstance(given, IntegerAttr) else 1
 
 
+def is_masked_along(op: View, dim: int) -> bool:
+    """Whether the mask of an access may differ along a dimension."""
+    return op.mask is not None and dim in Projector().varies(op.mask)
+
+
 def run_length(op: View, known: Facts) -> int:
-    """Elements along the contiguous dimension that one aligned access may take (a power of two)."""
+    """Elements along the contiguous dimension that one aligned access may take (a power of two).
+
+    A copy takes or leaves all of them: it has one element where the mask varies.
+    """
     dim = contiguous_dim(op)
-    if dim is None:
+    if dim is None or (isinstance(op, gpu.AsyncCopyOp) and is_masked_along(op, dim)):
         return 1
     size = tile.element_bytes(tile.element_of(tile_of(op)))
     align = known.divisor(op.base)
     kinds = tile.view_kinds(op)
     shape = tile.shape_of(tile_of(op))
+    indices = iter(op.indices)
     starts = iter(zip(op.starts, op.sizes, strict=True))
     for d, (kind, stride) in enumerate(zip(kinds, op.strides, strict=True)):
         start_size = next(starts) if kind == "wrapped" else None
         if kind == "indexed":
-            return 1
-        if d != dim and shape[d] > 1:
+            align = min(align, known.divisor(next(indices)) * size)
+        elif d != dim and shape[d] > 1:
             align = min(align, known.divisor(stride) * size)
         if start_size is not None:
             start, extent = start_size

@@ -16,7 +16,12 @@ from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, contiguous_dim, run_length
+from tilewright.passes.gpu.analysis.accesses import (
+    SMALLEST_COPY,
+    contiguous_dim,
+    is_masked_along,
+    run_length,
+)
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
@@ -71,16 +76,16 @@ def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
 
 def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
     """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
-    or of one."""
+    or, by threads that hold other elements than those of the load, of one."""
     zero = load.other is None or uniform_constant(load.other) == 0
     dim = contiguous_dim(load)
-    if not zero or load.mask is not None or load.indices or dim is None:
+    if not zero or dim is None or (not wide and (load.mask is not None or load.indices)):
         return False
     if _writes_between(load, op) or len(tile.shape_of(load.result)) != 2:
         return False
     size = tile.element_bytes(tile.element_of(load.result))
     layout = gpu.layout_of(load.result)
-    run = run_length(load, known) if wide else 1
+    run = run_length(load, known) if wide and not is_masked_along(load, dim) else 1
     run = layout.num_consecutive(dim, run) if layout is not None else run
     return run * size >= SMALLEST_COPY
 

@@ -109,7 +109,7 @@ def match_tma_tile(copy: Access, known: Facts, buffer: SharedLayout | None = Non
     dim = contiguous_dim(copy)
     root = base_argument(copy.base)
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
-    if shared is None:
+    if shared is None or copy.mask is not None:
         return None
     if (
         dim is None

@@ -1,0 +1,125 @@
+"""What the copies of a loop are made of: the operations of its body that are done again iterations ahead.
+
+Addresses may depend on memory (a page table, row numbers of a gather, limits of a sequence): such loads are
+done ahead, too, where the loop writes none of what they read. Iterations beyond the last read nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.passes.analysis.edit import end_of, insert_before
+from tilewright.passes.analysis.effects import is_pure, is_volatile
+from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+
+Loads = (tile.LoadOp, tile.LoadViewOp)
+_LARGEST = 1 << 10
+"""Elements of a tile that is loaded, or carried, to find addresses: they are few registers of each thread."""
+
+
+def slice_of(
+    loop: scf.ForOp, values: Iterable[SSAValue]
+) -> tuple[list[Operation], list[BlockArgument]] | None:
+    """Operations of the body, and values that the loop carries, of which `values` are made, in order; None where
+    they cannot be had ahead of their iteration."""
+    body, end = loop.body.block, end_of(loop.body.block)
+    needed: set[Operation] = set()
+    carried: list[BlockArgument] = []
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        op = value.owner
+        if isinstance(value, BlockArgument):
+            if op is body and value.index > 0 and value not in carried:
+                if not _is_small(value):
+                    return None
+                carried.append(value)
+                pending.append(end.operands[value.index - 1])
+            continue
+        if isinstance(op, Block) or op.parent is not body or op in needed:
+            continue
+        if op.regions or not (is_pure(op) or _is_early(op, loop)):
+            return None
+        needed.add(op)
+        pending.extend(op.operands)
+    return [op for op in body.ops if op in needed], carried
+
+
+def _is_small(value: SSAValue) -> bool:
+    return prod(tile.shape_of(value)) <= _LARGEST
+
+
+def _is_early(op: Operation, loop: scf.ForOp) -> bool:
+    """Whether a load gives the same iterations ahead."""
+    if isinstance(op, tile.LoadViewOp):
+        return _is_small(op.result) and not may_clobber(loop, [op.base])
+    if isinstance(op, tile.LoadOp):
+        return (
+            _is_small(op.result)
+            and not is_volatile(op)
+            and not tile.is_tile(op.pointer)
+            and not may_clobber(loop, [op.pointer])
+        )
+    return False
+
+
+def clone_slice(
+    operations: Iterable[Operation],
+    state: dict[SSAValue, SSAValue],
+    before: Operation,
+    active: SSAValue | None,
+) -> dict[SSAValue, SSAValue]:
+    """Do a slice again for the counter and carried values in `state`; the values it maps to. `active`: whether
+    that iteration is one of the loop (None: it is)."""
+    mapping = dict(state)
+    for op in operations:
+        if isinstance(op, Loads) and active is not None:
+            copy = _load(op, mapping, active, Emitter(before))
+        else:
+            copy = op.clone(mapping)
+            insert_before(copy, before)
+        mapping.update(zip(op.results, copy.results, strict=True))
+    return mapping
+
+
+def _load(
+    op: tile.LoadOp | tile.LoadViewOp,
+    mapping: dict[SSAValue, SSAValue],
+    active: SSAValue,
+    emitter: Emitter,
+) -> Operation:
+    """A load that reads nothing unless `active`."""
+    given = [mapping.get(v, v) for v in op.operands]
+    now = op.clone(dict(zip(op.operands, given, strict=True)))
+    if isinstance(now, tile.LoadOp):
+        mask = active if now.mask is None else emitter.binary(arith.AndIOp, now.mask, active)
+        others = [] if now.other is None else [now.other]
+        new = tile.LoadOp.build(
+            operands=[now.pointer, mask, others],
+            properties=now.properties,
+            result_types=[now.result.type],
+        )
+    else:
+        limits = tile.view_limits(now)
+        dim = min(limits, default=0)
+        whole = limits.get(dim) or emitter.constant(tile.shape_of(now.result)[dim], i64)
+        limits[dim] = emitter.select(active, whole, emitter.constant(0, i64))
+        order = sorted(limits)
+        groups = [
+            [now.base], now.strides, now.starts, now.sizes, now.indices, [limits[d] for d in order],
+            [] if now.mask is None else [now.mask], [] if now.other is None else [now.other],
+        ]  # fmt: skip
+        properties = dict(now.properties) | {"limited": DenseArrayBase.from_list(i64, order)}
+        new = tile.make_view(tile.LoadViewOp, groups, properties, [now.result.type])
+    new.attributes.update(now.attributes)
+    new.location = op.location
+    now.erase()
+    emitter.insert_op(new)
+    return new

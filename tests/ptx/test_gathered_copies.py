@@ -1,0 +1,87 @@
+"""Operands of products whose rows are gathered, paged or masked arrive by asynchronous copies, stages ahead."""
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.ir.text import parse_ir
+
+
+@tw.jit
+def product(
+    a_ptr, b_ptr, c_ptr, table, rows, m, n, k, HOW: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    i, j, inner = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    row, live = i, (i < m)[:, None]
+    if HOW == "rows":
+        row = tl.load(rows + i, mask=i < m, other=0)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for t in range(0, tl.cdiv(k, BK)):
+        at = t * BK + inner
+        inside = at < k
+        place = at
+        if HOW == "page":
+            place = tl.load(table + t) * BK + inner
+        elif HOW == "pages":
+            place = tl.load(table + at // 16, mask=inside, other=0) * 16 + at % 16
+        elif HOW == "below":
+            place = at - 20
+        if HOW == "mask":
+            live = (tl.load(rows + i, mask=i < m, other=0) > t)[:, None]
+        elif HOW == "along":
+            inside = tl.load(rows + at, mask=inside, other=0) > 2
+        a = tl.load(a_ptr + row[:, None] * k + at[None, :], mask=live & inside[None, :], other=0.0)
+        b = tl.load(b_ptr + place[:, None] * n + j[None, :], mask=((at < k) & (place >= 0))[:, None], other=0.0)  # fmt: skip
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + i[:, None] * n + j[None, :], acc, mask=(i < m)[:, None])
+
+
+def expected(how, a, b, table, rows, block):
+    m, k = a.shape
+    at = np.arange(k)
+    place = at - 20 if how == "below" else at
+    if how in ("page", "pages"):
+        size = block if how == "page" else 16
+        place = table[at // size] * size + at % size
+    live = np.ones((m, k), bool)
+    if how == "mask":
+        live = rows[:m, None] > at // block
+    elif how == "along":
+        live = np.broadcast_to(rows[:k] > 2, (m, k))
+    left = np.where(live, a[rows[:m]] if how == "rows" else a, 0).astype(np.float32)
+    right = np.where((place >= 0)[:, None], b[np.maximum(place, 0)], 0).astype(np.float32)
+    return left @ right
+
+
+HOW = ("rows", "page", "pages", "below", "mask", "along")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("how", HOW)
+def test_rows_from_memory(how, target):
+    m, n, k, block = 50, 32, 112, 32
+    chance = np.random.default_rng(len(how))
+    a = chance.standard_normal((m, k)).astype(np.float16)
+    b = chance.standard_normal((128, n)).astype(np.float16)
+    table = chance.permutation(4 if how == "page" else 7).astype(np.int32)
+    rows = chance.integers(0, 5, k).astype(np.int32)
+    out = np.full((m, n), np.nan, np.float32)
+    kinds = dict.fromkeys(("a_ptr", "b_ptr"), "*fp16:16") | dict.fromkeys(
+        ("table", "rows"), "*i32:16"
+    )
+    kinds |= {"c_ptr": "*fp32:16"} | dict.fromkeys("mnk", "i32:16+") | {"m": "i32+"}
+    constants = {"HOW": how, "BM": 64, "BN": 32, "BK": block}
+    compiled = product.compile(kinds, constants, target=target, num_warps=4, num_stages=3)
+    arguments = [a, b, out, table, rows, m, n, k]
+    wanted = expected(how, a, b, table, rows, block)
+    found = run_ptx(compiled.artifact, arguments, (1, 1, 1))[2]
+    np.testing.assert_allclose(found, wanted, rtol=1e-2, atol=1e-2)
+    gpu = run_on_copies(parse_ir(compiled.asm["gpu"]), arguments, (1, 1, 1))[2]
+    np.testing.assert_allclose(gpu, wanted, rtol=1e-2, atol=1e-2)
+    text = compiled.asm["ptx"]
+    assert ("ld.global.b16" in text) == (how == "along")  # where the mask varies between neighbors
+    assert "cp.async" in text
