@@ -66,8 +66,16 @@ def test_products(index, warps):
     check("product", index, "sm_80", warps, 2)
 
 
+@pytest.mark.parametrize("target", ["sm_100a", "sm_120a"])
+def test_targets_with_tma_and_without_wgmma(target):
+    """Boxes that `mma.sync` reads by `ldmatrix`: a combination that no other target has."""
+    assert "cp.async.bulk.tensor" in compiled("product", 0, target, 4, 3).asm["ptx"]
+    check("product", 0, target, 4, 3)
+    check("seed", 0, target, 4, 3)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", (*TARGETS, "sm_100a", "sm_120a"))
 @pytest.mark.parametrize("stages", [1, 2, 4])
 @pytest.mark.parametrize("warps", [1, 2, 8, 12])
 @pytest.mark.parametrize("index", range(len(CASES["product"])))

@@ -38,8 +38,6 @@ class SmLimits:
     """Shared memory of all CTAs together."""
     reserved_shared_bytes: int = 1 << 10
     """What the system takes of it for each CTA."""
-    max_cluster: int = 1
-    """CTAs of a cluster on every chip of the kind (portable)."""
 
 
 @dataclass(frozen=True)

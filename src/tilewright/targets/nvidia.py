@@ -22,8 +22,9 @@ DEFAULT = "sm_90a"
 _FLOATS = (("fp16", 1.0), ("bf16", 1.0), ("tf32", 0.5), ("i8", 2.0), ("u8", 2.0))
 _WIDENED = (*_FLOATS, ("fp8e4nv", 1.0), ("fp8e5", 1.0))  # 8-bit floats become fp16 on the way in
 _WITH_F8 = (*_FLOATS, ("fp8e4nv", 2.0), ("fp8e5", 2.0))
+_GEFORCE_50 = (*_WITH_F8[:3], ("i8", 4.0), ("u8", 4.0), *_WITH_F8[5:])
 _SM_90 = (
-    Feature.TMA, Feature.CLUSTERS, Feature.STMATRIX, Feature.PROGRAMMATIC_LAUNCH, Feature.VECTOR_ATOMICS,
+    Feature.TMA, Feature.STMATRIX, Feature.PROGRAMMATIC_LAUNCH, Feature.VECTOR_ATOMICS,
 )  # fmt: skip
 
 
@@ -69,9 +70,23 @@ CHIPS = (
     ),
     _chip(  # H100, H200
         90, "a", isa="ptx86", cores=132, l2_bytes=50 << 20,
-        sm=SmLimits(2048, 32, 228 << 10, max_cluster=8), mma=(*WGMMA_90, *MMA_SYNC_80, *MMA_SYNC_89),
+        sm=SmLimits(2048, 32, 228 << 10), mma=(*WGMMA_90, *MMA_SYNC_80, *MMA_SYNC_89),
         rates=GpuRates(1.94, 1.75, 2048, 128, 128, 139.0, 4300.0, 1.0, element_rates=_WITH_F8),
-        features=(*_SM_90, Feature.MULTICAST, Feature.REGISTER_REALLOCATION),
+        features=(*_SM_90, Feature.CLUSTERS, Feature.MULTICAST, Feature.REGISTER_REALLOCATION),
+    ),
+    _chip(  # B200, without tensor memory
+        100, "a", isa="ptx86", cores=148, l2_bytes=126 << 20,
+        sm=SmLimits(2048, 32, 228 << 10), mma=(*MMA_SYNC_80, *MMA_SYNC_89),
+        rates=GpuRates(1.94, 1.75, 1024, 128, 64, 139.0, 6800.0, 0.85, element_rates=_WITH_F8),
+        features=(*_SM_90, Feature.CLUSTERS, Feature.MULTICAST, Feature.REGISTER_REALLOCATION),
+    ),
+    _chip(  # RTX PRO Blackwell, GeForce 50: clusters of one CTA
+        120, "a", isa="ptx87", cores=170, l2_bytes=96 << 20,
+        sm=SmLimits(1536, 24, 100 << 10), mma=(*MMA_SYNC_80, *MMA_SYNC_89),
+        rates=GpuRates(
+            2.50, 2.40, 256, 128, 2, 64.0, 1520.0, 0.80, element_rates=_GEFORCE_50, half_accumulator_rate=2.0
+        ),
+        features=(*_SM_90, Feature.REGISTER_REALLOCATION),
     ),
 )  # fmt: skip
 """All chips, older ones first."""

@@ -126,7 +126,7 @@ class CompiledKernel:
         if self.run is not None:
             return
         device = None
-        if self.machine.name != "cpu":
+        if self.machine.is_gpu:
             from tilewright.runtime.drivers.cuda import driver
 
             self.loaded.check_fits()

@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
@@ -59,10 +59,11 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, has_clusters, num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, num_ctas_of
 from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
+from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32
 _OTHER_REGISTERS = 32
@@ -91,8 +92,8 @@ class DistributeRowsOverCluster(Pass):
     max_ctas: int = 16
     """CTAs of a cluster that a chip may place, where fewer have no registers for the row."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
-        if not has_clusters(target):
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        if not target.has(Feature.CLUSTERS):
             return
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:

@@ -109,7 +109,8 @@ class _Plan:
 def _plans(function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> list[_Plan]:
     """Plans for the loops of a function, all or none: stages that are filled by another warp must not lie where the
     buffers of a loop lie that is not scheduled."""
-    if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
+    able = target.has(Feature.TMA, Feature.REGISTER_REALLOCATION)
+    if not able or num_ctas_of(function) > 1:
         return []
     warps = _WARPS if not options.all_loops else (_WARPS_PER_GROUP, *_WARPS)
     if warps_of(function) not in warps or stages_of(function) < 2:

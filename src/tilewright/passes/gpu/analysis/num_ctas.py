@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
@@ -23,9 +21,3 @@ def num_ctas_of(op: Operation) -> int:
             return given.value.data
         above = above.parent_op()
     return 1
-
-
-def has_clusters(target: Any) -> bool:
-    """Whether CTAs of this target reach each other's shared memory (compute capability 9.0)."""
-    name = getattr(target, "name", "")
-    return name.startswith("sm_") and int(name[3:].rstrip("af")) >= 90
