@@ -67,6 +67,63 @@ def test_numbers_carried_by_loops_are_scalars(mode):
 
 
 @tw.jit
+def picked(n):
+    if n > 3:
+        return -7, 1
+    return -9, 1
+
+
+@tw.jit
+def same_literal(n):
+    if n > 3:
+        return 4
+    return 4
+
+
+@tw.jit
+def joined_numbers(o_ptr, n, FLAG: tl.constexpr):
+    a, size = -7, 0
+    if n > 3:
+        a, size = -5, 4
+    else:
+        size = 4
+    tl.store(o_ptr, a // 2)
+    b, c = 0, -3
+    if n > 100:
+        c = -9
+    elif n > 2:
+        b = 2147483647
+    tl.store(o_ptr + 1, b + 1)
+    tl.store(o_ptr + 2, c // 2)
+    e = -3
+    for _ in range(n):
+        tl.store(o_ptr + 3, e // 2)
+        e = -5
+    tl.store(o_ptr + 4, e // 2)
+    value, one = picked(n)
+    tl.store(o_ptr + 5, value // 2)
+    tl.store(o_ptr + 6, (-7 if n > 3 else -9) // 2)
+    if FLAG:
+        f = -7
+    tl.store(o_ptr + 7, f // 2)  # known at compile time: Python's division
+    width = 4 if n > 3 else 4
+    if n > 3:
+        length = 8
+    else:
+        length = 8
+    # the same literal on all ways stays a constant
+    i = tl.arange(0, width) + tl.arange(0, same_literal(n)) * tl.arange(0, length // 2)
+    tl.store(o_ptr + 8, tl.sum(i) + one)
+
+
+def test_numbers_that_runtime_conditions_join_are_scalars(mode):
+    out = np.zeros(9, np.int32)
+    joined_numbers[(1,)](out, 5, FLAG=True)
+    # C's division, which rounds towards zero
+    assert out.tolist() == [-2, -(2**31), -1, -2, -2, -3, -3, -4, 6 + 14 + 1]
+
+
+@tw.jit
 def first_set_in_a_loop(o_ptr, n):
     for i in range(n):
         last = i * 2

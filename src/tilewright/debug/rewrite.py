@@ -1,6 +1,8 @@
 """The few Python constructs that cannot be overloaded, made calls: `and`, `or`, `not`, `a < b < c`
 and `assert` of tiles, `shape == [8, 16]`, and `range` in comprehensions, whose items are constants.
-Numbers that a runtime loop carries become scalars before it, as in compiled code.
+Numbers become scalars where they do in compiled code: those that a runtime loop carries, those that names
+have after an `if` with a runtime condition, and results of functions and `a if c else b` that such a
+condition decides.
 
 Only functions that contain one are compiled again, from their syntax tree, with every line and
 column where it was; all others run the code object that Python made.
@@ -11,21 +13,33 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from tilewright.debug.joins import as_join, joined_names, joins_results, place_joins
 from tilewright.debug.unused import check_unused_results
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.language.builtin import active_semantics
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.language.liveness import FunctionAnalysis, analysis_of
+from tilewright.language.liveness import (
+    FunctionAnalysis,
+    analysis_of,
+    exits_loop_or_function,
+    has_call,
+)
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue
 
-_AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED = (
+_AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED, _JOINED, _EXIT, _RESULT, _CHOOSE = (
     f"__tilewright_{name}__"
-    for name in ("and", "or", "not", "compare", "equal", "assert", "items", "carried")
-)
+    for name in (
+        "and", "or", "not", "compare", "equal", "assert", "items", "carried", "joined", "exit",
+        "result", "choose",
+    )
+)  # fmt: skip
+_EXITS = "__tilewright_exits__"
+"""The local variable that holds the runtime conditions that a function has returned under, or not."""
 
 
 def kernel_code(function: KernelFunction) -> CodeType:
@@ -40,8 +54,9 @@ def _kernel_code(function: KernelFunction, code: CodeType, replaced_file: str) -
     except (OSError, TypeError, SyntaxError):  # no source to read: what Python compiled must do
         return code
     check_unused_results(function)
-    rewriter = _Rewriter(_carried_names(tree, analysis_of(function)))
-    tree = rewriter.visit(copy.deepcopy(tree))
+    analysis = analysis_of(function)
+    rewriter = _Rewriter(_carried_names(tree, analysis), joined_names(tree, analysis))
+    tree = rewriter.function(copy.deepcopy(tree))
     if not rewriter.changed and not replaced_file:
         return code
     tree.decorator_list = []
@@ -79,6 +94,20 @@ def _compiled(tree: ast.FunctionDef, code: CodeType, file: str) -> CodeType:
     return found.replace(co_qualname=code.co_qualname)
 
 
+def _located(node: Any, where: ast.AST) -> Any:
+    """`node` and what is new below it, on the line where `where` begins, not on all of its lines."""
+    line, column = where.lineno, where.col_offset  # pyright: ignore
+    for inner in ast.walk(node):
+        if (
+            hasattr(inner, "_attributes")
+            and "lineno" in inner._attributes
+            and not hasattr(inner, "lineno")
+        ):
+            inner.lineno, inner.col_offset = line, column  # pyright: ignore
+            inner.end_lineno, inner.end_col_offset = line, column + 1  # pyright: ignore
+    return node
+
+
 #: where a loop stands: line, column
 _Place = tuple[int, int]
 
@@ -106,39 +135,83 @@ def _is_range(loop: ast.For) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """`carried` gives the names whose numbers become scalars before a loop."""
+    """`carried` gives the names whose numbers become scalars around a loop, `joined` those after an `if`."""
 
-    def __init__(self, carried: dict[_Place, list[str]]) -> None:
+    def __init__(self, carried: dict[_Place, list[str]], joined: dict[_Place, list[str]]) -> None:
         self.changed = False
         self._carried = carried
+        self._joined = joined
+        self._joins_results = False
 
-    def _scalars_before(self, loop: ast.For | ast.While) -> list[ast.stmt]:
-        """`loop`, after `try: x = carried(x)` of what it carries: `x` may have no value yet."""
+    def function(self, tree: ast.FunctionDef) -> ast.FunctionDef:
+        """`tree` with everything replaced."""
+        self._joins_results = joins_results(tree)
+        tree = self.visit(tree)
+        if self._joins_results:
+            empty = ast.Assign([ast.Name(_EXITS, ast.Store())], ast.List([], ast.Load()))
+            tree.body.insert(0, _located(empty, tree.body[0]))
+        place_joins(tree)
+        return tree
+
+    def _scalars(
+        self, helper: str, names: list[str], where: ast.AST, *args: ast.expr
+    ) -> list[ast.stmt]:
+        """`try: x = helper(x)` of `names`: `x` may have no value here."""
         statements: list[ast.stmt] = []
-        for name in self._carried.get((loop.lineno, loop.col_offset), ()):
-            value = self._call(_CARRIED, [ast.Name(name, ast.Load())], loop)
+        for name in names:
+            value = self._call(helper, [ast.Name(name, ast.Load()), *copy.deepcopy(args)], where)
             store = ast.Assign([ast.Name(name, ast.Store())], value)
             handler = ast.ExceptHandler(ast.Name("NameError", ast.Load()), None, [ast.Pass()])
-            statement = ast.Try([store], [handler], [], [])
-            for node in ast.walk(statement):
-                ast.copy_location(node, loop)
-                if hasattr(node, "end_lineno"):  # of the line alone, not of the whole body
-                    node.end_lineno, node.end_col_offset = loop.lineno, loop.col_offset + 1  # pyright: ignore
-            statements.append(statement)
+            statements.append(_located(ast.Try([store], [handler], [], []), where))
+        return statements
+
+    def _loop(self, loop: ast.For | ast.While) -> list[ast.stmt]:
+        """`loop`; what it carries becomes scalars before it, in front of each iteration, and after it."""
+        names = self._carried.get((loop.lineno, loop.col_offset), [])
         self.generic_visit(loop)
-        return [*statements, loop]
+        loop.body = [*self._scalars(_CARRIED, names, loop.body[0]), *loop.body]
+        after = [as_join(s) for s in self._scalars(_CARRIED, names, loop)]
+        return [*self._scalars(_CARRIED, names, loop), loop, *after]
 
     def visit_For(self, node: ast.For) -> Any:
-        return self._scalars_before(node)
+        return self._loop(node)
 
     def visit_While(self, node: ast.While) -> Any:
-        return self._scalars_before(node)
+        return self._loop(node)
+
+    def visit_If(self, node: ast.If) -> Any:
+        names = self._joined.get((node.lineno, node.col_offset), [])
+        returns = self._joins_results and exits_loop_or_function([node], in_loop=False)
+        self.generic_visit(node)
+        if returns:
+            exits = ast.Name(_EXITS, ast.Load())
+            node.test = self._call(_EXIT, [exits, node.test], node.test)
+        if not names:
+            return node
+        flag = f"__tilewright_if_{node.lineno}_{node.col_offset}__"
+        node.test = _located(ast.NamedExpr(ast.Name(flag, ast.Store()), node.test), node.test)
+        after = self._scalars(_JOINED, names, node, ast.Name(flag, ast.Load()))
+        return [node, *(as_join(s) for s in after)]
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self.generic_visit(node)
+        if self._joins_results and node.value is not None:
+            exits = ast.Name(_EXITS, ast.Load())
+            node.value = self._call(_RESULT, [node.value, exits], node.value)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+            return node  # a lambda would keep the assigned name to itself
+        calls = has_call(node.body) or has_call(node.orelse)
+        self.generic_visit(node)
+        sides = [self._later(node.body), self._later(node.orelse)]
+        both = ast.copy_location(ast.Constant(not calls), node)
+        return self._call(_CHOOSE, [node.test, *sides, both], node)
 
     def _call(self, name: str, args: list[ast.expr], where: ast.AST) -> ast.Call:
         self.changed = True
-        call = ast.Call(ast.Name(name, ast.Load()), args, [])
-        ast.copy_location(call.func, where)
-        return ast.copy_location(call, where)
+        return _located(ast.Call(ast.Name(name, ast.Load()), args, []), where)
 
     def _later(self, node: ast.expr) -> ast.Lambda:
         empty = ast.arguments([], [], None, [], [], None, [])
@@ -247,11 +320,49 @@ def _assert(condition: Any, message: Any = lambda: "") -> None:
 
 
 def _carried(value: Any) -> Any:
-    """A number that a loop carries, as a scalar of its literal type; anything else as it is."""
+    """Numbers of a value that control flow passes on, as scalars of their literal types."""
     plain = unwrap_constexpr(value)
     if isinstance(plain, bool | int | float):
         return active_semantics.get().constant(plain, literal_type(plain))
     return value
+
+
+def _joined(value: Any, condition: Any) -> Any:
+    """What a name is after an `if` of `condition`."""
+    return _carried(value) if isinstance(condition, TensorValue) else value
+
+
+def _exit(exits: list[Any], condition: Any) -> Any:
+    """`condition`, under which a function may return, noted in `exits` if it is known at run time only."""
+    if isinstance(condition, TensorValue):
+        exits.append(condition)
+    return condition
+
+
+def _result(value: Any, exits: list[Any]) -> Any:
+    """What a function returns, on one of several ways if there are `exits`."""
+    if not exits:
+        return value
+    if isinstance(value, tuple):
+        items = [_result(item, exits) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return _carried(value)
+
+
+def _choose(
+    condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any], both: bool
+) -> Any:
+    """`then() if condition else otherwise()`; `both`: the side that is not taken calls nothing."""
+    condition = unwrap_constexpr(condition)
+    taken, left = (then, otherwise) if condition else (otherwise, then)
+    value = unwrap_constexpr(taken())
+    if not isinstance(condition, TensorValue) or not isinstance(value, bool | int | float):
+        return value
+    other = unwrap_constexpr(left()) if both else None
+    if isinstance(other, TensorValue) and not other.shape:
+        return active_semantics.get().constant(value, other.type)
+    same = type(other) is type(value) and other == value
+    return value if same or isinstance(other, TensorValue) else _carried(value)
 
 
 #: what rewritten code finds under its names
@@ -264,4 +375,8 @@ HELPERS = {
     _ASSERT: _assert,
     _ITEMS: range,
     _CARRIED: _carried,
+    _JOINED: _joined,
+    _EXIT: _exit,
+    _RESULT: _result,
+    _CHOOSE: _choose,
 }
