@@ -82,11 +82,9 @@ def same_literal(n):
 
 @tw.jit
 def joined_numbers(o_ptr, n, FLAG: tl.constexpr):
-    a, size = -7, 0
+    a = -7
     if n > 3:
-        a, size = -5, 4
-    else:
-        size = 4
+        a = -5
     tl.store(o_ptr, a // 2)
     b, c = 0, -3
     if n > 100:
@@ -106,7 +104,7 @@ def joined_numbers(o_ptr, n, FLAG: tl.constexpr):
     if FLAG:
         f = -7
     tl.store(o_ptr + 7, f // 2)  # known at compile time: Python's division
-    width = 4 if n > 3 else 4
+    width = 4 if n > 3 else 2 + 2
     if n > 3:
         length = 8
     else:
