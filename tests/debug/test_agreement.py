@@ -5,6 +5,7 @@ import pytest
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.language.extra import libdevice
 
 MODES = {"eager": "1", "ir": "ir", "cpu": "0"}
 
@@ -185,3 +186,22 @@ def test_block_pointers_know_their_type(mode):
     x, out = np.arange(4, dtype=np.float16), np.zeros(4, np.float16)
     block_pointer_types[(1,)](x, out, 4, B=4)
     assert out.tolist() == [1, 2, 3, 0]
+
+
+@tw.jit
+def bessel_functions(x_ptr, o_ptr):
+    i = tl.arange(0, 2)
+    x = tl.load(x_ptr + i)
+    tl.store(o_ptr + i, libdevice.j0(x))
+    tl.store(o_ptr + 2 + i, libdevice.j1(x))
+    tl.store(o_ptr + 4 + i, libdevice.y0(x))
+    tl.store(o_ptr + 6 + i, libdevice.y1(x))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_bessel_functions(mode, kind):
+    out = np.zeros(8, kind)
+    bessel_functions[(1,)](np.array([1, 0], kind), out)
+    known = [0.765197686557967, 1, 0.440050585744934, 0, 0.088256964215677, -np.inf]
+    np.testing.assert_allclose(out[:6], known, rtol=4e-7)
+    np.testing.assert_allclose(out[6:], [-0.781212821300289, -np.inf], rtol=4e-7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,6 +31,18 @@ def _lanewise(function: Callable[..., float]) -> Callable[..., Any]:
     return np.vectorize(safe, otypes=[np.float64])
 
 
+def _of_c(name: str) -> Callable[..., Any]:
+    """A function of C's math library that neither Python nor NumPy has."""
+
+    def function(x: np.ndarray) -> Any:
+        library = ctypes.CDLL(ctypes.util.find_library("m"))
+        found = getattr(library, name)
+        found.restype, found.argtypes = ctypes.c_double, [ctypes.c_double]
+        return np.vectorize(found, otypes=[np.float64])(x)
+
+    return function
+
+
 def _round_half_away(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
@@ -46,6 +60,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "remainder": _lanewise(math.remainder), "erf": _lanewise(math.erf),
     "erfc": _lanewise(math.erfc), "tgamma": _lanewise(math.gamma),
     "lgamma": _lanewise(math.lgamma),
+    **{name: _of_c(name) for name in ("j0", "j1", "y0", "y1")},
     "logb": lambda x: np.where(x == 0, -np.inf, np.frexp(x)[1] - 1.0),
 }  # fmt: skip
 _PREDICATES: dict[str, Callable[..., Any]] = {
