@@ -72,3 +72,34 @@ func.func @given(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 16 :
   "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<131072xf32>) -> ()
   func.return
 }
+// -----
+// What all programs load is loaded, and converted, where it is used; not past a store that may write it.
+// CHECK-LABEL: @weights
+// CHECK: gpu.num_ctas = 4 : i32
+// CHECK: "tile.load_view"(%p, {{.+}} -> tensor<8192xf32>
+// CHECK: "tile.reduce"
+// CHECK: tile.splat
+// CHECK-NEXT: arith.subf
+// CHECK: "tile.load_view"({{.+}} -> tensor<32768xf16>
+// CHECK-NEXT: arith.extf
+// CHECK-NEXT: arith.mulf
+func.func @weights(%p: !tile.ptr<f32>, %q: !tile.ptr<f16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+  %id = tile.program_id 0 : i32 : i32
+  %at = arith.extsi %id : i32 to i64
+  %row = tile.addptr %p, %at : !tile.ptr<f32>, i64 to !tile.ptr<f32>
+  %w = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64) -> tensor<32768xf16>
+  %v = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<8192xf32>
+  %u = arith.extf %w : tensor<32768xf16> to tensor<32768xf32>
+  %x = "tile.load_view"(%row, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<32768xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<32768xf32>
+  %y = arith.subf %x, %s : tensor<32768xf32>
+  %z = arith.mulf %y, %u : tensor<32768xf32>
+  "tile.store_view"(%row, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
+  "tile.store_view"(%row, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
+  func.return
+}

@@ -81,7 +81,9 @@ class NvidiaBackend(LoweringBackend):
         assembled = assembler.assemble(ptx, _meanwhile)
         if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
-            ptx, assembled = _reassemble_with_limit(ptx, assembled, block, target, options)
+            ptx, assembled = _reassemble_with_limit(
+                ptx, assembled, block, target, options, plan.cluster_size
+            )
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
         if assembled.warnings:
@@ -138,7 +140,12 @@ def _tidy_up() -> None:
 
 
 def _reassemble_with_limit(
-    ptx: str, assembled: Assembled, block: CtaResources, target: TargetInfo, options: Options
+    ptx: str,
+    assembled: Assembled,
+    block: CtaResources,
+    target: TargetInfo,
+    options: Options,
+    cluster: int,
 ) -> tuple[str, Assembled]:
     """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
 
@@ -152,7 +159,8 @@ def _reassemble_with_limit(
         other = assemble(limited, target, options)
         if other.spills < assembled.spills:
             return limited, other
-    limit = register_limit_for_occupancy(block, target) if assembled.registers else None
+    registers = assembled.registers
+    limit = register_limit_for_occupancy(block, target, cluster) if registers else None
     if limit is None:
         return ptx, assembled
     limited = with_limit(ptx, limit)

@@ -22,6 +22,8 @@ _LANES = 32
 _SHARED_UNIT = 128
 _MAX_REGISTER_CUT = 8
 """A limit takes no more than one register in so many."""
+_MAX_REGISTER_CUT_IN_CLUSTERS = 5
+"""The same where CTAs wait for each other in barriers of a cluster, and others have to fill the time."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,13 @@ def resident_ctas(block: CtaResources, target: TargetInfo) -> int:
     return min(others, _warps(in_units) // _warps_of(block))
 
 
-def register_limit_for_occupancy(block: CtaResources, target: TargetInfo) -> int | None:
+def register_limit_for_occupancy(
+    block: CtaResources, target: TargetInfo, cluster: int = 1
+) -> int | None:
     """The registers a thread with which half as many blocks again, or more, would be there at once.
 
-    None where that takes more than one register in eight of them, or something else is in the way.
+    None where that takes more than one register in eight of them (in five, of a `cluster` of several), or
+    something else is in the way.
     """
     now = resident_ctas(block, target)
     if not now:
@@ -53,7 +58,8 @@ def register_limit_for_occupancy(block: CtaResources, target: TargetInfo) -> int
         return None
     in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
     limit = REGISTERS_PER_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
-    return limit if limit * _MAX_REGISTER_CUT >= block.registers * (_MAX_REGISTER_CUT - 1) else None
+    cut = _MAX_REGISTER_CUT_IN_CLUSTERS if cluster > 1 else _MAX_REGISTER_CUT
+    return limit if limit * cut >= block.registers * (cut - 1) else None
 
 
 def _warps_of(block: CtaResources) -> int:

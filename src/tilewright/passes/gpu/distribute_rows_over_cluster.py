@@ -4,7 +4,7 @@ A program that reduces a row and then needs its elements again (softmax, a norm,
 it once where it stays in registers in between. What one CTA cannot hold, `strip-mine-tiles` reads again for every
 reduction, or keeps in the shared memory of one SM. This pass gives such a program the CTAs of a cluster: each
 holds a slice of the row, and the parts of a reduction are exchanged through distributed shared memory. It chooses
-`num_ctas` as a launch may, and nothing else; where the launch chose, it is left alone.
+`num_ctas` as a launch may; where the launch chose, programs are left alone.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
@@ -33,37 +33,38 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
           func.return
         }
 
-Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/register_pressure.py`) decide.
+Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/held_rows.py`) decide.
 A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM and one loads
 while the other stores; a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
 clusters can place. Where its registers do not hold the row either there are twice as many, and rows beyond that
-stay with `strip-mine-tiles`, as does everything where this pass is disabled.
+stay with `strip-mine-tiles`, as does everything where this pass is disabled. What all programs load (weights) is not
+held while a reduction is waited for: it is loaded where it is used.
 
 Legality: programs count as before (`program_id` is the cluster's number, the launcher multiplies the grid), and
 threads of a cluster meet at its barriers ([ADR 5](../adr/0005-a-program-of-several-blocks.md)). Programs with dots,
 scans, atomics, barriers, inline assembly, or tiles that change their shape keep one CTA: they would exchange more
-than the parts of reductions. So do tiles of several rows. Before `strip-mine-tiles`.
+than the parts of reductions. So do tiles of several rows, and loops whose iterations wait for reductions of the ones
+before (online softmax): an exchange in each would cost more than what is read again. Before `strip-mine-tiles`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, num_ctas_of
-from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
+from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, has_clusters, num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
-from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32
 _OTHER_REGISTERS = 32
@@ -92,26 +93,23 @@ class DistributeRowsOverCluster(Pass):
     max_ctas: int = 16
     """CTAs of a cluster that a chip may place, where fewer have no registers for the row."""
 
-    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
-        if not target.has(Feature.CLUSTERS):
+    def apply(self, module: ModuleOp, target: Any) -> None:
+        if not has_clusters(target):
             return
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue
-            ctas = self._ctas(function) if num_ctas_of(function) == 1 else 1
+            if num_ctas_of(function) > 1 or not _is_distributable(function):
+                continue
+            late = late_operations(function)
+            ctas = self._ctas(HeldRows(function, late).words())
             if ctas > 1:
+                sink(late)
                 function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
 
-    def _ctas(self, function: FuncOp) -> int:
-        """CTAs that hold what the program has of its rows between reductions; 1: one does, or none can."""
-        ops = list(function.walk())
-        if not all(_is_distributed(op) for op in ops if op is not function):
-            return 1
-        if not _has_held_row(ops, self.words_per_cta // 4):
-            return 1
-        blocks = [region.block for op in ops for region in op.regions if region.blocks]
-        words = max(peak_live_registers(list(block.ops), 1) for block in blocks)
+    def _ctas(self, words: int) -> int:
+        """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""
         ctas = 1
         while ctas < self.max_portable_ctas and words > ctas * self.words_per_cta:
             ctas *= 2
@@ -123,6 +121,17 @@ class DistributeRowsOverCluster(Pass):
         """Whether so many CTAs have registers for so many words."""
         free = max_registers_per_thread(self.warps_per_cta) - _OTHER_REGISTERS
         return words <= ctas * self.warps_per_cta * _LANES * free
+
+
+def _is_distributable(function: FuncOp) -> bool:
+    """Whether a program reduces rows, and does nothing else in which its CTAs had to wait for each other."""
+    ops = [op for op in function.walk() if op is not function]
+    reductions = [op for op in ops if isinstance(op, tile.ReduceOp)]
+    return (
+        bool(reductions)
+        and all(map(_is_distributed, ops))
+        and not any(map(_is_recurrence, reductions))
+    )
 
 
 def _is_distributed(op: Operation) -> bool:
@@ -137,16 +146,14 @@ def _is_row(value: SSAValue) -> bool:
     return prod(shape) == max(shape, default=1)
 
 
-def _has_held_row(ops: list[Operation], elements: int) -> bool:
-    """Whether a row of more than so many elements, or what is made of it, waits for a reduction."""
-    order = {op: i for i, op in enumerate(ops)}
-    reductions = [i for op, i in order.items() if isinstance(op, tile.ReduceOp)]
-    loaded: set[SSAValue] = set()
-    for op, start in order.items():
-        if isinstance(op, tile.LoadOp | tile.LoadViewOp) or any(v in loaded for v in op.operands):
-            loaded.update(r for r in op.results if prod(tile.shape_of(r)) > elements)
-        for value in loaded.intersection(op.results):
-            last = max((order[use.operation] for use in value.uses), default=start)
-            if any(start < i < last for i in reductions):
-                return True
+def _is_recurrence(op: Operation) -> bool:
+    """Whether a loop around a reduction carries numbers, as it does where an iteration waits for the sums of the one
+    before: with an exchange between CTAs in each."""
+    above = op.parent_op()
+    while above is not None:
+        if isinstance(above, scf.ForOp | scf.WhileOp) and any(
+            isinstance(value.type, AnyFloat) for value in above.results
+        ):
+            return True
+        above = above.parent_op()
     return False
