@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, ModuleOp, i32
@@ -62,9 +62,10 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, has_clusters, num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
+from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32
 _OTHER_REGISTERS = 32
@@ -88,13 +89,13 @@ class DistributeRowsOverCluster(Pass):
     """Words of 4 bytes that a CTA holds in registers, where there is a choice."""
     warps_per_cta: int = 16
     """Warps of each CTA of a cluster."""
-    max_portable_ctas: int = 8
-    """CTAs of a cluster that every chip with clusters can place (CUDA C++ programming guide)."""
+    max_portable_ctas: int = 0
+    """CTAs of a cluster, where there is a choice; 0: as many as every chip of the target can place."""
     max_ctas: int = 16
     """CTAs of a cluster that a chip may place, where fewer have no registers for the row."""
 
-    def apply(self, module: ModuleOp, target: Any) -> None:
-        if not has_clusters(target):
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        if not target.has(Feature.CLUSTERS):
             return
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
@@ -102,16 +103,17 @@ class DistributeRowsOverCluster(Pass):
             if num_ctas_of(function) > 1 or not _is_distributable(function):
                 continue
             late = late_operations(function)
-            ctas = self._ctas(HeldRows(function, late).words())
+            portable = self.max_portable_ctas or target.sm.max_cluster
+            ctas = self._ctas(HeldRows(function, late).words(), portable)
             if ctas > 1:
                 sink(late)
                 function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
 
-    def _ctas(self, words: int) -> int:
+    def _ctas(self, words: int, portable: int) -> int:
         """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""
         ctas = 1
-        while ctas < self.max_portable_ctas and words > ctas * self.words_per_cta:
+        while ctas < portable and words > ctas * self.words_per_cta:
             ctas *= 2
         while ctas < self.max_ctas and not self._holds(words, ctas):
             ctas *= 2
