@@ -36,7 +36,7 @@ import gpu_dots  # noqa: E402
 import protocol  # noqa: E402
 import row_kernel_programs  # noqa: E402
 
-SIZES = (4096, 16384, 32768, 65536, 131072, 262144)
+SIZES = (131072, 262144, 65536, 4096, 32768, 16384)
 LOOP_SIZES = (32768, 131072, 262144)
 BYTES, ROUNDS, READING_MS = 256 << 20, 5, 3.0
 STRIP = 4096
@@ -155,7 +155,7 @@ def settings(name: str, n: int) -> tuple[int, int]:
 
 
 def cases(only: list[str], sizes: list[int]) -> Iterator[tuple[str, str, int]]:
-    """Kernel, type and columns; an early end has left out some of every kernel."""
+    """Kernel, type and columns, all kernels of one size after another."""
     for n in sizes:
         for name in MAKERS:
             for dtype in TYPES:
@@ -285,6 +285,11 @@ def measured(case: tuple[str, str, int], stock: Any, variants: dict[str, str]) -
     return found
 
 
+def place(row: dict[str, Any]) -> tuple[int, str, int]:
+    """Where a row of the table goes."""
+    return list(MAKERS).index(row["kernel"]), row["dtype"], row["n"]
+
+
 def line(row: dict[str, Any], others: list[str]) -> str:
     """A row of the table in Markdown."""
     rates, ms = row["rates"], row["ms"]
@@ -318,7 +323,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], choices=list(MAKERS))
     parser.add_argument("--sizes", nargs="*", type=int, default=list(SIZES))
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--seconds", type=float, default=160, help="stop then")
+    parser.add_argument("--seconds", type=float, default=160, help="begin no row after that")
+    parser.add_argument("--no-triton", action="store_true")
     parser.add_argument("--dry-run", action="store_true", help="compile for sm_90a")
     parser.add_argument("--to", type=Path, default=protocol.RESULTS, help="folder of the results")
     args = parser.parse_args()
@@ -328,7 +334,8 @@ def main() -> None:
         for case in todo:
             describe(*case, variants)
         return
-    stock, rows, start, left_out = with_triton(), [], time.perf_counter(), 0
+    start, rows, left_out = time.perf_counter(), [], 0
+    stock = None if args.no_triton else with_triton()
     others = [*variants, *(["triton"] if stock is not None else [])]
     for case in todo:
         if time.perf_counter() - start > args.seconds:
@@ -340,7 +347,7 @@ def main() -> None:
         "# Kernels of rows", "",
         f"`python benchmarks/row_kernels.py` on an {torch.cuda.get_device_name()}, torch {torch.__version__}"
         + (f", Triton {sys.modules['triton'].__version__}" if stock is not None else ""),
-        "", *table(rows, others), *([f"no time for {left_out} rows"] if left_out else []),
+        "", *table(sorted(rows, key=place), others), *([f"no time for {left_out} rows"] if left_out else []),
     ]  # fmt: skip
     print("\n".join(text[-2:]))
     protocol.write("row_kernels", {"rows": rows}, "\n".join(text), args.to)

@@ -82,6 +82,19 @@ def test_explain(capsys):
         assert part in out, out
 
 
+def test_explain_for_a_gpu(capsys):
+    """Long rows are held by a cluster, and it says so."""
+    place = f"{Path(__file__).parents[1] / 'large_tiles.py'}:softmax"
+    given = ["-s", "x=*fp32,out=*fp32,n=i32:16,BLOCK=65536"]
+    assert main(["explain", place, *given, "--target", "sm_90a", "-o", "num_warps=16"]) == 0
+    out = capsys.readouterr().out
+    assert "a program: 4 CTAs (a cluster) of 512 threads" in out and "cluster: its CTAs hold" in out
+    off = ["--disable", "distribute-rows-over-cluster", "--target", "sm_90a"]
+    assert main(["explain", place, *given, *off]) == 0
+    out = capsys.readouterr().out
+    assert "left out: distribute-rows-over-cluster" in out and "cluster:" not in out
+
+
 def test_bench_of_a_kernel(capsys):
     arrays = ",".join(f"{name}=*fp32[5,100]" for name in ("x_ptr", "y_ptr", "out_ptr"))
     arguments = ["bench", f"{FILE}:add_kernel", "--grid", "4", "--rep", "5", "-s"]

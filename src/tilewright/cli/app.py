@@ -176,11 +176,15 @@ def explain(
     place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
     signature: SignatureOption = None,
     disable: DisableOption = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target (default: this CPU), e.g. sm_90a.")
+    ] = None,
+    options: OptionsOption = None,
 ) -> None:
     """Explain a kernel's specialization, passes and launch plan."""
     from tilewright.cli.explain import explain as command
 
-    command(place, ",".join(signature or ()), _names(disable))
+    command(place, ",".join(signature or ()), _names(disable), target, tuple(options or ()))
 
 
 @app.command()

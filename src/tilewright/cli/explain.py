@@ -8,19 +8,31 @@ from collections.abc import Iterator, Sequence
 
 import typer
 
+from tilewright.backends import registry
+from tilewright.backends.base import LaunchPlan
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel
+from tilewright.cli.options import launch_options, parsed_options
 from tilewright.cli.signature import Signature
 from tilewright.cli.stages import Trace, trace
 from tilewright.dtypes import constexpr
 
 
-def explain(place: str, signature: str, disabled: Sequence[str] = ()) -> None:
-    """Print the explanation of the kernel at `place`."""
+def explain(
+    place: str,
+    signature: str,
+    disabled: Sequence[str] = (),
+    target: str | None = None,
+    options: Sequence[str] = (),
+) -> None:
+    """Print the explanation of the kernel at `place`, for this CPU or a target, as a launch with `options`."""
     found = find_kernel(place)
     given = signatures.split(signature)
     types = signatures.resolve(found.kernel, given, found.decorated, vars(found.module))
-    result = trace(found.kernel, types, disabled=disabled)
+    machine = registry.machine(target) if target else None
+    given_launch = target is not None or bool(options)
+    launch = launch_options(found, parsed_options(options)) if given_launch else None
+    result = trace(found.kernel, types, disabled=disabled, target=machine, options=launch)
     typer.echo(f"{found.name}, {found.kernel.file}:{found.kernel.first_line}")
     for title, lines in (
         ("parameters", _parameters(types)),
@@ -94,6 +106,9 @@ def _passes(result: Trace) -> Iterator[str]:
 def _plan(result: Trace) -> Iterator[str]:
     artifact = result.artifact()
     plan, target = artifact.plan, result.target
+    if target.is_gpu:
+        yield from _gpu_plan(result, plan)
+        return
     features = f"{target.vector_bits}-bit vectors, {target.cores} threads"
     yield f"target: {target.name}, {target.cpu}, {features}"
     yield f"entry: {plan.name}, {len(artifact.object_code)} bytes of object code"
@@ -106,3 +121,14 @@ def _plan(result: Trace) -> Iterator[str]:
         yield f"device_assert at {site.file}:{site.line}: {site.message}"
     if plan.prints:
         yield "prints: it calls back to print"
+
+
+def _gpu_plan(result: Trace, plan: LaunchPlan) -> Iterator[str]:
+    several = f"{plan.cluster_size} CTAs (a cluster) of " if plan.cluster_size > 1 else ""
+    yield f"target: {result.target.name}"
+    yield f"a program: {several}{plan.threads} threads, {plan.shared_bytes} bytes of shared memory"
+    if plan.cluster_size > 1 and result.options.num_ctas == 1:
+        yield "cluster: its CTAs hold rows in registers that one has not enough of"
+    if plan.registers:
+        yield f"registers: {plan.registers} a thread, {plan.spills} spilled"
+    yield from (f"slot: {a.name}, {a.kind} {a.type}" for a in plan.arguments)

@@ -84,6 +84,8 @@ def _figures(compiled: CompiledKernel) -> list[tuple[str, str]]:
         if compiled.n_spills:
             rows.append(("spilled", str(compiled.n_spills)))
         rows.append(("shared", f"{plan.shared_bytes} bytes"))
+        if plan.cluster_size > 1:
+            rows.append(("cluster", f"{plan.cluster_size} CTAs of {plan.threads} threads"))
         rows.append(("options", f"num_warps={o.num_warps}, num_stages={o.num_stages}"))
     rows.append(("code", f"{len(compiled.artifact.object_code)} bytes"))
     rows.append(("from", "the disk cache" if compiled.from_cache else "the compiler"))
