@@ -90,6 +90,35 @@ def test_softmax(n, warps, ctas):
     torch.testing.assert_close(out, torch.softmax(x, 1))
 
 
+@tw.jit
+def layer_norm_backward(x_ptr, w_ptr, dy_ptr, dx_ptr, n, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK)
+    w = tl.load(w_ptr + columns, mask=columns < n, other=0.0)
+    x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0.0).to(tl.float32)
+    slope = tl.load(dy_ptr + row * n + columns, mask=columns < n, other=0.0).to(tl.float32) * w
+    x = tl.where(columns < n, x - tl.sum(x, 0) / n, 0.0)
+    rstd = tl.rsqrt(tl.sum(x * x, 0) / n + 1e-5)
+    along, shift = tl.sum(x * slope, 0) * rstd * rstd / n, tl.sum(slope, 0) / n
+    tl.store(dx_ptr + row * n + columns, (slope - x * along - shift) * rstd, mask=columns < n)
+
+
+@pytest.mark.parametrize(
+    ("n", "ctas"), [(30000, 4), (50257, 8), (65536, 8), (131072, 8), (262144, 16)]
+)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_pass_gives_long_rows_a_cluster(n, ctas, dtype):
+    """Also those whose length divides nothing, and weights of another type."""
+    x, dy = (torch.randn(67, n, device="cuda").to(getattr(torch, dtype)) for _ in range(2))
+    w, dx = torch.randn(n, device="cuda"), torch.full_like(x, float("nan"))
+    block = tw.next_power_of_2(n)
+    made = layer_norm_backward[(67,)](x, w, dy, dx, n, BLOCK=block, num_warps=8)
+    assert made.plan.cluster_size == ctas
+    given = x.double().requires_grad_()
+    torch.nn.functional.layer_norm(given, (n,), w.double()).backward(dy.double())
+    error = (dx.double() - given.grad).norm() / given.grad.norm()
+    assert error.item() < (1e-5 if dtype == "float32" else 4e-3)
+
+
 @pytest.mark.parametrize("ctas", COUNTS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("blocks", [(128, 128, 64), (64, 32, 32), (16, 16, 16)])

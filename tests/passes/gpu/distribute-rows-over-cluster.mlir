@@ -103,3 +103,40 @@ func.func @weights(%p: !tile.ptr<f32>, %q: !tile.ptr<f16>, %one: i64) attributes
   "tile.store_view"(%row, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
   func.return
 }
+// -----
+// Sums that do not wait for each other are exchanged together; one that does, by itself.
+// CHECK-LABEL: @sums
+// CHECK: [[S:%.+]], [[T:%.+]] = "tile.reduce"([[X:%.+]], [[Y:%.+]]) <{axis = 0 : i32}> ({
+// CHECK-NEXT: ^bb0([[A:%.+]]: f32, [[B:%.+]]: f32, [[C:%.+]]: f32, [[D:%.+]]: f32):
+// CHECK-NEXT: [[M:%.+]] = arith.maximumf [[A]], [[C]] : f32
+// CHECK-NEXT: [[N:%.+]] = arith.addf [[B]], [[D]] : f32
+// CHECK-NEXT: tile.yield [[M]], [[N]] : f32, f32
+// CHECK: tile.splat [[S]]
+// CHECK: tile.splat [[T]]
+// CHECK: "tile.reduce"(%w)
+// CHECK-NOT: tile.reduce
+func.func @sums(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %y = math.absf %x : tensor<32768xf32>
+  %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<32768xf32>) -> f32
+  %u = tile.splat %s : f32 to tensor<32768xf32>
+  %t = "tile.reduce"(%y) <{axis = 0 : i32}> ({
+  ^bb1(%a1: f32, %b1: f32):
+    %c1 = arith.addf %a1, %b1 : f32
+    tile.yield %c1 : f32
+  }) : (tensor<32768xf32>) -> f32
+  %v = tile.splat %t : f32 to tensor<32768xf32>
+  %d = arith.subf %x, %u : tensor<32768xf32>
+  %w = arith.mulf %d, %v : tensor<32768xf32>
+  %r = "tile.reduce"(%w) <{axis = 0 : i32}> ({
+  ^bb2(%a2: f32, %b2: f32):
+    %c2 = arith.addf %a2, %b2 : f32
+    tile.yield %c2 : f32
+  }) : (tensor<32768xf32>) -> f32
+  tile.store %o, %r : !tile.ptr<f32>, f32
+  func.return
+}

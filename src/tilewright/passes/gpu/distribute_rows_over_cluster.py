@@ -38,7 +38,8 @@ A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two 
 while the other stores; a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
 clusters can place. Where its registers do not hold the row either there are twice as many, and rows beyond that
 stay with `strip-mine-tiles`, as does everything where this pass is disabled. What all programs load (weights) is not
-held while a reduction is waited for: it is loaded where it is used.
+held while a reduction is waited for: it is loaded where it is used. Reductions that do not wait for each other become
+one, of several tiles, so that one exchange does for both.
 
 Legality: programs count as before (`program_id` is the cluster's number, the launcher multiplies the grid), and
 threads of a cluster meet at its barriers ([ADR 5](../adr/0005-a-program-of-several-blocks.md)). Programs with dots,
@@ -62,6 +63,7 @@ from tilewright.dialects import tile
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
+from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
@@ -106,7 +108,8 @@ class DistributeRowsOverCluster(Pass):
             portable = self.max_portable_ctas or target.sm.max_cluster
             ctas = self._ctas(HeldRows(function, late).words(), portable)
             if ctas > 1:
-                sink(late)
+                merge_reductions(function)
+                sink(late_operations(function))
                 function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
 

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tilewright.dialects import tile
-from tilewright.passes.analysis.edit import insert_before, outermost_in
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise, is_volatile
 from tilewright.passes.gpu.analysis.strips import cannot_clobber, is_program_variant
 
@@ -97,34 +97,37 @@ def late_operations(function: FuncOp) -> dict[Operation, Operation]:
                 alike = alike and all(v in shared or is_free(v) for v in op.operands)
             if alike:
                 shared.update(op.results)
-        made = [op for op in block.ops if shared.intersection(op.results)]
-        uses = {op: _first_use(op) for op in reversed(made)}
-        found |= {op: first for op, first in uses.items() if first is not None}
+        sequence = list(block.ops)
+        for op in [op for op in reversed(sequence) if shared.intersection(op.results)]:
+            at = sequence.index(op)
+            to = _first_use(op, sequence, at)
+            if to > at + 1:
+                found[op] = sequence[to]
+                sequence.insert(to - 1, sequence.pop(at))
     return found
 
 
 def sink(late: Mapping[Operation, Operation]) -> None:
     """Move `late_operations` to their first uses."""
     for op, first in late.items():
-        if first is not op.next_op:
-            op.detach()
-            insert_before(op, first)
+        op.detach()
+        insert_before(op, first)
 
 
-def _first_use(op: Operation) -> Operation | None:
-    """The first operation of the block that uses a result, or has one in it that does; None where it may not be
-    moved there, or is used elsewhere."""
-    users = {outermost_in(op.parent, use.operation) for r in op.results for use in r.uses}
-    current = op.next_op
-    while current is not None and current not in users:
+def _first_use(op: Operation, sequence: list[Operation], at: int) -> int:
+    """Where the first operation is that uses a result, of those that come after `at`; `at` where it may not be
+    moved there."""
+    users = {use.operation for r in op.results for use in r.uses}
+    for to in range(at + 1, len(sequence)):
+        current = sequence[to]
+        if current in users:
+            return to
         if isinstance(current, tile.StoreOp | tile.StoreViewOp):
             if isinstance(op, _LOADS) and not cannot_clobber(op, current):
-                return None
+                return at
         elif not is_pure(current) and not isinstance(current, (*_LOADS, tile.AssumeOp)):
-            return None
-        current = current.next_op
-    inside = current is not None and current.regions and not isinstance(current, tile.ReduceOp)
-    return None if inside else current
+            return at
+    return at
 
 
 def is_free(value: SSAValue) -> bool:
