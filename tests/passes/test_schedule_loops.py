@@ -148,7 +148,7 @@ def without(text_of, index):
 @pytest.mark.parametrize("first", range(4))
 def test_every_wait_and_release_is_needed(first):
     arguments, wanted = case(1, 80, 64, False)
-    arguments = arguments[:-1] + [80]
+    arguments = [*arguments[:-1], 80]
     text = scheduled((64, 16), 64, until="schedule-loops")
     index = first
     while (module := without(text.clone, index)) is not None:

@@ -38,6 +38,8 @@ class SmLimits:
     """Shared memory of all CTAs together."""
     reserved_shared_bytes: int = 1 << 10
     """What the system takes of it for each CTA."""
+    max_cluster: int = 8
+    """CTAs of a cluster that every chip with clusters can place (the portable size)."""
 
 
 @dataclass(frozen=True)
