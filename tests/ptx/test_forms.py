@@ -236,7 +236,7 @@ def test_tiles_without_passes(kernel, warps, off):
 def test_results_in_parts(kind, rows, slots, chance):
     """Parts take turns in fewer places than there are parts."""
     order = random.Random(chance) if chance is not None else None
-    off = (f"lower-stores-to-tma{{slots={slots}}}",)
+    off = (f"lower-stores-to-tma{{epilogue-stages={slots}}}",)
     made = tiled(product, kind, rows, (144, 272, 64), (128, 128, 32), 8, 2, 2, order, off)
     parts = 2 if kind == "float16" else 4
     assert made.asm["ptx"].count("bulk.commit_group") == parts
@@ -245,7 +245,7 @@ def test_results_in_parts(kind, rows, slots, chance):
 @pytest.mark.long
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_nothing_that_parts_wait_for_could_be_left_out(slots):
-    off = (f"lower-stores-to-tma{{slots={slots}}}",)
+    off = (f"lower-stores-to-tma{{epilogue-stages={slots}}}",)
     sizes, blocks = (144, 272, 64), (128, 128, 32)
     artifact, arguments, _ = tiled_artifact(product, "float32", True, sizes, blocks, 8, 2, off)
     ptx, survivors = artifact.asm["ptx"], []
