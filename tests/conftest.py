@@ -50,17 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases that `sampled(n, rest=mark)` leaves out."""
+    """Mark as slow, or long, the cases that `sampled(n, full=m)` leaves out of the core, or of the full suite."""
     cases: dict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("sampled") and hasattr(item, "callspec"):
             cases[item.path, item.originalname].append(item)
     for group in cases.values():
         mark = group[0].get_closest_marker("sampled")
-        kept = _sample(group, -(-len(group) // mark.args[0]))
+        core = _sample(group, -(-len(group) // mark.args[0]))
+        full = core | _sample(group, -(-len(group) // mark.kwargs.get("full", 1)))
         for item in group:
-            if item not in kept:
-                item.add_marker(mark.kwargs.get("rest", "slow"))
+            if item not in core:
+                item.add_marker("slow" if item in full else "long")
 
 
 def _sample(cases: list[pytest.Item], count: int) -> set[pytest.Item]:

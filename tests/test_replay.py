@@ -24,6 +24,7 @@ def replay():
     return module
 
 
+@pytest.mark.slow
 def test_a_source_gives_the_code_that_it_gives(replay):
     results = replay.replay(ROOT, ROOT, ["--only", SMALL])
     assert [r.state for r in results] == ["identical"] * 3, replay.table(results)

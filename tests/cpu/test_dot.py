@@ -9,7 +9,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(3, full=2)
 
 INTS = [np.dtype(f"{u}int{w}") for u in ("", "u") for w in (8, 16, 32, 64)]
 FLOATS = [

@@ -12,7 +12,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import KernelTypeError
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 M, N, K = 32, 64, 128

@@ -7,7 +7,7 @@ from tests.in_place_kernels import KERNELS, B, arguments
 import tilewright as tw
 import tilewright.language as tl
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 
 def interpreted(kernel, values, monkeypatch, **constants):

@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 DTYPES = [
     np.dtype(t)

@@ -9,6 +9,8 @@ import pytest
 import tilewright as tw
 import tilewright.language as tl
 
+pytestmark = pytest.mark.sampled(2)
+
 INTS = [np.dtype(f"{u}int{w}") for u in ("", "u") for w in (8, 16, 32, 64)]
 SMALL = [
     np.dtype(t)

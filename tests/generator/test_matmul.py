@@ -15,6 +15,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.generator.config import Panels
 
+pytestmark = pytest.mark.sampled(2)
+
 #: relative error of one rounding of the result, with room for the sums' order
 EPS = {
     "float64": 1e-13, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2,

@@ -13,6 +13,8 @@ from tilewright import dtypes as t
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
 from tilewright.generator.program import INTEGER, POINTER, programs
 
+pytestmark = pytest.mark.sampled(3)
+
 _spec = importlib.util.spec_from_file_location(
     "generator_programs", Path(__file__).parent / "programs.py"
 )

@@ -41,6 +41,7 @@ def run(folder, code):
     return done.stdout
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("before", [0, 2])
 def test_functions_that_torch_compiles_launch_kernels(tmp_path, before):
     """Also such as have run without it."""
@@ -73,6 +74,7 @@ def test_functions_that_torch_compiles_launch_kernels(tmp_path, before):
     assert out.strip() == "True"
 
 
+@pytest.mark.slow
 def test_launches_and_errors_are_the_same_where_torch_could_compile(tmp_path):
     out = run(
         tmp_path,
@@ -102,6 +104,7 @@ def test_launches_and_errors_are_the_same_where_torch_could_compile(tmp_path):
     assert len(out.splitlines()) == 3 and "True" not in out
 
 
+@pytest.mark.slow
 def test_tensors_that_are_only_traced_are_told(tmp_path):
     out = run(
         tmp_path,

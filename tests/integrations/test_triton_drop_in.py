@@ -187,7 +187,11 @@ assert torch.allclose(compiled(x), torch.softmax(x * 2 + 1, -1))
 
 @needs_torch
 @pytest.mark.parametrize(
-    "order", ["torch first", pytest.param("torch later", marks=pytest.mark.slow), "compiled before"]
+    "order",
+    [
+        "torch first",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("torch later", "compiled before")),
+    ],
 )
 def test_torch_does_not_take_it_for_inductors_triton(order, tmp_path):
     torch = "import torch\n"
@@ -259,6 +263,7 @@ assert triton.compile(source).asm["tile"]
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.sampled(2)
 @needs_torch
 @pytest.mark.parametrize("first", ["torch", "triton"])
 def test_wrap_triton_gives_the_kernel(first, tmp_path):

@@ -10,6 +10,8 @@ from tilewright.ir.transport import module_from_bytes, module_to_bytes
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
 
+pytestmark = pytest.mark.sampled(3)
+
 TEXT = """
 func.func @k(%x: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "x_ptr"}, %n: i32) {
   %pid = tile.program_id 0 : i32 : i32 loc("a.py":3:5)

@@ -43,6 +43,8 @@ from tilewright.layouts.shared import (
     widest_swizzle,
 )
 
+pytestmark = pytest.mark.sampled(4)
+
 _spec = importlib.util.spec_from_file_location(
     "layout_strategies", Path(__file__).with_name("test_layouts.py")
 )

@@ -10,6 +10,8 @@ from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma
 from tilewright.layouts.shared import SharedLayout
 from tilewright.layouts.wgmma_partition import partition_wgmma
 
+pytestmark = pytest.mark.sampled(3)
+
 TILES = [
     (64, 64, 4), (128, 64, 4), (64, 128, 4), (128, 128, 4), (256, 64, 4), (64, 256, 4), (256, 128, 8),
     (128, 256, 8), (128, 128, 8), (256, 64, 8), (128, 64, 8), (192, 192, 12), (192, 128, 12), (128, 192, 12),

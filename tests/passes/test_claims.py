@@ -109,18 +109,19 @@ def test_claims_do_not_change_code(function):
         assert emitted(module, code, target) == emitted(without_claims(module), code, target)
 
 
-def test_random_programs_keep_what_is_claimed():
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_keep_what_is_claimed(seed):
     """After all passes, too, the interpreter finds that all claims hold."""
-    for seed in range(6):
-        program = generate(random.Random(seed))
-        function = KernelFunction(program.function())
-        for passes, target in ((cpu_passes(), CPU), (nvidia_passes(), target_info("sm_80"))):
-            module = build(function, program.signature(), program.divisible()).module
-            module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(4, i32)
-            before = run_on_copies(module, list(program.arguments.values()), program.grid)
-            run_pipeline(module, passes, target)
-            after = run_on_copies(module, list(program.arguments.values()), program.grid)
-            program.compare(before, after)
+    program = generate(random.Random(seed))
+    function = KernelFunction(program.function())
+    for passes, target in ((cpu_passes(), CPU), (nvidia_passes(), target_info("sm_80"))):
+        module = build(function, program.signature(), program.divisible()).module
+        module.body.block.first_op.attributes["gpu.num_warps"] = IntegerAttr(4, i32)
+        before = run_on_copies(module, list(program.arguments.values()), program.grid)
+        run_pipeline(module, passes, target)
+        after = run_on_copies(module, list(program.arguments.values()), program.grid)
+        program.compare(before, after)
 
 
 def test_a_false_claim_names_the_line():

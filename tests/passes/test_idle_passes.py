@@ -19,6 +19,8 @@ from tilewright.passes.manager import run_pipeline
 from tilewright.targets.info import GENERIC
 from tilewright.testing.random_programs import generate
 
+pytestmark = pytest.mark.sampled(3)
+
 _spec = importlib.util.spec_from_file_location(
     "each_gpu_pass", Path(__file__).with_name("test_each_gpu_pass.py")
 )

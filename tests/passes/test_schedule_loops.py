@@ -49,15 +49,24 @@ def scheduled(blocks, depth, causal=False, ragged=False, warps=4, stages=2, unti
 
 
 def names(text):
-    return re.findall(r"(?:gpu|math|arith|tile)\.(?:wgmma_wait|wgmma|mbarrier_\w+|reduce|exp2|truncf)\b", text)
+    return re.findall(
+        r"(?:gpu|math|arith|tile)\.(?:wgmma_wait|wgmma|mbarrier_\w+|reduce|exp2|truncf)\b", text
+    )
 
 
 def test_the_second_dot_runs_behind_the_first_of_the_next_iteration():
     """S_j, then PV of j - 1 beside it, then the softmax of S_j: the order that measured fastest."""
     text = str(scheduled((128, 64), 128, warps=8, until="schedule-loops"))
-    steady = text[text.index("scf.for", text.index("scf.if %", text.index("gpu.producer_warp") + 4000)) :]
+    steady = text[
+        text.index("scf.for", text.index("scf.if %", text.index("gpu.producer_warp") + 4000)) :
+    ]
     loop = steady.split("scf.yield %")[0]
-    wait, dot, over, free = "gpu.mbarrier_wait", "gpu.wgmma", "gpu.wgmma_wait", "gpu.mbarrier_arrive"
+    wait, dot, over, free = (
+        "gpu.mbarrier_wait",
+        "gpu.wgmma",
+        "gpu.wgmma_wait",
+        "gpu.mbarrier_arrive",
+    )
     softmax = ["tile.reduce", "math.exp2", "math.exp2", "tile.reduce", "arith.truncf"]
     assert names(loop) == [wait, dot, wait, dot, over, free, *softmax, over, free]
     assert re.findall(r"wgmma_wait %\d+, (\d)", loop) == ["1", "0"]

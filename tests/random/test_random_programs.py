@@ -14,7 +14,7 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(10)
 
 PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "150"))
 SHARDS = max(10, PROGRAMS // 50)

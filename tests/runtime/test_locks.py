@@ -65,6 +65,7 @@ def test_two_processes_compile_once(start):
     assert start.log.read_text().splitlines() == ["compiles"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_process_that_dies_while_it_compiles(start):
     dies = start(60)

@@ -176,6 +176,7 @@ def test_handlers_of_other_people(tmp_path):
     finished(HANDLERS, tmp_path, "ignored", TILEWRIGHT_NUM_THREADS="2")
 
 
+@pytest.mark.slow
 def test_a_kernel_that_prints_is_stopped_between_two_lines(tmp_path):
     finished(PRINTS, tmp_path, "printed True", TILEWRIGHT_NUM_THREADS="2")
 

@@ -305,6 +305,7 @@ def test_python_c(private_cache):
     assert run("-c", MODULE + USE.format("second[(1,)](o)"), cache=private_cache) == "2"
 
 
+@pytest.mark.slow
 def test_edits_between_two_processes(private_cache, tmp_path):
     """A callee's callee in another module, an inherited method, a default, a field that repr leaves out."""
     helper = """

@@ -156,6 +156,7 @@ def test_a_forked_child_leaves_its_parents_workers_alone(one_worker, monkeypatch
     assert active() is None
 
 
+@pytest.mark.slow
 def test_a_long_list_is_tuned_with_workers(monkeypatch):
     """All configurations compile, some of them elsewhere, and land in this process's cache."""
     monkeypatch.setattr("tilewright.runtime.tuning.cores", lambda: 3)

@@ -16,6 +16,8 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.language import libdevice
 
+pytestmark = pytest.mark.sampled(2)
+
 N = 4096
 EXTENDED = np.finfo(np.longdouble).nmant > 52
 

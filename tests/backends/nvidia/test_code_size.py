@@ -5,7 +5,7 @@ from tests import large_tiles
 
 from tilewright.backends.nvidia import assemble
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 LINES = 3500
 #: kernels with a line for each element of a thread, or more: how many there may be

@@ -17,6 +17,8 @@ from tilewright.errors import PassError
 from tilewright.layouts.banks import min_wavefronts, wavefronts
 from tilewright.layouts.shared import SharedLayout, is_transposable
 
+pytestmark = pytest.mark.sampled(3)
+
 LANES = 32
 
 

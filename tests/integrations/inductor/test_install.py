@@ -84,6 +84,7 @@ def test_nothing_is_imported_for_programs_that_do_not_ask(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_installing_and_taking_back(tmp_path):
     """And the plain drop-in beside it: torch sees Triton only while the former is there."""
     pytest.importorskip("torch")

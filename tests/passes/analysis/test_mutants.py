@@ -70,6 +70,7 @@ def survivors(cases):
     ]
 
 
+@pytest.mark.slow
 def test_mistakes_are_noticed():
     """One mutant in eight, from all functions."""
     some = CASES[::8]

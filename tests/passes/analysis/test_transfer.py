@@ -8,6 +8,8 @@ from tests.passes.analysis.enumeration import ANY, PROMISES, QUESTIONS, SPECIFIC
 
 from tilewright.passes.analysis.facts import lattice, transfer
 
+pytestmark = pytest.mark.sampled(3)
+
 WIDTHS = ((4, 40), (5, 20), (8, 4))
 """Bits, and how many abstract operands are tried in pairs."""
 
