@@ -10,11 +10,18 @@ def is_float(kind):
     return kind[0] in "fe" or kind in ("bf16", "tf32")
 
 
-def _typed(fn):
-    """An operation on values of the last type of an instruction."""
+#: what instructions may say besides their types
+_MODIFIERS = {"lo", "hi", "wide", "rn", "rz", "rm", "rp", "ftz", "full", "approx", "NaN"}
+
+
+def _typed(fn, also=()):
+    """An operation on values of the last type of an instruction; `also` are modifiers that it knows itself."""
 
     def run(mods, *operands):
         kind = mods[-1]
+        unknown = set(mods[:-1]) - _MODIFIERS - {*also}
+        if unknown:
+            raise Fault(f"a modifier that the emulator does not know: {unknown}")
         if kind.endswith("x2"):
             return _pairs(fn, kind[:-2], mods, operands)
         return bits_of(fn(mods, kind, *(seen(v, kind) for v in operands)))
@@ -62,9 +69,9 @@ def _remainder(mods, kind, a, b):
 
 def _bounded(pick, number_wins, with_nan):
     def run(mods, kind, a, b):
-        if not is_float(kind):
-            return pick(a, b)
-        return (with_nan if "NaN" in mods else number_wins)(a, b)
+        chosen = (with_nan if "NaN" in mods else number_wins) if is_float(kind) else pick
+        found = chosen(a, b)
+        return np.maximum(found, found.dtype.type(0)) if "relu" in mods else found
 
     return run
 
@@ -259,20 +266,14 @@ def _bitwise(fn):
     return run
 
 
-def _plus(mods, kind, a, b):
-    if "sat" in mods:
-        raise Fault("add.sat")
-    return a + b
-
-
 OPERATIONS = {
-    "add": _typed(_plus),
+    "add": _typed(lambda m, k, a, b: a + b),
     "sub": _typed(lambda m, k, a, b: a - b),
     "mul": _typed(_multiply), "mad": _mad, "fma": _typed(_fma),
     "div": _typed(_divided), "rem": _typed(_remainder),
     "abs": _typed(lambda m, k, a: np.abs(a)), "neg": _typed(lambda m, k, a: (-a).astype(a.dtype)),
-    "min": _typed(_bounded(np.minimum, np.fmin, np.minimum)),
-    "max": _typed(_bounded(np.maximum, np.fmax, np.maximum)),
+    "min": _typed(_bounded(np.minimum, np.fmin, np.minimum), ("relu",)),
+    "max": _typed(_bounded(np.maximum, np.fmax, np.maximum), ("relu",)),
     "copysign": _typed(lambda m, k, a, b: np.copysign(b, a)),
     "and": _bitwise(np.bitwise_and), "or": _bitwise(np.bitwise_or), "xor": _bitwise(np.bitwise_xor),
     "not": _bitwise(np.bitwise_not),

@@ -41,3 +41,20 @@ def test_errors_in_ulp(name):
     assert error.max() <= 3
     assert np.isnan(found[np.isnan(x)]).all()
     assert (np.signbit(found) == np.signbit(x))[~np.isnan(x)].all()
+
+
+@tw.jit
+def clamped(x_ptr, out_ptr, high, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.maximum(tl.minimum(tl.load(x_ptr + i), high), 0))
+
+
+def test_integers_clamped_at_zero():
+    """Where LLVM makes `min.relu` of two clamps."""
+    x = np.arange(-128, 128, dtype=np.int32)
+    made = clamped.compile(
+        {"x_ptr": "*i32:16", "out_ptr": "*i32:16", "high": "i32"}, {"N": 256}, target="sm_90a"
+    )
+    assert "min.relu" in made.asm["ptx"]
+    found = run_ptx(made.artifact, [x, np.empty_like(x), 60], (1, 1, 1))[1]
+    assert found.tolist() == np.clip(x, 0, 60).tolist()
