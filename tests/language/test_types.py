@@ -104,3 +104,16 @@ def copy_of(x_ptr, out_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.static_assert(x_ptr.dtype.element_ty == tl.uint32)
     tl.store(out_ptr + at, tl.load(x_ptr + at))
+
+
+@tw.jit
+def annotated_flags(out_ptr, flag: tl.int1, other: tl.uint1, small: tl.uint8):
+    tl.static_assert(flag.dtype == tl.int1 and other.dtype == tl.int1 and small.dtype == tl.uint8)
+    tl.store(out_ptr + flag, small)
+    tl.store(out_ptr + 2, other)
+
+
+def test_annotations_name_booleans():
+    out = np.zeros(3, np.int32)
+    annotated_flags[(1,)](out, True, True, 200)
+    assert out.tolist() == [0, 200, 1]

@@ -239,7 +239,8 @@ def annotated_type(param: KernelParam) -> Any:
             return parse(text)
         except (KeyError, IndexError):
             continue
-    return None
+    found = getattr(dtypes, "int1" if text == "uint1" else text, None) if text else None
+    return found if isinstance(found, dtype) else None  # as the language calls it: "tl.int1"
 
 
 def integer_type(value: int) -> dtype:
