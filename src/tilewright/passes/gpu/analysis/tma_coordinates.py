@@ -56,13 +56,11 @@ class Axis:
 
     stride: Polynomial
     limit: Polynomial | None = None
-    closed: bool = False
-    """Whether its coordinate is known apart from the offset (a wrapped dimension)."""
 
     @property
     def open(self) -> bool:
         """Whether any term may be part of its coordinate."""
-        return self.limit is None and not self.closed
+        return self.limit is None
 
 
 @dataclass(frozen=True)
@@ -271,7 +269,7 @@ class _Division:
     def _homes_of(self, term: Term) -> list[Home]:
         """Homes of a term that the launcher knows: those whose strides share scalars with it, else all."""
         strides = self._strides()
-        axes = [d for d in reversed(range(len(self.axes))) if not self.axes[d].closed]
+        axes = list(reversed(range(len(self.axes))))
         planes = list(range(len(self.axes), len(strides)))
         homes = [d for d in (*axes, *planes) if quotient(term, strides[d]) is not None]
         named = [d for d in (*planes, *axes) if d in homes and strides[d].terms[0][0]]

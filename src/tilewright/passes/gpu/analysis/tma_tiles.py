@@ -2,9 +2,8 @@
 
 A copy from `root + z * plane + y * pitch + x`, contiguous along x, is a box at (x, y, z) of an array of
 matrices with that pitch. Where a dimension has a limit, the matrix ends there and the hardware fills with
-zeros. Where it has none, what the program reads is there by contract, so the matrix is taken not to end. A
-dimension that wraps around (`% M` in the matmul tutorial, only there to keep addresses valid) is read
-without wrapping where nothing of the lines beyond the end is ever stored.
+zeros. Where it has none, what the program reads is there by contract, so the matrix is taken not to end. Dimensions
+that wrap around are strided ones with a limit by then, where no store sees the rows beyond (`analysis/demanded.py`).
 
 Coordinates have 32 bits. What has to be told apart is then a dimension of its own:
 
@@ -22,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -31,7 +30,6 @@ from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
 from tilewright.passes.analysis.aliasing import base_argument
-from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.inequalities import Inequalities
@@ -188,15 +186,12 @@ def _divided(
     if None in ends:
         return [], ()
     given = [end for end in ends if end is not None]
-    axes = [
-        Axis(stride, end.limit, closed=end.wrapped is not None)
-        for stride, end in zip(strides, given, strict=True)
-    ]
+    axes = [Axis(stride, end.limit) for stride, end in zip(strides, given, strict=True)]
     coordinates = divide_offset(offset, axes, rules)
     if coordinates is None:
         return [], ()
     lines = [
-        end.wrapped or _Line(place, end.limit and end.limit + place, condition=end.condition)
+        _Line(place, end.limit and end.limit + place, condition=end.condition)
         for place, end in zip(coordinates.places, given, strict=True)
     ]
     return lines, coordinates.planes
@@ -251,7 +246,6 @@ class _Line:
 
     place: Polynomial
     extent: Polynomial | None
-    wrapped: bool = False
     condition: SSAValue | None = None
     """Without it the box is beyond the end."""
 
@@ -259,7 +253,7 @@ class _Line:
         """Whether coordinates are known to reach all of a box of this size, or where it ends."""
         if self.extent is None:
             return _reached(self.place, size, sums)
-        return self.wrapped or sums.nonnegative(self.place)
+        return sums.nonnegative(self.place)
 
 
 @dataclass(frozen=True)
@@ -268,7 +262,6 @@ class _End:
 
     limit: Polynomial | None = None
     condition: SSAValue | None = None
-    wrapped: _Line | None = None
 
 
 def _for_host(line: _Line, symbols: Symbolic) -> _Line:
@@ -301,44 +294,7 @@ def _end_of(copy: Access, dim: int, symbols: Symbolic) -> _End | None:
         if isinstance(limit.owner, tile.SelectOp) and constant_int(limit.owner.rhs) == 0:
             limit, condition = limit.owner.lhs, limit.owner.condition
         return _End(symbols.of(limit), condition)
-    if isinstance(copy, tile.StoreViewOp):
-        return None
-    if kinds[dim] != "wrapped" or dim in limits:
-        return None
-    at = [d for d, kind in enumerate(kinds) if kind == "wrapped"].index(dim)
-    start, size = symbols.of(copy.starts[at]), symbols.of(copy.sizes[at])
-    products = _products_of(copy.buffer)
-    if not products or not all(
-        dim != k_dim and _dropped_beyond(result, 1 - k_dim, size - start, symbols)
-        for result, k_dim in products
-    ):
-        return None
-    return _End(wrapped=_Line(start, size, wrapped=True)) if _known_to_host(size) else None
-
-
-def _products_of(buffer: SSAValue) -> list[tuple[SSAValue, int]]:
-    """The products that read a buffer, as it is, turned or by way of element-wise operations, and which
-    dimension of the tile is their k. Empty where anything else reads it."""
-    found: list[tuple[SSAValue, int]] = []
-    pending, seen = [buffer], set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            op = use.operation
-            if isinstance(op, gpu.WgmmaOp | tile.DotOp):
-                found.append((op.result, 1 if op.operands[0] is value else 0))
-            elif isinstance(op, gpu.LocalTransposeOp):
-                pending += [op.target] if use.index == 0 else []
-            elif isinstance(op, gpu.LocalStoreOp):
-                pending += [op.buffer] if use.index == 0 else []
-            elif isinstance(op, gpu.LocalLoadOp) or is_pure_elementwise(op):
-                pending += op.results
-            elif not isinstance(op, gpu.AsyncCopyOp | gpu.TmaLoadOp):
-                return []
-    return found
+    return None
 
 
 def _known_to_host(extent: Polynomial) -> bool:
@@ -352,48 +308,6 @@ def _on_host(monomial: tuple[Leaf, ...]) -> bool:
 
 def _is_argument(value: SSAValue) -> bool:
     return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp)
-
-
-def _dropped_beyond(value: SSAValue, dim: int, limit: Polynomial, symbols: Symbolic) -> bool:
-    """Whether lines of `value` from `limit` on along `dim` reach no store, lane-wise all the way."""
-    seen: set[SSAValue] = set()
-    pending = [value]
-    while pending:
-        current = pending.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        for use in current.uses:
-            following = _follow(use.operation, current, use.index, dim, limit, symbols)
-            if following is None:
-                return False
-            pending.extend(following)
-    return True
-
-
-def _follow(
-    op: Operation, value: SSAValue, index: int, dim: int, limit: Polynomial, symbols: Symbolic
-) -> list[SSAValue] | None:
-    """Values that a use makes of `value`, line by line; None for uses that mix or keep lines."""
-    if isinstance(op, tile.StoreViewOp):
-        bound = tile.view_limits(op).get(dim)
-        return [] if bound is not None and symbols.of(bound) == limit else None
-    if isinstance(op, scf.YieldOp):
-        parent = op.parent_op()
-        if not isinstance(parent, scf.ForOp):
-            return None
-        return [parent.results[index], parent.body.block.args[index + 1]]
-    if isinstance(op, scf.ForOp):
-        return [op.results[index - 3], op.body.block.args[index - 2]]
-    if isinstance(op, gpu.WgmmaOp | gpu.WgmmaWaitOp | gpu.ConvertLayoutOp):
-        return list(op.results)
-    if isinstance(op, tile.DotOp) and op.acc is value and index == 2:
-        return list(op.results)
-    if is_pure_elementwise(op) and all(
-        tile.shape_of(r) == tile.shape_of(value) for r in op.results
-    ):
-        return list(op.results)
-    return None
 
 
 def scalar_of(polynomial: Polynomial, before: Operation) -> SSAValue:
