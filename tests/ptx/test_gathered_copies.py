@@ -85,3 +85,30 @@ def test_rows_from_memory(how, target):
     text = compiled.asm["ptx"]
     assert ("ld.global.b16" in text) == (how == "along")  # where the mask varies between neighbors
     assert "cp.async" in text
+
+
+@tw.jit
+def gather(x_ptr, rows, out_ptr, m, k, BM: tl.constexpr, BK: tl.constexpr):
+    i, j = tl.arange(0, BM), tl.arange(0, BK)
+    live = (i < m)[:, None] & (j < k)[None, :]
+    row = tl.load(rows + i, mask=i < m, other=0)
+    x = tl.load(x_ptr + row[:, None] * k + j[None, :], mask=live, other=0.0)
+    tl.store(out_ptr + i[:, None] * k + j[None, :], x, mask=live)
+
+
+def test_gathered_rows_are_vectors():
+    m, k = 13, 48
+    x = np.random.default_rng(0).standard_normal((20, k)).astype(np.float16)
+    rows = np.random.default_rng(1).integers(0, 20, m).astype(np.int32)
+    out = np.zeros((m, k), np.float16)
+    kinds = {
+        "x_ptr": "*fp16:16",
+        "rows": "*i32:16",
+        "out_ptr": "*fp16:16",
+        "m": "i32",
+        "k": "i32:16",
+    }
+    compiled = gather.compile(kinds, {"BM": 16, "BK": 64}, target="sm_90a", num_warps=1)
+    found = run_ptx(compiled.artifact, [x, rows, out, m, k], (1, 1, 1))[2]
+    np.testing.assert_array_equal(found, x[rows])
+    assert "ld.global.v4.b32" in compiled.asm["ptx"]
