@@ -5,7 +5,8 @@ in the "Target ISA notes" of instructions. Rates are per SM and clock cycle, fro
 (A100, GA102, AD102, H100) and the tuning guides; bandwidths are what well-made kernels reach, about 0.85 of the
 data sheets'. Clocks are those that a chip holds in bursts of load. What is not in data sheets (how well parts
 overlap, beginnings and ends of programs) was fitted to 170 measured products on an H200 and is taken over for
-the others.
+the others. What `mma.sync` reaches on sm_100a is not published: an A100's rate per SM and cycle is assumed. Those of
+sm_120a are a GeForce RTX 5090's, whose rate with fp32 accumulators is half of that with fp16.
 """
 
 from __future__ import annotations
