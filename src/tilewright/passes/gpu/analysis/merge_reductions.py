@@ -46,7 +46,7 @@ def _merge(first: tile.ReduceOp, second: tile.ReduceOp) -> tile.ReduceOp:
         count = len(op.inputs)
         mine = range(begin, begin + count)
         args = [block.args[side * len(inputs) + i] for side in range(2) for i in mine]
-        mapping = dict(zip(op.combine.block.args, args, strict=True))
+        mapping: dict[SSAValue, SSAValue] = dict(zip(op.combine.block.args, args, strict=True))
         end = end_of(op.combine.block)
         for inner in op.combine.block.ops:
             if inner is not end:
