@@ -176,12 +176,29 @@ def explain(
     place: Annotated[str, typer.Argument(metavar="KERNEL", help="FILE.py:KERNEL.")],
     signature: SignatureOption = None,
     disable: DisableOption = None,
+    access: Annotated[
+        bool,
+        typer.Option("--access", help="Explain the form of each load and store."),
+    ] = False,
     target: Annotated[
         str | None, typer.Option(help="Target (default: this CPU), e.g. sm_90a.")
     ] = None,
     options: OptionsOption = None,
+    json_to: Annotated[
+        Path | None, typer.Option("--json", help="Write --access as JSON here (-: print it).")
+    ] = None,
 ) -> None:
-    """Explain a kernel's specialization, passes and launch plan."""
+    """Explain a kernel's specialization, passes and launch plan, or its memory accesses."""
+    if access:
+        from tilewright.cli.accesses import explain_accesses
+
+        listed = ",".join(signature or ())
+        explain_accesses(place, listed, _names(disable), target, tuple(options or ()), json_to)
+        return
+    if json_to is not None:
+        from tilewright.errors import LaunchError
+
+        raise LaunchError("--json goes with --access", help="add --access")
     from tilewright.cli.explain import explain as command
 
     command(place, ",".join(signature or ()), _names(disable), target, tuple(options or ()))
@@ -225,6 +242,41 @@ def run(
     from tilewright.cli.programs import run_program
 
     run_program(file, context.args, on_cpu)
+
+
+@app.command(context_settings=_KEEP)
+def compare(
+    context: typer.Context,
+    program: Annotated[
+        str,
+        typer.Argument(metavar="PROGRAM", help="FILE.py or MODULE that launches Triton kernels."),
+    ],
+    kernel: Annotated[
+        str, typer.Option("--kernel", help="Only kernels whose name matches this expression.")
+    ] = "",
+    json_to: Annotated[Path | None, typer.Option("--json", help="Write the rows here.")] = None,
+    html_to: Annotated[Path | None, typer.Option("--html", help="Write a page here.")] = None,
+    limit: Annotated[
+        float, typer.Option(help="Seconds for the program itself under Triton.")
+    ] = 600.0,
+    kernel_limit: Annotated[
+        float, typer.Option(help="Seconds for one kernel, compilation included.")
+    ] = 120.0,
+    seconds: Annotated[
+        float, typer.Option(help="Seconds for timing one kernel (0: compare results only).")
+    ] = 1.0,
+) -> None:
+    """Run a program with Triton and replay its kernels under both: results, times, resources, accesses.
+
+    What follows PROGRAM is its own. Without a GPU: Triton's interpreter against native CPU code, results only. Status 1
+    when results differ or a kernel fails.
+    """
+    from tilewright.cli.compare import compare as command
+    from tilewright.compare.session import Limits
+
+    limits = Limits(limit, kernel_limit, seconds)
+    if not command(program, context.args, kernel, limits, json_to, html_to):
+        raise typer.Exit(1)
 
 
 @app.command()

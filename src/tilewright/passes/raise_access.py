@@ -61,7 +61,7 @@ from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.demanded import DemandedRows
 from tilewright.passes.analysis.effects import erase_dead, is_volatile
 from tilewright.passes.analysis.emit import Emitter
-from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Form, Wrapped
+from tilewright.passes.analysis.forms import LANE, Atom, Clamped, Entries, Form, Wrapped
 from tilewright.passes.analysis.masks import (
     Condition,
     Conjunct,
@@ -71,8 +71,12 @@ from tilewright.passes.analysis.masks import (
     conjunction,
 )
 from tilewright.passes.analysis.polynomial import Polynomial
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed, root_cause
 from tilewright.passes.base import Pass
 from tilewright.targets import TargetInfo
+
+STRIDED = "strided"
+"""The form of an access whose addresses are affine in the lane indices, in remarks."""
 
 
 @dataclass(frozen=True)
@@ -144,12 +148,15 @@ class _Raiser:
         if not shape_of(op.pointer):
             return False
         if isinstance(op, tile.LoadOp) and is_volatile(op):
+            report_missed(op, STRIDED, Missed(Reason.VOLATILE))
             return False
         form = self.affine.form(op.pointer, self.affine.addresses)
         if form is None or form.base is None:
+            report_missed(op, STRIDED, self._root_cause(op.pointer))
             return False
         emitter = Emitter(op)
         form, ends = self._without_clamps(op, self.affine.settle(form, True))
+        self._report_indexed(op, form)
         address = self._address(form, shape_of(op.pointer), emitter)
         extent = self._extent(op, ends, emitter)
         _flag(op, self._masks_of(op).promise.sums)
@@ -158,6 +165,17 @@ class _Raiser:
         else:
             self._replace_store(op, address, extent, emitter)
         return True
+
+    def _root_cause(self, value: SSAValue) -> Missed | None:
+        return root_cause(value, self.affine.addresses.missed)
+
+    def _report_indexed(self, op: tile.LoadOp | tile.StoreOp, form: Form) -> None:
+        """Report the dimensions that are neither strided nor wrapped."""
+        for atoms in form.terms.values():
+            for atom in atoms:
+                entries = atom.entries if isinstance(atom, Clamped) else atom
+                if isinstance(entries, Entries):
+                    report_missed(op, STRIDED, self._root_cause(entries.value))
 
     def _without_clamps(
         self, op: tile.LoadOp | tile.StoreOp, form: Form

@@ -46,6 +46,7 @@ from tilewright.passes.analysis.forms import (
 )
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
 from tilewright.passes.analysis.projection import Projector, unit_reshape
+from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque
 
 
 class AffineAnalysis:
@@ -143,7 +144,10 @@ class AffineAnalysis:
         narrow = isinstance(element, IntegerType) and element.width.data < 32
         handler = None if narrow else _HANDLERS.get(type(op))
         found = handler(self, op, reading) if handler is not None else None
-        return found if found is not None else self.opaque(value, pointer)
+        if found is not None:
+            return found
+        reading.missed.setdefault(value, why_opaque(value))
+        return self.opaque(value, pointer)
 
     def _uniform(self, value: SSAValue, pointer: bool) -> Form:
         if pointer:
@@ -195,7 +199,10 @@ class AffineAnalysis:
     def _arithmetic(self, op: Operation, reading: Reading) -> Form | None:
         """Sums, differences, products and left shifts, if they do not wrap."""
         lhs, rhs = (self.form(v, reading) for v in op.operands)
-        if lhs is None or rhs is None or not reading.is_exact(op):
+        if lhs is None or rhs is None:
+            return None
+        if not reading.is_exact(op):
+            reading.missed[op.results[0]] = Missed(Reason.MAY_WRAP, (op.results[0],))
             return None
         if isinstance(op, arith.AddiOp):
             return lhs + rhs
@@ -270,6 +277,8 @@ class AffineAnalysis:
         ((dim, atoms),) = lhs.terms.items()
         start = self.settle(Form(None, lhs.offset, {}), True).offset
         size = self.settle(Form(None, rhs.offset, {}), signed).offset
+        if atoms == {LANE: ONE} and not inner.is_nonnegative(start):
+            reading.missed[op.results[0]] = Missed(Reason.SIGN_OF_START, (op.lhs,))
         if atoms != {LANE: ONE} or not inner.is_nonnegative(start):
             return None
         if size.number is not None and size.number <= 0:

@@ -13,6 +13,7 @@ from tilewright.interpreter.offsets import is_promised
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.polynomial import ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.remarks import Missed
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class Reading:
         self.for_masks = for_masks
         """Whether sums of promised arithmetic and a constant are promised, too (`offs + 1 < n`)."""
         self.forms: dict[SSAValue, Form | None] = {}
+        self.missed: dict[SSAValue, Missed] = {}
+        """Why values have no form of the operands of what computes them."""
 
     def is_exact(self, op: Operation) -> bool:
         """Whether a sum, difference, product or left shift does not wrap as a signed one."""

@@ -67,7 +67,9 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.copy_engines import TMA
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -107,8 +109,13 @@ class LowerStoresToTma(Pass):
                 for op in list(function.walk()):
                     if isinstance(op, tile.StoreViewOp):
                         store = plan_tma_store(op, function, known)
-                        division = self._division(op, store, function, target) if store else None
-                        if store is not None and division is not None:
+                        if isinstance(store, Missed):
+                            report_missed(op, TMA, store)
+                            continue
+                        division = self._division(op, store, function, target)
+                        if division is None:
+                            report_missed(op, TMA, Missed(Reason.NO_ROOM))
+                        else:
                             _Storer(op, store, function, *division).run()
 
     def _division(

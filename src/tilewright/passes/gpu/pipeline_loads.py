@@ -49,6 +49,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.copy_engines import choose
@@ -108,7 +109,17 @@ class PipelineLoads(Pass):
                         )
                         if found is not None:
                             Pipeliner(op, found, function, stages, self, target).run()
+                    if isinstance(op, scf.ForOp) and op.parent is not None:
+                        _report_serial(op, stages)
                 erase_dead(function.body.block)
+
+
+def _report_serial(loop: scf.ForOp, stages: int) -> None:
+    """Report the copies that the loop still waits for where it starts them."""
+    missed = Missed(Reason.ONE_STAGE if stages < 2 else Reason.NO_PIPELINE)
+    for op in loop.body.block.ops:
+        if isinstance(op, gpu.AsyncCopyOp) and op.buffer.type.stages.data == 1:  # type: ignore[union-attr]
+            report_missed(op, "copy in a pipeline", missed)
 
 
 def stages_of(function: FuncOp) -> int:

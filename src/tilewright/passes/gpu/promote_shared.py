@@ -61,6 +61,7 @@ from tilewright.layouts.shared import LINEAR, SharedLayout, is_transposable
 from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.dot_chains import chain_dots
@@ -72,8 +73,9 @@ from tilewright.passes.gpu.analysis.register_operands import (
 )
 from tilewright.passes.gpu.analysis.shared_allocation import release_between_loops
 from tilewright.passes.gpu.analysis.staging import (
+    COPY,
+    can_copy,
     first_user,
-    is_plain_copy,
     shared_loads,
     staged_loads,
 )
@@ -225,7 +227,7 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
 
     `limit`: bytes of all buffers, those of the operands in the block among them.
     """
-    loads = [load for load in staged_loads(op) if is_plain_copy(load, op, known)]
+    loads = [load for load in staged_loads(op) if can_copy(load, op, known)]
     first = first_user(loads) if loads else None
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
     tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
@@ -261,13 +263,15 @@ def _copyable(
     `required`: the dimension along which the buffer has to be contiguous, where there is no choice.
     """
     load = value.owner
-    if not isinstance(load, tile.LoadViewOp) or load.parent is not op.parent:
+    if not isinstance(load, tile.LoadViewOp):
         return None
     dim = contiguous_dim(load)
-    if len(list(value.uses)) != 1 or dim is None:
+    if load.parent is not op.parent or len(list(value.uses)) != 1:
+        near = load.parent is op.parent
+        report_missed(load, COPY, Missed(Reason.SEVERAL_USES if near else Reason.NOT_IN_LOOP))
         return None
-    straight = required in (None, dim) or _turns(value, dim)
-    return load if is_plain_copy(load, op, known, straight) else None
+    straight = dim is None or required in (None, dim) or _turns(value, dim)
+    return load if can_copy(load, op, known, straight) else None
 
 
 def _turns(value: SSAValue, dim: int) -> bool:

@@ -137,10 +137,10 @@ def _plan(loop: scf.ForOp, function: FuncOp, options: ScheduleLoops) -> _Plan | 
         return None
     known = Facts()
     tiles = [[match_tma_tile(copy, known) for copy in group.copies] for group in graph.groups]
+    kept = [[tile for tile in group if isinstance(tile, TmaTile)] for group in tiles]
     schedule = _best(graph, warps_of(function), options)
-    if schedule is None or any(tile is None for group in tiles for tile in group):
+    if schedule is None or sum(map(len, kept)) < len(copies):
         return None
-    kept = [[tile for tile in group if tile is not None] for group in tiles]
     coordinates = [
         [tile.place(copy) for tile, copy in zip(group, copied.copies, strict=True)]
         for group, copied in zip(kept, graph.groups, strict=True)

@@ -39,6 +39,7 @@ from tilewright.passes.analysis.affine import AffineAnalysis
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.forms import LANE
 from tilewright.passes.analysis.polynomial import ONE
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (
     VECTOR,
@@ -47,6 +48,7 @@ from tilewright.passes.gpu.analysis.accesses import (
     contiguous_dim,
     run_length,
     tile_of,
+    vector_width,
 )
 from tilewright.targets import Feature, TargetInfo
 
@@ -83,9 +85,21 @@ class VectorizeAccesses(Pass):
                         width = self._reduction_width(op, forms, wide)
                     else:
                         width = self._width(op, known)
+                    self._report(op, width, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)
                         self._claim(op, width)
+
+    def _report(self, op: Operation, width: int, known: Facts) -> None:
+        """Report what keeps an access to global memory from `max_bytes`."""
+        if not isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
+            return
+        size = _size(tile_of(op))
+        if width * size >= self.max_bytes:
+            return
+        possible = vector_width(op, known)
+        held = Missed(Reason.SMALL_TILE, (width,)) if possible.elements > width else possible.missed
+        report_missed(op, f"{self.max_bytes} bytes", held)
 
     def _claim(self, op: Operation, width: int) -> None:
         """Write down what a wide access to memory relies on."""

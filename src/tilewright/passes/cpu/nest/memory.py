@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tilewright.dialects import cpu, tile
 from tilewright.dialects.tile import element_bytes
+from tilewright.passes.analysis.remarks import no_contiguous_dim, report_missed
 from tilewright.passes.cpu.analysis.buffers import layout_of, tile_of
 from tilewright.passes.cpu.analysis.hazards import constant_of
 from tilewright.passes.cpu.dot_plan import BufferLayout
@@ -264,6 +265,7 @@ def _load_view(body: Body, op: tile.LoadViewOp, at: Coordinates) -> SSAValue:
         pointer = emit.address(base, address.offset)
         return _gather(emit, pointer, mask.bits, other, element, 1)
     if address.lane_offsets is not None or address.uniform:
+        report_missed(op, "vector", no_contiguous_dim(op))
         pointers = _lane_pointers(emit, base, address, lanes)
         return _gather(emit, pointers, mask.value(emit), other, element, lanes)
     if (
@@ -369,6 +371,7 @@ def _store(
     address = view_address(body, op, at)
     base = body.scalar(op.base)
     if address.lane_offsets is not None or address.uniform:
+        report_missed(op, "vector", no_contiguous_dim(op))
         pointers = _lane_pointers(emit, base, address, lanes)
         _scatter(emit, pointers, value, mask.value(emit), lanes)
         return

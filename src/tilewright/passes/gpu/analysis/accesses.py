@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -14,6 +17,7 @@ from tilewright.layouts.blocked import blocked
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
+from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -59,37 +63,81 @@ def is_masked_along(op: View, dim: int) -> bool:
     return op.mask is not None and dim in Projector().varies(op.mask)
 
 
+@dataclass(frozen=True)
+class VectorWidth:
+    """Elements that one aligned access may take (a power of two), and what keeps it from 16 bytes."""
+
+    elements: int
+    missed: Missed | None = None
+
+
 def run_length(op: View, known: Facts) -> int:
     """Elements along the contiguous dimension that one aligned access may take (a power of two).
 
     A copy takes or leaves all of them: it has one element where the mask varies.
     """
+    return vector_width(op, known).elements
+
+
+def vector_width(op: View, known: Facts) -> VectorWidth:
+    """How many elements along the contiguous dimension one aligned access may take, and why not more."""
     dim = contiguous_dim(op)
-    if dim is None or (isinstance(op, gpu.AsyncCopyOp) and is_masked_along(op, dim)):
-        return 1
+    if dim is None:
+        return VectorWidth(1, no_contiguous_dim(op))
+    if isinstance(op, gpu.AsyncCopyOp) and is_masked_along(op, dim):
+        return VectorWidth(1, Missed(Reason.RESIDUAL_MASK))
     size = tile.element_bytes(tile.element_of(tile_of(op)))
-    align = known.divisor(op.base)
-    kinds = tile.view_kinds(op)
     shape = tile.shape_of(tile_of(op))
-    indices = iter(op.indices)
-    starts = iter(zip(op.starts, op.sizes, strict=True))
-    for d, (kind, stride) in enumerate(zip(kinds, op.strides, strict=True)):
+    align, missed = WIDEST, None
+    for divisor, reason in _alignments(op, dim, shape, size, known):
+        if divisor < align:
+            align, missed = divisor, reason
+    promised = op.attributes.get(tile.ROW_ALIGNMENT)
+    if isinstance(promised, DenseArrayBase) and tile.ints(promised)[dim] > align:
+        align, missed = tile.ints(promised)[dim], None
+    run = min(WIDEST, align) // size
+    row = shape[dim] & -shape[dim]
+    if row < run:
+        return VectorWidth(max(1, row), Missed(Reason.NARROW_ROW, (shape[dim],)))
+    return VectorWidth(max(1, run), missed)
+
+
+def _alignments(
+    op: View, dim: int, shape: tuple[int, ...], size: int, known: Facts
+) -> Iterator[tuple[int, Missed]]:
+    """What the bytes between vectors are multiples of: for the base, and for each stride, start and extent."""
+    base = known.divisor(op.base)
+    if base < WIDEST:
+        yield base, misaligned_base(op.base, size, known)
+    starts, indices = iter(zip(op.starts, op.sizes, strict=True)), iter(op.indices)
+    for d, (kind, stride) in enumerate(zip(tile.view_kinds(op), op.strides, strict=True)):
         start_size = next(starts) if kind == "wrapped" else None
         if kind == "indexed":
-            align = min(align, known.divisor(next(indices)) * size)
-        elif d != dim and shape[d] > 1:
-            align = min(align, known.divisor(stride) * size)
-        if start_size is not None:
-            start, extent = start_size
-            if d == dim:
-                align = min(align, known.divisor(start) * size, known.divisor(extent) * size)
-            else:
-                align = min(align, known.divisor(stride) * size)
-    promised = op.attributes.get(tile.ROW_ALIGNMENT)
-    if isinstance(promised, DenseArrayBase):
-        align = max(align, tile.ints(promised)[dim])
-    run = min(WIDEST, align) // size
-    return max(1, min(run, shape[dim] & -shape[dim]))
+            index = next(indices)
+            yield known.divisor(index) * size, Missed(Reason.ALIGNMENT, (index, WIDEST))
+        elif (d != dim and shape[d] > 1) or (start_size is not None and d != dim):
+            yield known.divisor(stride) * size, Missed(Reason.ALIGNMENT, (stride, WIDEST))
+        elif start_size is not None:
+            for value in start_size:
+                yield known.divisor(value) * size, Missed(Reason.WRAPS_INSIDE_ROW, (value,))
+
+
+def misaligned_base(pointer: SSAValue, size: int, known: Facts) -> Missed:
+    """Which term of an address is not known to be a multiple of 16 bytes."""
+    while isinstance(pointer.owner, tile.AddPtrOp):
+        for value in _factors(pointer.owner.offset):
+            if known.divisor(value) * size < WIDEST:
+                return Missed(Reason.ALIGNMENT, (value, WIDEST))
+        pointer = pointer.owner.pointer
+    return Missed(Reason.ADDRESS_ALIGNMENT, (pointer, WIDEST))
+
+
+def _factors(offset: SSAValue) -> list[SSAValue]:
+    """The terms of a sum, from the value that they are extended from."""
+    op = offset.owner
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
+        return [value for operand in op.operands for value in _factors(operand)]
+    return _factors(op.operands[0]) if isinstance(op, arith.ExtSIOp | arith.ExtUIOp) else [offset]
 
 
 def access_layout(op: Operation, known: Facts, warps: int) -> Layout:

@@ -17,11 +17,15 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
 
 Mapping = dict[SSAValue, SSAValue]
+
+TMA = "TMA tile"
+"""The form of a copy by the tensor memory accelerator, in remarks."""
 
 
 class CopyEngine(Protocol):
@@ -127,9 +131,20 @@ def choose(
     they read may be written by the kernel.
     """
     able = boxes and target.has(Feature.TMA)
-    if able and not may_clobber(function, [copy.base for copy in copies]):
-        known = Facts()
-        found = [match_tma_tile(copy, known) for copy in copies]
-        if all(box is not None for box in found):
-            return TmaCopies(copies, [b for b in found if b is not None], stages, function)
-    return CpAsyncCopies(copies)
+    if not able or may_clobber(function, [copy.base for copy in copies]):
+        reason = Reason.CLOBBERED if able else Reason.NO_TMA
+        for copy in copies:
+            report_missed(copy, TMA, Missed(reason))
+        return CpAsyncCopies(copies)
+    known = Facts()
+    found = [match_tma_tile(copy, known) for copy in copies]
+    tiles = [box for box in found if isinstance(box, TmaTile)]
+    for copy, box in zip(copies, found, strict=True):
+        if len(tiles) < len(copies):
+            missed = box if isinstance(box, Missed) else Missed(Reason.OTHER_COPY)
+            report_missed(copy, TMA, missed)
+        elif isinstance(box, TmaTile) and box.guards:
+            report_missed(copy, TMA, Missed(Reason.RANGE_CHECK, (str(box.guards),)))
+    if len(tiles) < len(copies):
+        return CpAsyncCopies(copies)
+    return TmaCopies(copies, tiles, stages, function)

@@ -16,15 +16,21 @@ from tilewright.layouts.fragments import parse_wgmma
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim, report_missed
 from tilewright.passes.gpu.analysis.accesses import (
     SMALLEST_COPY,
     contiguous_dim,
     is_masked_along,
     run_length,
+    vector_width,
 )
 from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
+
+
+COPY = "asynchronous copy"
+"""The form of a load that is copied to shared memory, in remarks."""
 
 
 def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
@@ -77,17 +83,38 @@ def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
 def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
     """Whether a load can be a copy that stands before `op`, of more than an element at a time (`wide`)
     or, by threads that hold other elements than those of the load, of one."""
-    zero = load.other is None or uniform_constant(load.other) == 0
+    return copy_obstacle(load, op, known, wide) is None
+
+
+def can_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:
+    """The same. Reports why not."""
+    obstacle = copy_obstacle(load, op, known, wide)
+    report_missed(load, COPY, obstacle)
+    return obstacle is None
+
+
+def copy_obstacle(
+    load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True
+) -> Missed | None:
+    """Why a load cannot be such a copy; None if it can."""
     dim = contiguous_dim(load)
-    if not zero or dim is None or (not wide and (load.mask is not None or load.indices)):
-        return False
-    if _writes_between(load, op) or len(tile.shape_of(load.result)) != 2:
-        return False
+    if load.other is not None and uniform_constant(load.other) != 0:
+        return Missed(Reason.OTHER_VALUE)
+    if dim is None:
+        return no_contiguous_dim(load)
+    if not wide and (load.mask is not None or load.indices):
+        return Missed(Reason.RESIDUAL_MASK if load.mask is not None else Reason.INDEXED)
+    if _writes_between(load, op):
+        return Missed(Reason.WRITES_BETWEEN)
+    if len(tile.shape_of(load.result)) != 2:
+        return Missed(Reason.NOT_A_MATRIX, (len(tile.shape_of(load.result)),))
     size = tile.element_bytes(tile.element_of(load.result))
     layout = gpu.layout_of(load.result)
     run = run_length(load, known) if wide and not is_masked_along(load, dim) else 1
     run = layout.num_consecutive(dim, run) if layout is not None else run
-    return run * size >= SMALLEST_COPY
+    if run * size >= SMALLEST_COPY:
+        return None
+    return vector_width(load, known).missed or Missed(Reason.SMALL_COPY, (run * size,))
 
 
 def _writes_between(first: tile.LoadViewOp, last: Operation) -> bool:

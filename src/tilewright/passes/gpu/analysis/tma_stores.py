@@ -14,6 +14,7 @@ from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_swizzle
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
@@ -83,19 +84,27 @@ class TmaStorePlan:
         return -(-self.whole.bytes // ALIGNMENT) * ALIGNMENT
 
 
-def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaStorePlan | None:
-    """How a store becomes one of boxes; None where it cannot."""
+def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaStorePlan | Missed:
+    """How a store becomes one of boxes, or why it cannot."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
-        return None
+        return Missed(Reason.STORE_LAYOUT)
     shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
-    if op.mask is not None or op.cache is not None or op.eviction is not None:
-        return None
-    if dim is None or len(shape) != 2 or size not in _SIZES or not _alone(op, function):
-        return None
+    if op.mask is not None:
+        return Missed(Reason.RESIDUAL_MASK)
+    if op.cache is not None or op.eviction is not None:
+        return Missed(Reason.STORE_OPTIONS, ("a cache modifier or eviction policy",))
+    if dim is None:
+        return no_contiguous_dim(op)
+    if len(shape) != 2:
+        return Missed(Reason.NOT_A_MATRIX, (len(shape),))
+    if size not in _SIZES:
+        return Missed(Reason.STORE_SIZE, (size,))
+    if not _alone(op, function):
+        return Missed(Reason.STORE_ALIASED)
     shared = SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
     box = match_tma_tile(op, known, shared)
-    return TmaStorePlan(convert, box, shared) if box is not None else None
+    return box if isinstance(box, Missed) else TmaStorePlan(convert, box, shared)
 
 
 def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
@@ -129,7 +138,7 @@ def exchanged_in_parts(
         for store in outermost_in(function.body.block, op).walk()
         if isinstance(store, tile.StoreViewOp)
     ]
-    boxes = {store.convert: store for store in stores if store is not None}
+    boxes = {store.convert: store for store in stores if isinstance(store, TmaStorePlan)}
     beside = 0
     others = list[gpu.ConvertLayoutOp]()
     for change in _changes(op, function, but):

@@ -34,8 +34,9 @@ from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.inequalities import Inequalities
 from tilewright.passes.analysis.polynomial import ONE, ZERO, Leaf, Polynomial
+from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.analysis.symbolic import Symbolic
-from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Plane, Rules, divide_offset
 
 _PART = 30
@@ -99,7 +100,9 @@ Access = gpu.AsyncCopyOp | tile.StoreViewOp
 _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
-def match_tma_tile(copy: Access, known: Facts, buffer: SharedLayout | None = None) -> TmaTile | None:  # fmt: skip
+def match_tma_tile(
+    copy: Access, known: Facts, buffer: SharedLayout | None = None
+) -> TmaTile | Missed:
     """The box of a two-dimensional copy, if it is one, aligned, in an array that the host can describe.
 
     Of a store, the box that is stored from a `buffer`.
@@ -107,40 +110,41 @@ def match_tma_tile(copy: Access, known: Facts, buffer: SharedLayout | None = Non
     dim = contiguous_dim(copy)
     root = base_argument(copy.base)
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
-    if shared is None or copy.mask is not None:
-        return None
-    if (
-        dim is None
-        or root is None
-        or dim != shared.major_dim
-        or not _fits_box(shared, buffer is None)
-    ):
-        return None
+    if dim is None or shared is None:
+        return no_contiguous_dim(copy)
+    if copy.mask is not None:
+        return Missed(Reason.RESIDUAL_MASK)
+    if root is None:
+        return Missed(Reason.NO_ROOT, (copy.base,))
     pitch = copy.strides[1 - dim]
     size = shared.size
-    aligned = (
-        known.divisor(root) % _ALIGNMENT == 0 and known.divisor(pitch) * size % _ALIGNMENT == 0
-    )
-    if not aligned or shared.strided_extent > _LARGEST_BOX:
-        return None
+    if dim != shared.major_dim:
+        return Missed(Reason.MAJOR_DIM)
+    if not _fits_box(shared, buffer is None) or shared.strided_extent > _LARGEST_BOX:
+        return Missed(Reason.BOX_SHAPE, (str(shared),))
+    if (misaligned := _misaligned(root, pitch, size, known)) is not None:
+        return misaligned
     symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
     offset = _offset(copy.base, root, symbols)
     between = symbols.of(pitch)
-    if offset is None or not _known_to_host(between) or len(between.terms) != 1:
-        return None
+    if offset is None:
+        return Missed(Reason.NO_ROOT, (copy.base,))
+    if not _known_to_host(between) or len(between.terms) != 1:
+        return Missed(Reason.ROW_PITCH, (pitch,))
     ends = [_end_of(copy, d, symbols) for d in (dim, 1 - dim)]
+    if None in ends:
+        kind = tile.view_kinds(copy)[(dim, 1 - dim)[ends.index(None)]]
+        return Missed(Reason.LIMIT_FORM, (f"its offset along a dimension is {kind}",))
     sums = Inequalities(symbols, copy)
     lines, planes = _divided(offset, (ONE, between), ends, _rules(known, size, sums))
     lines = [_for_host(line, symbols) for line in lines]
-    if not lines or not all(line.extent is None or _known_to_host(line.extent) for line in lines):
-        return None
-    if not _in_chunks(lines[0], known, shared, stored=buffer is not None):
-        return None
+    if (missed := _lines_obstacle(copy, lines, known, shared, buffer is not None)) is not None:
+        return missed
     divided = lines[0].extent is None and not _reached(
         lines[0].place, shared.contiguous_extent, sums
     )
     if 2 + len(planes) + divided > _MOST_DIMS:
-        return None
+        return Missed(Reason.TOO_MANY_DIMS)
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     sizes = [shared.contiguous_extent, shared.strided_extent, *(1 for _ in planes)]
     range_checked = [
@@ -158,6 +162,28 @@ def match_tma_tile(copy: Access, known: Facts, buffer: SharedLayout | None = Non
         divided,
         tuple(conditions),
     )
+
+
+def _misaligned(root: SSAValue, pitch: SSAValue, size: int, known: Facts) -> Missed | None:
+    """Which of an array's address and row pitch is not known to be a multiple of 16 bytes."""
+    if known.divisor(root) % _ALIGNMENT:
+        return Missed(Reason.ADDRESS_ALIGNMENT, (root, _ALIGNMENT))
+    if known.divisor(pitch) * size % _ALIGNMENT:
+        return Missed(Reason.ALIGNMENT, (pitch, _ALIGNMENT))
+    return None
+
+
+def _lines_obstacle(
+    copy: Access, lines: list[_Line], known: Facts, shared: SharedLayout, stored: bool
+) -> Missed | None:
+    """Why a tensor map cannot have these dimensions; None if it can."""
+    if not lines:
+        return Missed(Reason.COORDINATES, (copy.base,))
+    if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
+        return Missed(Reason.SHAPE_ON_HOST)
+    if not _in_chunks(lines[0], known, shared, stored=stored):
+        return misaligned_base(copy.base, shared.size, known)
+    return None
 
 
 def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:

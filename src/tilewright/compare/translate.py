@@ -1,0 +1,188 @@
+"""tilewright's kernel of a Triton kernel: the same Python function, with tilewright's names in its globals.
+
+The functions, modules and constants of Triton that a kernel names become tilewright's of the same name, jit functions
+that it calls are translated in turn, and everything else stays the same object. Nothing is imported again, so a kernel
+that was defined in a function, or whose globals have changed since, is replayed as it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright.errors import LaunchError
+from tilewright.runtime.jit import JITFunction
+
+
+class Translator:
+    """Translates the kernels of one process; a function is translated once."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, JITFunction] = {}
+        self._modules: dict[str, Any] = {}
+        self._kept: list[Any] = []
+
+    def kernel(self, kernel: Any) -> JITFunction:
+        """tilewright's kernel of Triton's (a JITFunction, or an InterpretedFunction)."""
+        found = self._functions.get(id(kernel.fn))
+        if found is not None:
+            return found
+        source: types.FunctionType = kernel.fn
+        scope: dict[str, Any] = {"__builtins__": source.__globals__.get("__builtins__"), "__name__": source.__module__}  # fmt: skip
+        cells = tuple(types.CellType() for _ in source.__closure__ or ())
+        made = types.FunctionType(
+            source.__code__, scope, source.__name__, source.__defaults__, cells or None
+        )
+        made.__kwdefaults__, made.__qualname__ = source.__kwdefaults__, source.__qualname__
+        made.__module__, made.__doc__ = source.__module__, source.__doc__
+        made.__annotations__ = {n: self.value(a) for n, a in source.__annotations__.items()}
+        made.__defaults__ = self.value(source.__defaults__)
+        result = JITFunction(
+            made,
+            do_not_specialize=getattr(kernel, "do_not_specialize", None),
+            do_not_specialize_on_alignment=getattr(kernel, "do_not_specialize_on_alignment", None),
+            noinline=bool(getattr(kernel, "noinline", False)),
+        )
+        self._functions[id(source)] = result
+        self._kept.append(kernel)
+        for name in set(_names(source.__code__)):
+            if name in source.__globals__:
+                scope[name] = self.value(source.__globals__[name])
+        for cell, original in zip(cells, source.__closure__ or (), strict=True):
+            cell.cell_contents = self.value(original.cell_contents)
+        return result
+
+    def value(self, value: Any) -> Any:
+        """tilewright's object for one of Triton's; others stay."""
+        if isinstance(value, types.ModuleType):
+            return self._module(value)
+        if type(value) is tuple or type(value) is list:
+            return type(value)(self.value(item) for item in value)
+        if isinstance(value, str | int | float | None):
+            return value
+        home = getattr(value, "__module__", None) or ""
+        name = getattr(value, "__name__", None)
+        if _is_kernel(value) and not _is_triton(value.fn.__module__):
+            return self.kernel(value)
+        if _is_kernel(value):
+            return self._named(value.fn.__module__, value.fn.__name__)
+        if isinstance(name, str) and _is_triton(home):
+            return self._named(home, name)
+        return self._instance(value) if _is_triton(type(value).__module__) else value
+
+    def _instance(self, value: Any) -> Any:
+        """A data type, constexpr or tensor argument of Triton's as tilewright's."""
+        kind = type(value).__name__
+        if kind == "dtype":
+            return self._named("triton.language", _dtype_name(value))
+        if kind == "pointer_type":
+            return self._named("triton.language", "pointer_type")(self.value(value.element_ty))
+        if kind == "constexpr":
+            return self._named("triton.language", "constexpr")(self.value(value.value))
+        if kind == "TensorWrapper":
+            from tilewright.runtime.tensor_wrapper import reinterpret
+
+            return reinterpret(value.base, self.value(value.dtype))
+        if kind == "TensorDescriptor":
+            from tilewright.runtime.descriptors import TensorDescriptor
+
+            shape = (list(value.shape), list(value.strides), list(value.block_shape))
+            return TensorDescriptor(value.base, *shape, getattr(value, "padding", None) or "zero")
+        return value
+
+    def _named(self, module: str, name: str) -> Any:
+        """The object of this name in tilewright's module for one of Triton's, or in its language module."""
+        for place in dict.fromkeys((module, "triton.language", "triton")):
+            with_name = self._counterpart(place)
+            if with_name is not None and hasattr(with_name, name):
+                return getattr(with_name, name)
+        raise LaunchError(f"tilewright has no counterpart of {module}.{name}")
+
+    def _module(self, module: types.ModuleType) -> Any:
+        """tilewright's module for one of Triton's; a view of another one that translates on access."""
+        if _is_triton(module.__name__):
+            found = self._counterpart(module.__name__)
+            if found is None:
+                raise LaunchError(f"tilewright has no counterpart of the module {module.__name__}")
+            return found
+        return _TranslatedModule(module, self) if _holds_triton(module) else module
+
+    def _counterpart(self, name: str) -> Any:
+        if name not in self._modules:
+            with drop_in():
+                try:
+                    self._modules[name] = importlib.import_module(name)
+                except ImportError:
+                    self._modules[name] = None
+        return self._modules[name]
+
+
+class _TranslatedModule(types.ModuleType):
+    """A module of the program as a kernel sees it: attributes are translated when they are read."""
+
+    def __init__(self, module: types.ModuleType, translator: Translator) -> None:
+        super().__init__(module.__name__)
+        self.__dict__["_source"], self.__dict__["_translator"] = module, translator
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__dict__["_translator"].value(getattr(self.__dict__["_source"], name))
+
+
+@contextmanager
+def drop_in() -> Generator[None]:
+    """Let `triton` mean tilewright meanwhile, in a process that has imported the real one."""
+    from tilewright.integrations import triton
+
+    kept = {name: sys.modules.pop(name) for name in [*sys.modules] if _is_triton(name)}
+    triton.install()
+    try:
+        yield
+    finally:
+        triton.uninstall()
+        sys.modules.update(kept)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Global names that code may read, functions inside it included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_triton(module: str | None) -> bool:
+    return module is not None and (module == "triton" or module.startswith("triton."))
+
+
+def _is_kernel(value: Any) -> bool:
+    """Whether `value` is a jit function of Triton's, or decorates one."""
+    return _is_triton(type(value).__module__) and isinstance(
+        getattr(value, "fn", None), types.FunctionType
+    )
+
+
+def _holds_triton(module: types.ModuleType) -> bool:
+    """Whether a module of the program has names of Triton's, or jit functions."""
+    values = list(vars(module).values())
+    return any(
+        _is_triton(v.__name__ if isinstance(v, types.ModuleType) else type(v).__module__)
+        for v in values
+    )
+
+
+def _dtype_name(dtype: Any) -> str:
+    """`float16` for Triton's fp16: the attribute of the language module."""
+    language = sys.modules["triton.language"]
+    for name in ("name", "__str__"):
+        text = getattr(dtype, name, "")
+        text = text() if callable(text) else text
+        for attribute, value in vars(language).items():
+            if type(value) is type(dtype) and value == dtype:
+                return attribute
+        if text:
+            return str(text)
+    return str(dtype)

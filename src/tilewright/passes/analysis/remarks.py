@@ -1,0 +1,308 @@
+"""Missed optimizations of memory accesses: the fact that an analysis could not prove, and what provides it.
+
+Analyses return a `Missed` where they would otherwise return nothing. A pass that takes a weaker form because of it calls
+`report_missed`. That costs nothing unless somebody listens (`recorded`), as with the optimization remarks of LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tilewright.dialects import tile
+from tilewright.errors import SourceLocation
+from tilewright.ir.location import location_of
+from tilewright.passes.analysis.emit import constant_int
+
+
+class Reason(Enum):
+    """Why an access has no better form. Value: a name for programs, what could not be proven, what provides it.
+
+    In both texts `{0}`, `{1}` … stand for the subjects of a `Missed`.
+    """
+
+    # addresses that are not affine in the lane indices
+    MAY_WRAP = (
+        "may-wrap",
+        "the integer arithmetic of {0} may wrap",
+        "compute it in 64 bits (`.to(tl.int64)`), or bound its operands with `tl.assume`",
+    )
+    LOADED_INDEX = (
+        "loaded-index",
+        "the offset {0} is loaded from memory",
+        "none for a true gather; where rows are contiguous, load one index per row and add `tl.arange`",
+    )
+    NOT_AFFINE = (
+        "not-affine",
+        "the offset {0} is computed by {1}, which has no affine form",
+        "write the offset as sums of `tl.arange` times strides, or mask instead of selecting",
+    )
+    SIGN_OF_START = (
+        "sign-of-start",
+        "{0} is not known to be at least 0",
+        "`tl.assume({0} >= 0)`, or an unsigned or constexpr argument",
+    )
+    SEVERAL_DIMENSIONS = (
+        "several-dimensions",
+        "{0} varies along more than one dimension in a way that is not a sum",
+        "write the offset as a sum of one-dimensional terms",
+    )
+    CARRIED_POINTER = (
+        "carried-pointer",
+        "the pointer {0} has no known base and stride",
+        "advance a scalar offset in the loop, and add it to the pointer where it is used",
+    )
+    VOLATILE = ("volatile", "the access is volatile", "leave out `volatile=True`")
+    # contiguity and alignment
+    NO_CONTIGUOUS_DIM = (
+        "no-unit-stride",
+        "no dimension is known to have stride 1 (strides {all})",
+        "pass a stride of 1 (it is compiled in), declare the stride `tl.constexpr`, or transpose the array",
+    )
+    WRAPS_INSIDE_ROW = (
+        "wraps",
+        "the offset wraps around at {0}",
+        "`tl.multiple_of({0}, 16)` where it is one, or a mask in place of `%`",
+    )
+    ALIGNMENT = (
+        "alignment",
+        "{0} is not known to be a multiple of {1} bytes",
+        "pass a multiple of 16 (launches specialize on that), or `tl.multiple_of({0}, …)` / `tl.assume({0} % … == 0)`",
+    )
+    ADDRESS_ALIGNMENT = (
+        "address-alignment",
+        "the address {0} is not known to be a multiple of {1} bytes",
+        "pass an array that starts at a multiple of 16 bytes (a slice may not)",
+    )
+    SMALL_TILE = (
+        "small-tile",
+        "a thread holds {0} neighboring elements",
+        "a larger block along the contiguous dimension, or fewer warps",
+    )
+    NARROW_ROW = ("narrow-row", "a row of the tile has {0} elements", "a larger block along it")
+    # copies to shared memory
+    OTHER_VALUE = ("other", "masked-off lanes are not 0", "`other=0`, and `tl.where` after it")
+    RESIDUAL_MASK = (
+        "residual-mask",
+        "the mask is not an upper bound per dimension",
+        "compare `tl.arange` terms with a bound per dimension, joined by `&`",
+    )
+    INDEXED = ("indexed", "the offset along a dimension is not affine", "see the offset's reason")
+    NOT_A_MATRIX = ("rank", "the tile has {0} dimensions, a copy takes 2", "load a 2-D tile")
+    WRITES_BETWEEN = (
+        "writes-between",
+        "memory is written between the load and its use",
+        "load right before the dot, or store after it",
+    )
+    SMALL_COPY = (
+        "small-copy",
+        "an asynchronous copy moves 4, 8 or 16 aligned bytes, here {0}",
+        "see the alignment's reason; or a larger block",
+    )
+    SEVERAL_USES = ("several-uses", "the loaded tile has other uses than the dot", "load it twice")
+    NOT_IN_LOOP = (
+        "not-in-loop",
+        "the load is not in the block of the dot",
+        "load it next to the dot",
+    )
+    NO_PIPELINE = (
+        "no-pipeline",
+        "the loop has no schedule with asynchronous copies",
+        "keep loads unconditional in the loop's body, and do not write what it loads",
+    )
+    ONE_STAGE = ("one-stage", "num_stages is 1", "`num_stages=3`")
+    # TMA
+    NO_TMA = ("no-tma", "the target has no TMA", "")
+    CLOBBERED = (
+        "clobbered",
+        "the kernel may write the array that it reads",
+        "write to another array: TMA reads are not ordered with a thread's stores",
+    )
+    OTHER_COPY = (
+        "other-copy",
+        "the loop has another copy that is not a TMA tile",
+        "see that copy's reason",
+    )
+    NO_ROOT = (
+        "no-root",
+        "the base address {0} is not a kernel argument plus an offset",
+        "pass the array as an argument of its own, or a tensor descriptor",
+    )
+    MAJOR_DIM = (
+        "major-dim",
+        "shared memory holds the tile along another dimension than the array",
+        "an MN-major operand that the MMA takes (16-bit), or transpose the array",
+    )
+    BOX_SHAPE = (
+        "box-shape",
+        "the tile does not fit a TMA box ({0})",
+        "rows of a multiple of 16 bytes, at most 256 elements along each dimension",
+    )
+    ROW_PITCH = (
+        "row-pitch",
+        "the row pitch {0} is not one product of kernel arguments and constants",
+        "pass the pitch as an argument",
+    )
+    SHAPE_ON_HOST = (
+        "shape-on-host",
+        "the end along a dimension is not made of kernel arguments",
+        "bound the mask by an argument",
+    )
+    COORDINATES = (
+        "coordinates",
+        "the offset {0} does not divide into coordinates along the array's dimensions",
+        "write it as row * pitch + column, or pass a tensor descriptor",
+    )
+    LIMIT_FORM = (
+        "limit-form",
+        "the tile does not end as an array ends: {0}",
+        "mask each dimension by an upper bound; rows beyond it must reach no unmasked store",
+    )
+    TOO_MANY_DIMS = ("tma-rank", "a tensor map has at most 5 dimensions", "fewer batch strides")
+    RANGE_CHECK = (
+        "range-check",
+        "coordinates along dimension {0} are not known to be at least 0 and below 2^31",
+        "`tl.assume` that the offset is at least 0",
+    )
+    STORE_OPTIONS = ("store-options", "the store has {0}", "leave it out")
+    STORE_LAYOUT = (
+        "store-layout",
+        "the tile is stored from the layout in which it was computed",
+        "",
+    )
+    STORE_ALIASED = (
+        "store-aliased",
+        "the kernel accesses the array elsewhere, too",
+        "write to an array that the kernel does not read",
+    )
+    STORE_SIZE = ("store-size", "elements have {0} bytes, TMA stores are used for 2 and 4", "")
+    NO_ROOM = ("no-room", "shared memory has no room for the staged tile", "smaller blocks or fewer stages")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What could not be proven of an access.
+
+    `subjects`: values of the IR, numbers or texts that the reason names.
+    """
+
+    reason: Reason
+    subjects: tuple[SSAValue | int | str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A reported `Missed`, as text: `form` is what the access would have been."""
+
+    access: Operation
+    location: SourceLocation | None
+    form: str
+    code: str
+    fact: str
+    help: str
+
+
+_LISTENER: ContextVar[list[Remark] | None] = ContextVar("missed optimizations", default=None)
+
+
+@contextmanager
+def recorded() -> Generator[list[Remark]]:
+    """Collect the remarks of the passes that run inside."""
+    found: list[Remark] = []
+    token = _LISTENER.set(found)
+    try:
+        yield found
+    finally:
+        _LISTENER.reset(token)
+
+
+def report_missed(access: Operation, form: str, missed: object) -> None:
+    """Report that `access` does not get `form`. Anything but a `Missed` is ignored."""
+    found = _LISTENER.get()
+    if found is None or not isinstance(missed, Missed):
+        return
+    names = [describe(s) if isinstance(s, SSAValue) else str(s) for s in missed.subjects]
+    bare = [name.strip("'") for name in names]
+    code, fact, help_ = missed.reason.value
+    fact = fact.format(*names, all=", ".join(names))
+    found.append(Remark(access, location_of(access), form, code, fact, help_.format(*bare)))
+
+
+def why_opaque(value: SSAValue) -> Missed:
+    """Why a value is taken as it is, and not as a form of the operands of the operation that computes it."""
+    op = value.owner
+    if isinstance(op, Block):
+        return Missed(Reason.CARRIED_POINTER, (value,))
+    if isinstance(op, tile.LoadOp | tile.LoadViewOp):
+        return Missed(Reason.LOADED_INDEX, (value,))
+    return Missed(Reason.NOT_AFFINE, (value, op.name))
+
+
+def no_contiguous_dim(access: Operation) -> Missed:
+    """Why no dimension of a structured access is contiguous in memory."""
+    kinds, view = tile.view_kinds(access), cast(tile.LoadViewOp, access)
+    if "indexed" in kinds:
+        return Missed(Reason.INDEXED)
+    units = [constant_int(stride) == 1 for stride in view.strides]
+    wrapped = [d for d, kind in enumerate(kinds) if kind == "wrapped"]
+    for d, size in zip(wrapped, view.sizes, strict=True):
+        if units[d]:
+            return Missed(Reason.WRAPS_INSIDE_ROW, (size,))
+    return Missed(Reason.NO_CONTIGUOUS_DIM, tuple(view.strides))
+
+
+def root_cause(value: SSAValue, missed: Mapping[SSAValue, Missed]) -> Missed | None:
+    """The first reason on the way from what a value is computed of to the value."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        found = missed.get(current)
+        if found is not None and found.reason is not Reason.NOT_AFFINE:
+            return found
+        if isinstance(current.owner, Operation):
+            pending += reversed(current.owner.operands)
+    return missed.get(value)
+
+
+_EXTENSIONS = (
+    arith.ExtSIOp,
+    arith.ExtUIOp,
+    arith.TruncIOp,
+    tile.SplatOp,
+    tile.BroadcastOp,
+    tile.ExpandDimsOp,
+)
+_SIGNS: dict[type, str] = {arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "*"}
+
+
+def describe(value: SSAValue, depth: int = 2) -> str:
+    """A value by its name in the source, by an expression of such, or by where it is computed."""
+    owner = value.owner
+    number = constant_int(value) if not tile.shape_of(value) else None
+    if number is not None:
+        return str(number)
+    if isinstance(owner, Block):
+        if value.name_hint:
+            return f"'{value.name_hint}'"
+        inside = isinstance(owner.parent_op(), FuncOp)
+        return "an argument" if inside else "a value that the loop carries"
+    if value.name_hint and not value.name_hint.isdigit():
+        return f"'{value.name_hint}'"
+    if depth and isinstance(owner, _EXTENSIONS):
+        return describe(owner.operands[0], depth)
+    if depth and (sign := _SIGNS.get(type(owner))) is not None:
+        sides = [describe(v, depth - 1) for v in owner.operands]
+        return f" {sign} ".join(f"({s})" if " " in s else s for s in sides)
+    where = location_of(owner)
+    return "a value" if where is None else f"the value at {where.line}:{where.column + 1}"

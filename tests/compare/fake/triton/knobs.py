@@ -1,0 +1,2 @@
+class runtime:
+    interpret = False

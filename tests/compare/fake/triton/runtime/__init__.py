@@ -1,0 +1,1 @@
+from triton.runtime import autotuner, driver, jit  # noqa: F401

@@ -1,0 +1,8 @@
+class _Config:
+    active = None
+
+    def set_active(self, driver):
+        self.active = driver
+
+
+driver = _Config()
