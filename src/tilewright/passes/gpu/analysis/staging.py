@@ -28,7 +28,6 @@ from tilewright.passes.gpu.analysis.anchor_layouts import REMAPS
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma
 
-
 COPY = "asynchronous copy"
 """The form of a load that is copied to shared memory, in remarks."""
 

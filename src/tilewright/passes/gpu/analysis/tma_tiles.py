@@ -120,10 +120,8 @@ def match_tma_tile(
     size = shared.size
     if dim != shared.major_dim:
         return Missed(Reason.MAJOR_DIM)
-    if not _fits_box(shared, buffer is None) or shared.strided_extent > _LARGEST_BOX:
-        return Missed(Reason.BOX_SHAPE, (str(shared),))
-    if (misaligned := _misaligned(root, pitch, size, known)) is not None:
-        return misaligned
+    if (missed := _buffer_obstacle(root, pitch, shared, known, buffer is None)) is not None:
+        return missed
     symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
     offset = _offset(copy.base, root, symbols)
     between = symbols.of(pitch)
@@ -164,11 +162,15 @@ def match_tma_tile(
     )
 
 
-def _misaligned(root: SSAValue, pitch: SSAValue, size: int, known: Facts) -> Missed | None:
-    """Which of an array's address and row pitch is not known to be a multiple of 16 bytes."""
+def _buffer_obstacle(
+    root: SSAValue, pitch: SSAValue, shared: SharedLayout, known: Facts, copied: bool
+) -> Missed | None:
+    """Why a box cannot fill a buffer from an array at `root` with this row pitch; None if it can."""
+    if not _fits_box(shared, copied) or shared.strided_extent > _LARGEST_BOX:
+        return Missed(Reason.BOX_SHAPE, (str(shared),))
     if known.divisor(root) % _ALIGNMENT:
         return Missed(Reason.ADDRESS_ALIGNMENT, (root, _ALIGNMENT))
-    if known.divisor(pitch) * size % _ALIGNMENT:
+    if known.divisor(pitch) * shared.size % _ALIGNMENT:
         return Missed(Reason.ALIGNMENT, (pitch, _ALIGNMENT))
     return None
 
