@@ -248,7 +248,8 @@ def test_the_next_form_takes_over():
     text, result = lowered(1, ("promote-shared",))
     assert '"m16n8k16.f16"' in text and "gpu.wgmma" not in text
     assert result.dropped == (
-        "select-wgmma-rs", "promote-shared", "swizzle-shared", "specialize-warps", "pipeline-loads",
+        "select-wgmma-rs", "promote-shared", "swizzle-shared", "schedule-loops", "specialize-warps",
+        "pipeline-loads",
     )  # fmt: skip
     text, result = lowered(1, ("select-mma",))
     assert "gpu.mma" not in text and "gpu.wgmma" not in text

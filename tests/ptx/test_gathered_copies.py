@@ -6,6 +6,12 @@ from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 
@@ -112,3 +118,45 @@ def test_gathered_rows_are_vectors():
     found = run_ptx(compiled.artifact, [x, rows, out, m, k], (1, 1, 1))[2]
     np.testing.assert_array_equal(found, x[rows])
     assert "ld.global.v4.b32" in compiled.asm["ptx"]
+
+
+@tw.jit
+def shared_rows(X, W, I, S, Z, n, R: tl.constexpr, D: tl.constexpr):
+    """Gathered rows that two products and element-wise work read."""
+    r, d = tl.arange(0, R), tl.arange(0, D)
+    w = tl.load(W + r[:, None] * D + d[None, :])
+    total, norms = tl.zeros((R, D), tl.float32), tl.zeros((R,), tl.float32)
+    for i in range(0, n):
+        row = tl.load(I + i * R + r)
+        x = tl.load(X + row[:, None] * D + d[None, :], mask=(row < 90)[:, None], other=0.0)
+        s = tl.dot(w, tl.trans(x))
+        norms += tl.sum(x.to(tl.float32) * x, 1)
+        total = tl.dot(s.to(x.dtype), x, total)
+    tl.store(S + r[:, None] * D + d[None, :], total)
+    tl.store(Z + r, norms)
+
+
+@pytest.mark.parametrize(("target", "warps"), [("sm_90a", 4), ("sm_90a", 8), ("sm_80", 4)])
+def test_several_readers_of_gathered_rows(target, warps):
+    """All of them read the stage of their iteration."""
+    rng, n, rows, depth = np.random.default_rng(1), 5, 64, 64
+    x = (rng.standard_normal((100, depth)) / 4).astype(np.float16)
+    w = (rng.standard_normal((rows, depth)) / 4).astype(np.float16)
+    index = rng.integers(0, 100, n * rows).astype(np.int32)
+    signature = dict.fromkeys(("X", "W"), dtypes.pointer_type(dtypes.float16))
+    signature |= {"I": dtypes.pointer_type(dtypes.int32), "n": dtypes.int32}
+    signature |= dict.fromkeys(("S", "Z"), dtypes.pointer_type(dtypes.float32))
+    signature |= {"R": constexpr(rows), "D": constexpr(depth)}
+    order = {p: signature[p] for p in ("X", "W", "I", "S", "Z", "n", "R", "D")}
+    module = build(shared_rows, order, dict.fromkeys("XWISZ", 16)).module
+    options = Options(num_warps=warps, num_stages=3)
+    artifact = backend.compile(module, options, target_info(target))
+    arguments = [x, w, index, np.zeros((rows, depth), np.float32), np.zeros(rows, np.float32), n]
+    after = run_ptx(artifact, arguments, (1, 1, 1))
+    wide, total, norms = x.astype(np.float64), 0, 0
+    for block in index.reshape(n, rows):
+        taken = np.where((block < 90)[:, None], wide[block], 0)
+        total = total + w.astype(np.float64) @ taken.T @ taken
+        norms = norms + (taken**2).sum(1)
+    np.testing.assert_allclose(np.asarray(after[3]), total, rtol=2e-2, atol=2e-2)
+    np.testing.assert_allclose(np.asarray(after[4]), norms, rtol=1e-3, atol=1e-3)

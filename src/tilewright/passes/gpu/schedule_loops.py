@@ -232,8 +232,8 @@ def _rewrite(function: FuncOp, plans: list[_Plan]) -> None:
             copied = read = None
         else:
             rings = [
-                Ring(group, *rest, ring.full, ring.empty)
-                for group, ring, *rest in zip(
+                Ring(group, tiles, place, copies, ring.full, ring.empty)
+                for group, ring, tiles, place, copies in zip(
                     plan.graph.groups, rings, plan.tiles, plan.coordinates, shape, strict=True
                 )
             ]

@@ -50,7 +50,17 @@ def find_pipeline_pattern(loop: scf.ForOp) -> PipelinePattern | None:
 
 
 def find_single_dot(loop: scf.ForOp) -> PipelinePattern | None:
-    """The one multiplication of a loop whose operands are copied for it."""
+    """The one multiplication of a loop whose operands are copied for it, and read by nothing else."""
+    found = _single_dot(loop)
+    if found is None:
+        return None
+    known = {*found.copies, *found.turns, *found.readers}
+    users = {use.operation for copy in found.copies for use in copy.buffer.uses}
+    others = [op for op in users - known if not isinstance(op, gpu.LocalDeallocOp)]
+    return None if others else found
+
+
+def _single_dot(loop: scf.ForOp) -> PipelinePattern | None:
     ops = list(loop.body.block.ops)
     found: dict[Any, list[Any]] = {k: [op for op in ops if isinstance(op, k)] for k in _KINDS}
     turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp)]

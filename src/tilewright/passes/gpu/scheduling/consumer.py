@@ -12,6 +12,8 @@ it is known to be over. A rotated loop runs its early steps for iteration t and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -317,7 +319,7 @@ class Consumer:
         ]
         return [*early, *(emitter.value(v, shift) for v in self.crossing), *late]
 
-    def _enter(self, mapping: Mapping, state: list[SSAValue]) -> None:
+    def _enter(self, mapping: Mapping, state: Sequence[SSAValue]) -> None:
         """Names of `_state` for the late steps of its iteration."""
         skipped = len(self.arguments) - len(self.late)
         names = [*self.crossing, *self.late]
