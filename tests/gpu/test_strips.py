@@ -42,8 +42,8 @@ def columns(x, C: tl.constexpr, B: tl.constexpr):
 #: elements, warps: whole tiles fit into shared memory, or parts of them
 SIZES = [(65536, 32), (60001, 32), (131072, 32), (100000, 16), (32768, 8), (20000, 4), (16384, 4)]
 KINDS = ["float32", "float16"]
-IN_CHUNKS = {"disable": "strip-mine-tiles{skip-if-fits=false}"}
-"""Though they would fit into the registers."""
+IN_CHUNKS = {"disable": "strip-mine-tiles{skip-if-fits=false},distribute-rows-over-cluster"}
+"""Though they would fit into the registers, of one CTA or of a cluster."""
 
 
 def error(found, expected):

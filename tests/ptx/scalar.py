@@ -269,7 +269,7 @@ def _bitwise(fn):
 OPERATIONS = {
     "add": _typed(lambda m, k, a, b: a + b),
     "sub": _typed(lambda m, k, a, b: a - b),
-    "mul": _typed(_multiply), "mad": _mad, "fma": _typed(_fma),
+    "mul": _typed(_multiply), "mad": _mad, "fma": _typed(_fma, ("sat",)),
     "div": _typed(_divided), "rem": _typed(_remainder),
     "abs": _typed(lambda m, k, a: np.abs(a)), "neg": _typed(lambda m, k, a: (-a).astype(a.dtype)),
     "min": _typed(_bounded(np.minimum, np.fmin, np.minimum), ("relu",)),

@@ -121,13 +121,13 @@ def test_gathered_rows_are_vectors():
 
 
 @tw.jit
-def shared_rows(X, W, I, S, Z, n, R: tl.constexpr, D: tl.constexpr):
+def shared_rows(X, W, Rows, S, Z, n, R: tl.constexpr, D: tl.constexpr):
     """Gathered rows that two products and element-wise work read."""
     r, d = tl.arange(0, R), tl.arange(0, D)
     w = tl.load(W + r[:, None] * D + d[None, :])
     total, norms = tl.zeros((R, D), tl.float32), tl.zeros((R,), tl.float32)
     for i in range(0, n):
-        row = tl.load(I + i * R + r)
+        row = tl.load(Rows + i * R + r)
         x = tl.load(X + row[:, None] * D + d[None, :], mask=(row < 90)[:, None], other=0.0)
         s = tl.dot(w, tl.trans(x))
         norms += tl.sum(x.to(tl.float32) * x, 1)
@@ -144,11 +144,11 @@ def test_several_readers_of_gathered_rows(target, warps):
     w = (rng.standard_normal((rows, depth)) / 4).astype(np.float16)
     index = rng.integers(0, 100, n * rows).astype(np.int32)
     signature = dict.fromkeys(("X", "W"), dtypes.pointer_type(dtypes.float16))
-    signature |= {"I": dtypes.pointer_type(dtypes.int32), "n": dtypes.int32}
+    signature |= {"Rows": dtypes.pointer_type(dtypes.int32), "n": dtypes.int32}
     signature |= dict.fromkeys(("S", "Z"), dtypes.pointer_type(dtypes.float32))
     signature |= {"R": constexpr(rows), "D": constexpr(depth)}
-    order = {p: signature[p] for p in ("X", "W", "I", "S", "Z", "n", "R", "D")}
-    module = build(shared_rows, order, dict.fromkeys("XWISZ", 16)).module
+    order = {p: signature[p] for p in ("X", "W", "Rows", "S", "Z", "n", "R", "D")}
+    module = build(shared_rows, order, dict.fromkeys(("X", "W", "Rows", "S", "Z"), 16)).module
     options = Options(num_warps=warps, num_stages=3)
     artifact = backend.compile(module, options, target_info(target))
     arguments = [x, w, index, np.zeros((rows, depth), np.float32), np.zeros(rows, np.float32), n]

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-SCALE: tl.constexpr = 2.0
+SCALE = tl.constexpr(2.0)
 
 
 @triton.jit
