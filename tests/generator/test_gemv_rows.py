@@ -11,7 +11,7 @@ from tilewright.errors import LaunchError
 from tilewright.generator.choice import choose
 from tilewright.generator.contraction import COLUMN, Contraction, Operand
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 
 def config(across, deep, joined, split=1, column=False):

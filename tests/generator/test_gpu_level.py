@@ -17,7 +17,7 @@ from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 KINDS = {
     "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,

@@ -17,7 +17,7 @@ from tilewright.passes.analysis.polynomial import ONE, Leaf, Polynomial
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Rules, divide_offset
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 # ---- random offsets ------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.analysis import tma_tiles
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 TARGET = target_info("sm_90a")
 BLOCK = 64

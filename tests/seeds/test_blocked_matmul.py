@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 #: input dtype -> unit of the result's rounding
 EPS = {"float64": 2**-23, "float32": 2**-23, "float16": 2**-23, "bfloat16": 2**-23, "int8": 0}

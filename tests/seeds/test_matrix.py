@@ -6,7 +6,7 @@ Callable grids go with autotuning (their sizes depend on the choice), tuples and
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 DTYPES = ["float32", "float16", "bfloat16"]
 FORMS = ["tuple", "list", "callable"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 EPS = {"float64": 2**-50, "float32": 2**-21, "float16": 2**-9, "bfloat16": 2**-6}
 

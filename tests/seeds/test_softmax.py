@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 #: kernel -> block size (None: a power of two that covers the row)
 KERNELS = {"fuse": None, "tile": 2**14, "online": 2**12}

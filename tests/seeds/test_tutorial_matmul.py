@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 HIP = [None, "6.0"]
 DTYPES = ["float16", "bfloat16", "float32", "int8"]

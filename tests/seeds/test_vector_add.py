@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.sampled(4, full=2)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 DTYPES = ["float32", "float16", "bfloat16", "float64", "int8"]
 
