@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from tests.attention import attention_ir
+from tests.passes.scheduled_loops import shared_keys_case, shared_keys_ir
 from tests.passes.test_attention import case, check, prepared
 from tests.ptx.launch import run_ptx
 from xdsl.dialects import scf
@@ -15,6 +16,7 @@ import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.codegen import emit_module
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.target import target_info
 from tilewright.dialects import gpu
@@ -134,6 +136,32 @@ def test_loops_with_stores_keep_their_order():
         o = a @ state + np.tril(a @ b.T) @ x
         np.testing.assert_allclose(np.asarray(after[3])[i * c : (i + 1) * c], o, atol=1e-2)
         state = state * 0.5 + b.T @ x
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("tiles", [1, 2, 5])
+def test_stages_are_released_behind_their_last_reader(tiles, squares):
+    """Dots of both shifts read a stage; so do threads with `squares`."""
+    arguments, wanted = shared_keys_case(64, 64, tiles, squares)
+    module = prepared(shared_keys_ir(64, 64, squares), 4, 2)
+    run_pipeline(module, passes(), TARGET)
+    assert "gpu.producer_warp" in str(module) and squares == ("gpu.local_load" in str(module))
+    after = run_on_copies(module, arguments, (1, 1, 1))
+    np.testing.assert_allclose(np.asarray(after[2]), wanted, atol=1e-2)
+    if tiles == 5:
+        options = Options(num_warps=8, num_stages=2)
+        artifact = backend.compile(shared_keys_ir(128, 64, squares), options, TARGET)
+        arguments, wanted = shared_keys_case(128, 64, tiles, squares)
+        after = run_ptx(artifact, arguments, (1, 1, 1))
+        np.testing.assert_allclose(np.asarray(after[2]), wanted, atol=1e-2)
+
+
+def test_lanes_have_read_a_stage_before_it_is_released():
+    module = prepared(shared_keys_ir(64, 64, True), 4, 2)
+    run_pipeline(module, passes(), TARGET)
+    ptx = emit_module(module, TARGET, True)[1]
+    arrivals = [part[-700:] for part in str(ptx).split("mbarrier.arrive.release")[1:-1]]
+    assert arrivals and all("bar.warp.sync" in part for part in arrivals)
 
 
 # ---- what waits, releases and orders are for -----------------------------------------------------------

@@ -122,10 +122,15 @@ def _set_registers(gen: KernelCodegen, change: str, count: int) -> None:
 
 
 def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
-    """One lane of each warp; its products are over, which the barrier tells the warp that copies. What its
-    other lanes have read themselves, for operands in registers, comes before by a barrier of the warp."""
+    """One lane of each warp arrives; its dots are over. What the other lanes have read themselves (operands in
+    registers, `gpu.local_load`) comes before by a barrier of the warp, and before the next copy by a proxy fence."""
     b = gen.builder
-    if any(isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()):
+    loaded = _loads_stages(gen)
+    if loaded:
+        proxy_fence(gen)
+    if loaded or any(
+        isinstance(o, gpu.WgmmaOp) and _through_registers(o) for o in gen.source.walk()
+    ):
         gen.emit_convergent_asm("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
     if gen.shares:
         _arrive_everywhere(gen, op)
@@ -136,6 +141,12 @@ def lower_arrive(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:
     gen.emit_convergent_asm(
         text, "r,b,~{memory}", VOID, [address, b.and_(first, gen.scalar(op.pred))]
     )
+
+
+def _loads_stages(gen: KernelCodegen) -> bool:
+    """Whether threads load from buffers that TMA loads fill."""
+    filled = {op.buffer for op in gen.source.walk() if isinstance(op, gpu.TmaLoadOp)}
+    return any(isinstance(op, gpu.LocalLoadOp) and op.buffer in filled for op in gen.source.walk())
 
 
 def _arrive_everywhere(gen: KernelCodegen, op: gpu.MbarrierArriveOp) -> None:

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before
-from tilewright.passes.gpu.scheduling.graph import CopyGroup, LoopGraph, yielded
+from tilewright.passes.gpu.scheduling.graph import CopyGroup, yielded
 from tilewright.passes.gpu.scheduling.ring import (
     Position,
     Ring,
@@ -46,27 +46,31 @@ class _InFlight:
 
 
 class StepEmitter:
-    """Emits steps of one or two iterations before an operation, with the waits and releases they need."""
+    """Emits steps of one or two iterations before an operation, with the waits and releases they need.
+
+    `shifts`: of each iteration's steps, in the order of `positions` and `mappings`.
+    """
 
     def __init__(
         self,
-        graph: LoopGraph,
+        schedule: Schedule,
         rings: list[Ring],
+        shifts: list[int],
         positions: list[Position],
         mappings: list[Mapping],
         before: Operation,
     ) -> None:
-        self.graph, self.before = graph, before
+        self.graph, self.before = schedule.graph, before
         self.ring_of = {ring.group: ring for ring in rings}
         self.positions, self.mappings = positions, mappings
         self.issued: list[_InFlight] = []
         self.landed: set[tuple[CopyGroup, int]] = set()
         self.left = {
-            (group, shift): len(group.readers)
+            (group, index): _last_readers(schedule, group, shift)
             for group in self.ring_of
-            for shift in range(len(positions))
+            for index, shift in enumerate(shifts)
         }
-        """Readers of a group of copies that are not over yet."""
+        """Readers of a group of copies, not over yet, behind which its stage is released; none if later ones follow."""
 
     def emit(self, op: Operation, shift: int) -> None:
         """One step for the iteration of its shift."""
@@ -168,7 +172,7 @@ class StepEmitter:
         """Release the stages whose last reader is over."""
         for key in read:
             self.left[key] -= 1
-            if not self.left[key]:
+            if self.left[key] == 0:
                 group, shift = key
                 arrive = gpu.MbarrierArriveOp.create(
                     operands=[
@@ -178,6 +182,14 @@ class StepEmitter:
                     ]
                 )
                 insert_before(arrive, self.before)
+
+
+def _last_readers(schedule: Schedule, group: CopyGroup, shift: int) -> int:
+    """How many steps of a shift read a group, if no step of a later shift does."""
+    late = sum(reader in schedule.late for reader in group.readers)
+    if shift:
+        return late
+    return 0 if late else len(group.readers)
 
 
 def _through_waits(value: SSAValue) -> SSAValue:
@@ -212,7 +224,7 @@ class Consumer:
         here = Position(*arguments[-2:])
         mapping: Mapping = {self.body.args[0]: counter}
         mapping.update(zip(self.arguments, arguments, strict=False))
-        emitter = StepEmitter(self.graph, self.rings, [here], [mapping], end)
+        emitter = StepEmitter(self.schedule, self.rings, [0], [here], [mapping], end)
         for op, _ in self.schedule.order:
             emitter.emit(op, 0)
         emitter.finish()
@@ -246,11 +258,10 @@ class Consumer:
 
     def _peeled(self, at: Position, end: Operation) -> list[SSAValue]:
         """The early steps of the first iteration, the loop, the late steps of the last; what the loop results in."""
-        loop, graph = self.loop, self.graph
-        order = self.schedule.order
+        loop, order = self.loop, self.schedule.order
         first: Mapping = {self.body.args[0]: loop.lb}
         first.update(zip(self.arguments, loop.iter_args, strict=True))
-        emitter = StepEmitter(graph, self.rings, [at], [first], end)
+        emitter = StepEmitter(self.schedule, self.rings, [0], [at], [first], end)
         for op, shift in order:
             if shift == 0:
                 emitter.emit(op, 0)
@@ -263,7 +274,9 @@ class Consumer:
         *state, stage, phase, last_stage, last_phase = new.results
         last: Mapping = {}
         self._enter(last, list(state))
-        emitter = StepEmitter(graph, self.rings, [Position(last_stage, last_phase)], [last], end)
+        emitter = StepEmitter(
+            self.schedule, self.rings, [1], [Position(last_stage, last_phase)], [last], end
+        )
         for op, shift in order:
             if shift == 1:
                 emitter.emit(op, 0)
@@ -285,7 +298,7 @@ class Consumer:
         self._enter(late, state)
         early: Mapping = {self.body.args[0]: counter}
         early.update(zip([a for a in self.arguments if a not in self.late], state, strict=False))
-        emitter = StepEmitter(self.graph, self.rings, [here, before], [early, late], end)
+        emitter = StepEmitter(self.schedule, self.rings, [0, 1], [here, before], [early, late], end)
         remaining = sum(shift for _, shift in self.schedule.order)
         for op, shift in self.schedule.order:
             emitter.emit(op, shift)
