@@ -182,7 +182,7 @@ class Shared:
         low, high = cells.min() + self.start, cells.max() + self.start
         for address in [a for a in self.barriers if low - 8 < a <= high]:
             if np.isin(np.arange(address, address + 8) - self.start, cells).any():
-                del self.barriers[address]
+                raise Fault("data is written over a memory barrier that nobody invalidated")
 
     def launch(self, cells, threads):
         """A copy in flight writes there from now on, started by these threads (one for each row)."""

@@ -262,6 +262,8 @@ class Together:
                 if address % 8:
                     raise Fault("a barrier's address is no multiple of 8")
                 m.shared.at(np.array([address]), 8)
+                if address in self.barriers:
+                    raise Fault("a memory barrier is initialised where one is already")
                 self.barriers[address] = Barrier(count, count, (t // 32, m.clocks.now(t // 32)))
         elif op.mods[0] == "arrive":
             addresses = m.address(op.operands[1])

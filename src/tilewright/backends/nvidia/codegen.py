@@ -292,8 +292,9 @@ class KernelCodegen:
         read the first, and no barrier is needed in front; unless buffers that others may still be at
         were where it is. Raises OutOfResources when the target has not that much.
         """
-        start = self.exchange_start()
         block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
+        both_turns = SMALL_EXCHANGE + bytes_needed if small else bytes_needed
+        start = self.shared.scratch_from(self.current, both_turns)
         before = self._exchange
         turn = 0
         if before is None:
@@ -315,9 +316,9 @@ class KernelCodegen:
         space = self._space() if each_cta else self._cluster_scratch()
         return self.builder.gep(space, [offset], source_etype=I8) if start else space
 
-    def exchange_start(self) -> int:
-        """The first byte behind the buffers that are still in use."""
-        return self.shared.free_from(self.current)
+    def scratch_room(self) -> int:
+        """The most bytes that one exchange can have here."""
+        return self.shared.scratch_room(self.current, self.target.shared_bytes)
 
     def _cluster_scratch(self) -> Value:
         """Shared memory that all threads of the program reach: of several blocks, that of the first."""

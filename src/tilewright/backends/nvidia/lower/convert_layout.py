@@ -317,7 +317,7 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
-    room = max(0, gen.target.shared_bytes - gen.exchange_start())
+    room = gen.scratch_room()
     pad = padding(source, target, element, room)
     count = _panels(gen, source, target, SharedTile(None, element, source.shape, 0, pad).bytes)
     if count > 1:
@@ -342,7 +342,7 @@ def lower_part(gen: KernelCodegen, op: gpu.ExtractSliceOp) -> None:
 def _panels(gen: KernelCodegen, source: Layout, target: Layout, size: int) -> int:
     """In how many parts a tile of `size` bytes changes its layout: in one where that fits, which needs
     the fewest registers and barriers, else in as many as let it; in one where it cannot be divided."""
-    room = gen.target.shared_bytes - gen.exchange_start()
+    room = gen.scratch_room()
     rows, count = source.shape[0], 1
     while size > room * count and count < _MOST_PANELS:
         count *= 2

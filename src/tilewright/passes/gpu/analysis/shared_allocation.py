@@ -79,6 +79,7 @@ class SharedAllocation:
             if type(op) is gpu.LocalAllocOp:
                 self._put(op.result, buffer_bytes(op.result))
         end = self.end
+        self._mbarriers = (end, end)
         for op in function.walk():
             if type(op) is gpu.MbarrierInitOp:
                 kind: Any = op.result.type
@@ -86,6 +87,7 @@ class SharedAllocation:
                 start = -(-end // BARRIER) * BARRIER
                 end = start + BARRIER * kind.stages.data
                 self._places[op.result] = (start, end)
+        self._mbarriers = (self._mbarriers[0], end)
 
     def _note(self, value: SSAValue) -> None:
         uses = [self._top(use.operation) for use in value.uses]
@@ -147,3 +149,21 @@ class SharedAllocation:
         now = self._top(op)
         ends = [end for b, (_, end) in self._places.items() if self._last[b] >= now]
         return -(-max(ends, default=0) // 128) * 128
+
+    def scratch_from(self, op: Operation, size: int) -> int:
+        """The first byte for `size` bytes of scratch memory at `op`: behind the buffers that are still in
+        use, and never over an mbarrier. An mbarrier object stays one until it is invalidated: data
+        written over it is undefined (PTX ISA, "mbarrier.inval"; seen on an H200: rows of NaN)."""
+        start = self.free_from(op)
+        low, high = self._mbarriers
+        return (
+            -(-high // 128) * 128 if start < high and low < start + size and low < high else start
+        )
+
+    def scratch_room(self, op: Operation, limit: int) -> int:
+        """The most bytes of scratch memory in one piece at `op`, of `limit` bytes in all."""
+        start = self.free_from(op)
+        low, high = self._mbarriers
+        if low == high or start >= high:
+            return max(0, limit - start)
+        return max(0, low - start, limit - -(-high // 128) * 128)
