@@ -64,3 +64,25 @@ func.func @carried(%p: !tile.ptr<i32>, %n: i32, %x: i32) {
   tile.store %p, %r#2 : !tile.ptr<i32>, i32
   func.return
 }
+
+// -----
+// The inner loop's lower bound depends, through the outer loop, on the inner loop's own last result.
+// CHECK-LABEL: @bound_from_own_result
+func.func @bound_from_own_result(%p: !tile.ptr<i32>, %n: i32, %x: i32) {
+  // CHECK: scf.for %i = %zero to %n step %one iter_args([[A:%.+]] = %x, [[S:%.+]] = %zero)
+  // CHECK: scf.for %j = {{%.+}} to {{%.+}} step {{%.+}} iter_args([[C:%.+]] = [[S]], [[D:%.+]] = [[A]])
+  // CHECK: arith.addi [[S]], {{%.+}} {{.*}}tile.loop_index = array<i64: -2147483648, 2147483646>
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %three = arith.constant 3 : i32
+  %r:2 = scf.for %i = %zero to %n step %one iter_args(%a = %x, %s = %zero) -> (i32, i32) : i32 {
+    %t:2 = scf.for %j = %s to %n step %three iter_args(%c = %s, %d = %a) -> (i32, i32) : i32 {
+      %c1 = arith.xori %c, %j : i32
+      %d1 = arith.addi %d, %three : i32
+      scf.yield %c1, %d1 : i32, i32
+    }
+    scf.yield %t#0, %t#1 : i32, i32
+  }
+  tile.store %p, %r#1 : !tile.ptr<i32>, i32
+  func.return
+}

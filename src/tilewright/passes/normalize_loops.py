@@ -88,6 +88,8 @@ def _normalize(loop: scf.ForOp) -> None:
         return
     emitter = Emitter(loop)
     trips = _trip_count(loop, kind, emitter)
+    # before the body changes: the bounds may depend on the loop's own results through an outer loop
+    index_range = _index_range(loop, step)
     block = loop.body.block
     old = block.args[0]
     counter = block.insert_arg(i64, 0)
@@ -95,7 +97,7 @@ def _normalize(loop: scf.ForOp) -> None:
     start = Emitter.at_start(block, loop.location)
     narrow = start.resize(counter, kind)
     value = start.add(loop.lb, start.mul(narrow, loop.step))
-    value.owner.attributes[LOOP_INDEX] = _index_range(loop, step)  # type: ignore[union-attr]
+    value.owner.attributes[LOOP_INDEX] = index_range  # type: ignore[union-attr]
     old.replace_all_uses_with(value)
     block.erase_arg(old)
     zero, one = emitter.constant(0), emitter.constant(1)
