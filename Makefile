@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-full test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-products docs format clean
+.DEFAULT_GOAL := help
+.PHONY: help site lock demo test test-full test-long test-gpu sanitize-gpu check replay bench bench-gpu bench-products docs format clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +32,9 @@ endif
 $(VENV)/.check: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet -e . --group dev
 	touch $@
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## *(.*)/\1\t\2/' | awk -F '\t' '{printf "  make %-16s%s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo  ## compile and run the kernels of the documents, print a table, write report/index.html
 	$(BIN)/python examples/demo.py --report report
@@ -80,9 +84,12 @@ bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned f
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py
 
-format: $(VENV)/.check
+format: $(VENV)/.check  ## format the source, apply the linter's safe fixes
 	$(BIN)/ruff format src tests benchmarks examples
 	$(BIN)/ruff check --fix src tests benchmarks examples
 
-clean:
+lock: $(VENV)/.made  ## resolve the development environment into requirements-dev.lock (needs the package registry)
+	$(BIN)/python scripts/lock.py
+
+clean:  ## remove .venv and what make demo wrote
 	rm -rf $(VENV) report

@@ -35,6 +35,13 @@ def test_nothing_but_the_package(wheel):
     }
     assert names - info == expected
     assert {n.split("/")[1] for n in info} >= {"METADATA", "RECORD", "WHEEL", "entry_points.txt"}
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (archive.read(n).decode() for n in info if n.endswith("/METADATA"))
+    assert "License-Expression: MIT" in metadata and "License-File: LICENSE" in metadata
+    assert (
+        "Author: The tilewright authors" in metadata and "Classifier: Typing :: Typed" in metadata
+    )
+    assert "Requires-Dist: matplotlib>=3.9; extra == 'report'" in metadata
     assert wheel.name.endswith("-py3-none-any.whl")
     assert wheel.stat().st_size < 2 << 20
 

@@ -1,13 +1,16 @@
 """The ablation: what its switches build, that every step counts, its files; small, on the CPU."""
 
 import json
+import sys
 
 import pytest
 
 from tilewright.backends import registry
 from tilewright.cli.main import main
+from tilewright.errors import LaunchError
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
-from tilewright.testing.ablation import build_for, run_study, switches_of, write_report
+from tilewright.testing import ablation
+from tilewright.testing.ablation import build_for, run_study, switches_of, write_ir, write_report
 from tilewright.testing.ablation.switches import paper_endpoint, without
 
 CPU = registry.machine("cpu")
@@ -27,13 +30,25 @@ def test_every_variant_is_right_and_every_step_changes_the_ir(study):
 
 
 def test_files(study, tmp_path):
-    page, data, picture, *texts = write_report(study, tmp_path, "cpu", ["a note"])
+    page, data, picture = write_report(study, tmp_path, "cpu", ["a note"])
     text = page.read_text()
     assert "a note" in text and "| + register tile | 3.2 |" in text
     assert text.count("\n| ") == 2 + len(study.added) + len(study.removed) + 1
     assert json.loads(data.read_text())["added"][0]["section"] == "listing 1"
     assert picture.read_bytes()[:4] == b"\x89PNG"
+    (tmp_path / "ir").mkdir()
+    (tmp_path / "ir" / "99-stale.mlir").touch()
+    texts = write_ir(study, tmp_path / "ir")
     assert len(texts) == len(study.added) and "func.func" in texts[0].read_text()
+    assert sorted(texts) == sorted((tmp_path / "ir").iterdir())
+    assert "ablation --target cpu --size 96,80,64 --dtype float32 --ir FOLDER" in text
+
+
+def test_without_matplotlib_the_tables_are_written(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(LaunchError, match=r"tilewright\[report\]"):
+        write_report(study, tmp_path, "cpu")
+    assert {f.suffix for f in tmp_path.iterdir()} == {".md", ".json"}
 
 
 def test_what_was_measured_is_kept_where_something_is_wrong(monkeypatch, tmp_path):
@@ -56,7 +71,20 @@ def test_the_command(tmp_path, capsys):
     assert (tmp_path / "ablation_cpu.md").is_file()
     assert main(["bench", "ablation", "--size", "0"]) == 1
     assert main(["bench", "ablation", "--size", "many"]) == 1
-    assert "'many' is no size" in capsys.readouterr().err
+    assert "'many' is not a valid size" in capsys.readouterr().err
+
+
+def test_the_command_writes_the_ir(study, tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(
+        ablation, "run_study", lambda *a, **named: asked.append((a, named)) or study
+    )
+    assert main(["bench", "ablation", "--target", "sm_90a", "--ir", str(tmp_path)]) == 0
+    ((arguments, named),) = asked
+    assert arguments == ("sm_90a", None, "") and named["only_compile"]
+    files = sorted(tmp_path.glob("*.mlir"))
+    assert len(files) == len(switches_of(CPU)) + 1
+    assert f"{len(files)} files in {tmp_path}" in capsys.readouterr().out
 
 
 def test_builds():

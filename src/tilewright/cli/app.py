@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.cli import completion
 from tilewright.targets.nvidia import DEFAULT
 
 _KEEP = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+completion.enable()
 cache_app = typer.Typer(help="The disk cache of compiled kernels.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
 
@@ -29,12 +31,20 @@ SignatureOption = Annotated[
     ),
 ]  # fmt: skip
 PassOption = Annotated[
-    list[str] | None, typer.Option("--pass", help="Print the IR after these passes only.")
+    list[str] | None,
+    typer.Option(
+        "--pass", help="Print the IR after these passes only.", autocompletion=completion.passes
+    ),
 ]
 DiffOption = Annotated[bool, typer.Option("--diff", help="Print what each pass changed.")]
 CodeOption = Annotated[
     str | None,
-    typer.Option("--asm", metavar="llvm|asm|ptx|sass", help="Print machine code instead."),
+    typer.Option(
+        "--asm",
+        metavar="llvm|asm|ptx|sass",
+        help="Print machine code instead.",
+        autocompletion=completion.codes,
+    ),
 ]
 HtmlOption = Annotated[Path | None, typer.Option(help="Write one page with all stages.")]
 DumpOption = Annotated[Path | None, typer.Option(help="Write each stage to a file here.")]
@@ -48,6 +58,7 @@ DisableOption = Annotated[
         "--disable",
         help="Passes to leave out, comma separated (dependents go too), or to run with other options: "
         '"pipeline-loads{tma=false}".',
+        autocompletion=completion.passes,
     ),
 ]
 OptionsOption = Annotated[
@@ -85,7 +96,13 @@ def show(
     signature: SignatureOption = None,
     passes: PassOption = None,
     after: Annotated[
-        str | None, typer.Option("--after", "--stop-after", help="Stop after this pass.")
+        str | None,
+        typer.Option(
+            "--after",
+            "--stop-after",
+            help="Stop after this pass.",
+            autocompletion=completion.passes,
+        ),
     ] = None,
     disable: DisableOption = None,
     diff: DiffOption = False,
@@ -98,7 +115,11 @@ def show(
     compile_to: CompileOption = None,
     times: TimesOption = True,
     target: Annotated[
-        str | None, typer.Option(help="Target to compile for (default: this CPU), e.g. sm_90a.")
+        str | None,
+        typer.Option(
+            help="Target to compile for (default: this CPU), e.g. sm_90a.",
+            autocompletion=completion.targets,
+        ),
     ] = None,
     options: OptionsOption = None,
     layouts: Annotated[
@@ -128,7 +149,11 @@ def generate(
     ],
     function: Annotated[str | None, typer.Option(help="Function of the file to compile.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Target to compile for (default: this CPU), e.g. sm_90a.")
+        str | None,
+        typer.Option(
+            help="Target to compile for (default: this CPU), e.g. sm_90a.",
+            autocompletion=completion.targets,
+        ),
     ] = None,
     size: Annotated[
         list[str] | None,
@@ -181,7 +206,10 @@ def explain(
         typer.Option("--access", help="Explain the form of each load and store."),
     ] = False,
     target: Annotated[
-        str | None, typer.Option(help="Target (default: this CPU), e.g. sm_90a.")
+        str | None,
+        typer.Option(
+            help="Target (default: this CPU), e.g. sm_90a.", autocompletion=completion.targets
+        ),
     ] = None,
     options: OptionsOption = None,
     json_to: Annotated[
@@ -218,7 +246,11 @@ def export(
         typer.Option(help='Programs, from the arguments: "cdiv(n, BLOCK)", "cdiv(M, BM), 8".'),
     ] = None,
     target: Annotated[
-        str, typer.Option(help="cpu (this one), cpu:x86-64-v3, cpu:aarch64 …, or sm_90a …")
+        str,
+        typer.Option(
+            help="cpu (this one), cpu:x86-64-v3, cpu:aarch64 …, or sm_90a …",
+            autocompletion=completion.targets,
+        ),
     ] = "cpu",
     options: OptionsOption = None,
     disable: DisableOption = None,
@@ -285,7 +317,7 @@ def bench(
         str | None,
         typer.Argument(
             metavar="[FILE.py[:NAME]]",
-            help="perf_report functions, or a kernel; ablation: what each optimisation brings.",
+            help="perf_report functions, or a kernel; ablation: the effect of each optimization of a matmul.",
         ),
     ] = None,
     signature: SignatureOption = None,
@@ -294,13 +326,18 @@ def bench(
     ] = None,
     milliseconds: Annotated[int, typer.Option("--rep", help="Milliseconds to measure for.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Folder for plots and CSV.")] = None,
-    target: Annotated[str, typer.Option(help="Target of the ablation: cpu or cuda.")] = "cpu",
+    target: Annotated[
+        str, typer.Option(help="Target of the ablation: cpu or cuda (with --ir any, e.g. sm_90a).")
+    ] = "cpu",
     size: Annotated[
         str | None, typer.Option(help="Matmul size of the ablation, e.g. 4096 or 512,512,256.")
     ] = None,
     dtype: Annotated[
         str, typer.Option(help="Operand type of the ablation: float16, bfloat16 or float32.")
     ] = "",
+    ir: Annotated[
+        Path | None, typer.Option(help="Compile the ablation only: write the IR of each step here.")
+    ] = None,
 ) -> None:
     """Measure: the project's own tables in a checkout, a file's perf_reports, or one kernel.
 
@@ -309,9 +346,22 @@ def bench(
     from tilewright.cli import bench as command
 
     if place == "ablation":
-        command.ablation(target, size, dtype, save)
+        command.ablation(target, size, dtype, save, ir)
         return
     command.bench(place, ",".join(signature or ()), grid, milliseconds, save)
+
+
+@app.command("completion")
+def complete(
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="SHELL", help="bash, zsh or fish.", autocompletion=completion.shells
+        ),
+    ],
+) -> None:
+    """Print the shell's completion script, e.g. eval "$(tilewright completion bash)" in ~/.bashrc."""
+    typer.echo(completion.script(shell))
 
 
 @app.command()

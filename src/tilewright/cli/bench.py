@@ -51,17 +51,24 @@ def bench(
     _bench_kernel(place, signatures.split(signature), grid, milliseconds)
 
 
-def ablation(target: str, size: str | None, dtype: str, save: Path | None) -> None:
-    """What each optimisation of a product brings, into `benchmarks/results` of a checkout or `save`."""
-    from tilewright.testing.ablation import run_study, write_report
+def ablation(target: str, size: str | None, dtype: str, save: Path | None, ir: Path | None) -> None:
+    """Measure each optimization of a matmul; write tables to `save` (default in a checkout: `benchmarks/results`).
+
+    With `ir` nothing runs: the variants are compiled, and the IR of each step is written to that folder.
+    """
+    from tilewright.testing.ablation import run_study, write_ir, write_report
 
     extents = None if size is None else _extents(size)
+    if ir is not None:
+        study = run_study(target, extents, dtype, only_compile=True, tell=typer.echo)
+        typer.echo(f"{len(write_ir(study, ir))} files in {ir}")
+        return
     here = Path("benchmarks", "results")
     folder = save or (here if here.is_dir() else Path("ablation"))
 
     def keep(study: Study) -> None:
         name = "cpu" if study.target == "cpu" else re.sub(r"[^a-z0-9]+", "-", study.machine.lower())
-        for path in write_report(study, folder, name, _versions(study.target))[:3]:
+        for path in write_report(study, folder, name, _versions(study.target)):
             typer.echo(path)
 
     run_study(target, extents, dtype, tell=typer.echo, keep=keep)
@@ -71,7 +78,9 @@ def _extents(text: str) -> tuple[int, int, int]:
     try:
         m, n, k = [int(part) for part in text.split(",")] * (1 if "," in text else 3)
     except ValueError:
-        raise LaunchError(f"'{text}' is no size", help="write 4096 or 512,512,256") from None
+        raise LaunchError(
+            f"'{text}' is not a valid size", help="write 4096 or 512,512,256"
+        ) from None
     if min(m, n, k) < 1:
         raise LaunchError(f"'{text}' has an extent below 1")
     return m, n, k
@@ -143,7 +152,7 @@ def _array(text: str) -> Any:
     try:
         kind = dtypes.from_short_name(match[1].removeprefix("k"))
     except KeyError:
-        raise LaunchError(f"'{match[1]}' is no element type") from None
+        raise LaunchError(f"'{match[1]}' is not an element type") from None
     shape = tuple(int(part) for part in match[2].split(",") if part)
     random = np.random.default_rng(0)
     if isinstance(kind, dtypes.pointer_type):

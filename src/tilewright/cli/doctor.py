@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_NEEDED = ("xdsl", "llvmlite", "numpy", "ml_dtypes", "typer", "rich", "matplotlib", "jinja2")
-_OPTIONAL = ("torch", "pandas", "triton")
+_NEEDED = ("xdsl", "llvmlite", "numpy", "ml_dtypes", "typer", "rich", "jinja2")
+_OPTIONAL = ("torch", "matplotlib", "pandas", "triton")
 _FEATURES = (
     "sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512bf16",
     "avx512fp16", "avx512vnni", "avxvnni", "amx-tile", "amx-bf16", "amx-int8", "neon", "sve",

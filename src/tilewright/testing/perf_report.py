@@ -211,8 +211,8 @@ def _new_figure(show: bool) -> tuple[Any, Callable[[], None]]:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError(
-            "plots need matplotlib, which is not installed; "
-            "run without show_plots and save_path, or install it"
+            "plots need matplotlib, which is not installed: pip install 'tilewright[report]', "
+            "or run without show_plots and save_path"
         ) from None
     if not show:
         return Figure(), lambda: None

@@ -6,7 +6,7 @@ the paper's order and then beyond the paper; a second table takes each out of th
 variant's result is compared with float64, and every step has to change the IR.
 """
 
-from tilewright.testing.ablation.report import write_report
+from tilewright.testing.ablation.report import write_ir, write_report
 from tilewright.testing.ablation.run import Row, Study, run_study
 from tilewright.testing.ablation.switches import SWITCHES, Build, Switch, build_for, switches_of
 
@@ -19,5 +19,6 @@ __all__ = [
     "build_for",
     "run_study",
     "switches_of",
+    "write_ir",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""Tables, picture and IR of an ablation, as files."""
+"""Write the tables, the figure and the IR of an ablation to files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tilewright.errors import LaunchError
 from tilewright.testing.ablation.run import Row, Study
 
 
 def write_report(study: Study, folder: Path, name: str, notes: Sequence[str] = ()) -> list[Path]:
-    """Write `ablation_<name>.md`, `.json` and `.png`, and the IR of each step in `ablation_<name>_ir/`.
+    """Write `ablation_<name>.md`, `.json` and `.png`; return the files.
 
-    `notes` are lines for the head of the page (versions). Returns the files.
+    `notes` are lines for the head of the page (versions). Raises LaunchError without matplotlib, after the tables are
+    written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"ablation_{name}"
@@ -23,7 +25,7 @@ def write_report(study: Study, folder: Path, name: str, notes: Sequence[str] = (
     page.write_text(_page(study, stem.name, notes), encoding="utf-8")
     data.write_text(json.dumps(_facts(study, notes), indent=1) + "\n", encoding="utf-8")
     _draw(study, picture)
-    return [page, data, picture, *_write_ir(study, stem.with_name(stem.name + "_ir"))]
+    return [page, data, picture]
 
 
 def _page(study: Study, stem: str, notes: Sequence[str]) -> str:
@@ -33,9 +35,9 @@ def _page(study: Study, stem: str, notes: Sequence[str]) -> str:
         f"# What each optimisation brings: {m} x {n} x {k}, {study.dtype}, {study.machine}",
         "",
         *(f"{note}  " for note in notes),
-        f"C = A · B with fp32 sums and results. Every result was compared with float64. {study.peer}: "
+        f"C = A · B with fp32 accumulators and results. Every result was compared with float64. {study.peer}: "
         f"{_rate(study, study.peer_milliseconds)} TFLOP/s."
-        + f" The IR of every step is in `{stem}_ir/`.",
+        + f" The IR of every step: `{ir_command(study)}`.",
         "",
         f"![TFLOP/s]({stem}.png)",
         "",
@@ -48,7 +50,7 @@ def _page(study: Study, stem: str, notes: Sequence[str]) -> str:
         *_table(study, [full, *study.removed], full),
     ]
     if study.extra:
-        lines += ["", "## Beside them", "", *_table(study, study.extra, first)]
+        lines += ["", "## For comparison", "", *_table(study, study.extra, first)]
     return "\n".join(lines) + "\n"
 
 
@@ -98,8 +100,15 @@ def _facts(study: Study, notes: Sequence[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write_ir(study: Study, folder: Path) -> list[Path]:
-    folder.mkdir(exist_ok=True)
+def ir_command(study: Study) -> str:
+    """The command that writes the IR of every step of `study`."""
+    size = ",".join(map(str, study.size))
+    return f"tilewright bench ablation --target {study.target} --size {size} --dtype {study.dtype} --ir FOLDER"
+
+
+def write_ir(study: Study, folder: Path) -> list[Path]:
+    """Write the last IR of each step to `folder`, replacing the .mlir files in it; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.mlir"):
         old.unlink()
     made = []
@@ -113,8 +122,14 @@ def _write_ir(study: Study, folder: Path) -> list[Path]:
 
 
 def _draw(study: Study, path: Path) -> None:
-    """Bars of TFLOP/s, one a step, with the peer as a line (the paper's figure 3)."""
-    import matplotlib
+    """Bars of TFLOP/s, one per step, with the peer as a line (the paper's figure 3)."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise LaunchError(
+            f"cannot draw {path.name}: matplotlib is not installed (the tables are written)",
+            help="pip install 'tilewright[report]'",
+        ) from None
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
