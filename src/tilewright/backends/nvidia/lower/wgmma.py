@@ -403,7 +403,7 @@ def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:
     """Values that LLVM may not make elsewhere."""
     ties = [str(i) for i in range(len(values))]
     letters = {I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
-    if any(v.type not in letters for v in values):
+    if not values or any(v.type not in letters for v in values):
         return values
     constraints = ",".join([*(f"={letters[v.type]}" for v in values), *ties])
     made = gen.emit_asm("", constraints, gen.registers([v.type for v in values]), values)
