@@ -392,3 +392,41 @@ def test_target_info():
         assert current_target() == triton.runtime.driver.active.get_current_target() and not is_cuda()
         """
     )
+
+
+def test_products_of_fp32_are_tf32_on_a_gpu(tmp_path):
+    """As in Triton, for kernels that import it; tilewright's own are IEEE, and so is all on a CPU."""
+    source = tmp_path / "products.py"
+    source.write_text(
+        textwrap.dedent(
+            """
+            import triton, triton.language as tl
+            import tilewright
+
+            def product(a, out):
+                i = tl.arange(0, 16)
+                at = i[:, None] * 16 + i[None, :]
+                x = tl.load(a + at)
+                tl.store(out + at, tl.dot(x, x))
+
+            written_for_triton = triton.jit(product)
+            own = tilewright.jit(product)
+            """
+        )
+    )
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from tilewright.integrations import triton as drop_in
+        drop_in.install()
+        import products
+        assert products.written_for_triton.cache_key != products.own.cache_key or {{0}}
+        def precision(kernel, target):
+            made = kernel.compile({{{{"a": "*fp32:16", "out": "*fp32:16"}}}}, target=target)
+            return [n for n in ("tf32", "ieee") if '"' + n + '"' in made.asm["tile"]]
+        assert precision(products.own, "sm_90a") == precision(products.own, "cpu") == ["ieee"]
+        assert precision(products.written_for_triton, "cpu") == ["ieee"]
+        assert precision(products.written_for_triton, "sm_90a") == [{{1}}]
+        """
+    run(code.format("False", '"tf32"'))
+    run(code.format("True", '"ieee"'), TRITON_F32_DEFAULT="ieee")

@@ -34,6 +34,7 @@ from tilewright.frontend.symbols import symbol_of
 from tilewright.ir.location import location_attribute
 from tilewright.ir.names import name_value
 from tilewright.ir.types import ir_type
+from tilewright.language import target_info
 from tilewright.language.kernel_function import KernelFunction, check_specialization
 from tilewright.semantics import Semantics
 from tilewright.semantics.memory import TensorDescriptor
@@ -46,7 +47,11 @@ class _Compilation(KernelBuilder):
         self.block = Block()
         self.builder = IRBuilder(self.block, self._location)
         self.semantics = Semantics(
-            self.builder, call=self.call_back, call_on_lanes=self.call_on_lanes, debug=debug
+            self.builder,
+            call=self.call_back,
+            call_on_lanes=self.call_on_lanes,
+            debug=debug,
+            dot_precision=fn.dot_precision if target_info.is_cuda() else "ieee",
         )
         self.debug = debug
         self.frame = Frame(fn, None)

@@ -31,7 +31,7 @@ _HEURISTICS = {
 }
 _JIT = {
     "JITFunction": "tilewright.runtime.jit:JITFunction",
-    "jit": "tilewright.runtime.jit:jit",
+    "jit": "tilewright.integrations.triton_jit:jit",
     "KernelInterface": "tilewright.runtime.interface:KernelInterface",
     "MockTensor": "tilewright.runtime.specialize:MockTensor",
     "TensorWrapper": "tilewright.runtime.tensor_wrapper:TensorWrapper",

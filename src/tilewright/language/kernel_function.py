@@ -76,6 +76,8 @@ class KernelFunction:
 
     __test__ = False
     """For pytest: a kernel whose name begins with `test_` is no test."""
+    dot_precision = "ieee"
+    """What a `tl.dot` of fp32 tiles without `input_precision` means on an NVIDIA GPU (elsewhere: IEEE)."""
 
     def __init__(
         self,

@@ -61,7 +61,8 @@ def compile_kernel(
         return backend.texts(module, options, machine)
 
     def location_at(code: bytes, offset: int) -> SourceLocation | None:
-        module = _build(kernel, signature, options).module
+        with compiling_for(machine):
+            module = _build(kernel, signature, options).module
         return backend.location_at(module, options, machine, code, offset)
 
     cache = disk_cache()
@@ -73,7 +74,7 @@ def compile_kernel(
         return found
 
     if kernel.dependencies.private:  # no other process could use it
-        with gc_frozen():
+        with gc_frozen(), compiling_for(machine):
             artifact = _compile(kernel, signature, options, machine)
         return _finished(artifact, False)
     artifact = None if settings.always_compile else _load(cache, key)

@@ -306,6 +306,8 @@ class JITFunction(KernelFunction, KernelInterface):
         if not self.dependencies_hold():
             self.forget_dependencies()
         text = f"{self.version}|{self.dependencies.digest}|{self.do_not_specialize}"
+        if self.dot_precision != "ieee":
+            text += f"|{self.dot_precision}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
