@@ -236,6 +236,13 @@ def test_a_box_is_not_there_before_a_wait():
     assert send(STORE_A, BARRIER, SEND, early, HAS_BEEN_READ)[0, 0] == 1  # the box comes last
 
 
+def test_boxes_in_flight_have_no_order():
+    twos = f"%twos = arith.addf %a, %a : {A}"
+    both = (STORE_A, twos, STORE_A.replace("%a", "%twos").replace("%0]", "%1]"), BARRIER, SEND)
+    assert send(*both, SECOND, HAS_BEEN_READ)[0, 0] == 1  # the first may come last
+    assert send(*both, IS_WRITTEN, SECOND, HAS_BEEN_READ)[0, 0] == 2
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

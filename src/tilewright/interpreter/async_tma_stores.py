@@ -1,7 +1,8 @@
 """Boxes that are stored from shared memory: read, and written, as late as may be.
 
 A stage that is being stored may not be written before a wait says that it has been read; what is
-stored is in memory only once a wait for that, or the end of the program, says so.
+stored is in memory only once a wait for that, or the end of the program, says so, the last store first: stores in
+flight have no order.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
     for store in over:
         store.has_been_read()
     if op.complete is not None:
-        for store in over:
+        for store in reversed(over):
             store.land(run)
         del stores[: len(over)]
     return []
@@ -84,7 +85,7 @@ def finish(run: Executor) -> None:
             "ends the program while boxes are being stored from its shared memory: "
             "a gpu.tma_store_wait is missing",
         )
-    for store in run.shared.stores:
+    for store in reversed(run.shared.stores):
         store.land(run)
     run.shared.stores.clear()
 

@@ -25,12 +25,53 @@ func.func @limits(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %m: i64, %n
   func.return
 }
 // -----
-// In a loop the boxes of one iteration are in memory before shared memory is written again.
+// In a loop the boxes of one iteration have been read before shared memory is written again; each iteration stores
+// other rows.
 // CHECK-LABEL: @loop
 func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
   %c = arith.constant 1 : i64
   %z = arith.constant 0 : i64
   %s = arith.constant 16 : i64
+  // CHECK: scf.for
+  // CHECK-NEXT: gpu.tma_store_wait [[B:%[^ ]+]] :
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.tma_store"
+  scf.for %i = %z to %count step %c : i64 {
+    %row = arith.muli %i, %s : i64
+    %o = arith.muli %row, %pitch : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+    "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  }
+  func.return
+}
+// -----
+// Rows that may be those of an earlier iteration are written when that one's are in memory.
+// CHECK-LABEL: @same_rows
+func.func @same_rows(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
+  %c = arith.constant 1 : i64
+  %z = arith.constant 0 : i64
+  %s = arith.constant 16 : i64
+  // CHECK: scf.for
+  // CHECK: gpu.tma_store_wait {{.+}} complete
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.tma_store"
+  scf.for %i = %z to %count step %c : i64 {
+    %row = arith.muli %s, %s : i64
+    %o = arith.muli %row, %pitch : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+    "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  }
+  func.return
+}
+// -----
+// Iterations that are less than a tile apart store some of the same rows.
+// CHECK-LABEL: @overlapping_rows
+func.func @overlapping_rows(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
+  %c = arith.constant 1 : i64
+  %z = arith.constant 0 : i64
+  %s = arith.constant 8 : i64
   // CHECK: scf.for
   // CHECK: gpu.tma_store_wait {{.+}} complete
   // CHECK-NEXT: gpu.barrier
@@ -41,6 +82,30 @@ func.func @loop(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, 
     %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
     %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
     "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  }
+  func.return
+}
+// -----
+// Another iteration of the loop around may store the same rows.
+// CHECK-LABEL: @nested
+func.func @nested(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64, %pitch: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) attributes {gpu.num_warps = 1 : i32} {
+  %c = arith.constant 1 : i64
+  %z = arith.constant 0 : i64
+  %s = arith.constant 16 : i64
+  // CHECK: scf.for
+  // CHECK-NEXT: gpu.tma_store_wait {{.+}} complete
+  // CHECK-NEXT: scf.for
+  // CHECK-NEXT: gpu.tma_store_wait [[B:%[^ ]+]] :
+  // CHECK-NEXT: gpu.barrier
+  // CHECK: "gpu.tma_store"
+  scf.for %j = %z to %count step %c : i64 {
+  scf.for %i = %z to %count step %c : i64 {
+    %row = arith.muli %i, %s : i64
+    %o = arith.muli %row, %pitch : i64
+    %q = tile.addptr %p, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
+    %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
+    "tile.store_view"(%q, %pitch, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+  }
   }
   func.return
 }
@@ -105,7 +170,7 @@ func.func @turns(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %count: i64,
   %z = arith.constant 0 : i64
   %s = arith.constant 128 : i64
   // CHECK: scf.for
-  // CHECK: gpu.tma_store_wait {{.+}} complete
+  // CHECK-NEXT: gpu.tma_store_wait [[B:%[^ ]+]] :
   // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.local_store
   // CHECK-NEXT: gpu.barrier

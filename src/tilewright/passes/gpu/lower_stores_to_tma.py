@@ -42,7 +42,8 @@ for.
 Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
 as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
 and the shared memory that they are read from is waited for before it is written again or released. In
-loops the boxes of one iteration are in memory before those of the next are started.
+loops the boxes of one iteration are in memory before those of the next are started, unless iterations store
+disjoint boxes (`analysis/disjoint_tiles.py`).
 """
 
 from __future__ import annotations
@@ -70,8 +71,9 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.copy_engines import TMA
+from tilewright.passes.gpu.analysis.disjoint_tiles import iterations_are_disjoint
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
-from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
+from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
 from tilewright.passes.gpu.analysis.tma_stores import (
@@ -191,7 +193,7 @@ class _Storer:
         if number == 0:
             first = _after_products(op) if self.again else op
             if self.again:  # boxes of the iteration before
-                self._wait(first, complete=UnitAttr())
+                self._wait_for_iterations(first)
             insert_before(gpu.BarrierOp.create(), first)
         elif number >= slots and slots < _APART:
             self._wait(pending=IntegerAttr(slots - 1, i32))
@@ -205,6 +207,18 @@ class _Storer:
         elect = gpu.ElectOp.create(result_types=[i1])
         insert_before(elect, op)
         self._store(number, slot, elect.result)
+
+    def _wait_for_iterations(self, first: Operation) -> None:
+        """Wait for what earlier iterations store: until it has been read from shared memory where iterations store
+        disjoint tiles, else until it is in memory."""
+        loop = innermost_loop(self.op)
+        shared, box = self.store.whole, self.store.box
+        if not isinstance(loop, scf.ForOp) or not iterations_are_disjoint(box, shared, loop):
+            self._wait(first, complete=UnitAttr())
+            return
+        self._wait(first)
+        if is_in_loop(loop, self.function):  # other iterations of those around may store the same
+            self._wait(loop, complete=UnitAttr())
 
     def _source(self, number: int) -> SSAValue:
         """The registers of a part."""

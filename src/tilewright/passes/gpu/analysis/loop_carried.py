@@ -40,6 +40,14 @@ def is_in_loop(op: Operation, function: FuncOp) -> bool:
     return False
 
 
+def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
+    """The loop around an operation that is nearest to it."""
+    above = op.parent_op()
+    while above is not None and not isinstance(above, scf.ForOp | scf.WhileOp):
+        above = above.parent_op()
+    return above
+
+
 class LoopCarriedScalars:
     """Further scalars that loops carry: `values` inside the innermost, until `finish` says the next."""
 
