@@ -187,24 +187,46 @@ def normalised_row(p, o):
     tl.store(o + i, e / tl.sum(e, 0))
 
 
-def test_parts_of_a_reduction_are_written_to_every_cta():
-    """Warps read them from their own CTA's memory: a barrier that all have started, and one a reduction."""
+SPOILED_EXCHANGES = {
+    "no barrier of the cluster": (
+        r"barrier\.cluster\.(arrive|wait)[^;]*;", "may not have begun", (slice(0, 2),),
+    ),
+    "no wait for the parts": (
+        r"mbarrier\.try_wait[^;]*; @!p bra \w+;", "a copy in flight writes|nothing was written",
+        (slice(0, 1), slice(1, 2)),
+    ),
+    "no fence behind the initialization": (
+        r"@%p\d+ fence\.mbarrier_init[^;]*;", "know to be initialised", (slice(0, 1),),
+    ),
+    "nothing is expected": (
+        r"@%p\d+ mbarrier\.arrive\.expect_tx[^;]*;", "deadlock", (slice(0, 1), slice(1, 2)),
+    ),
+    "a part is missing": (
+        r"@%p\d+ st\.async[^;]*;", "deadlock", (slice(0, 1), slice(1, 2)),
+    ),
+}  # fmt: skip
+
+
+def test_parts_of_a_reduction_are_sent_to_every_cta():
+    """Warps read them from their own CTA's memory: a barrier that all have started, and none that fences memory."""
     arguments = {"p": numbers(1024), "o": numbers(1025)[:1024]}
     artifact, expected = compiled(normalised_row, arguments, "sm_90a", 8, blocks=4)
     ptx, values = artifact.asm["ptx"], list(arguments.values())
-    assert "ld.shared::cluster" not in ptx and ptx.count("st.shared::cluster") == 2
+    assert "ld.shared::cluster" not in ptx and ptx.count("st.async.shared::cluster") == 2
+    assert re.findall(r"barrier\.cluster\.([a-z.]+)\.", ptx) == ["arrive.relaxed", "wait"]
     np.testing.assert_allclose(
         run_ptx(artifact, values, (1,), random.Random(2))[1], expected[1], rtol=1e-5
     )
-    pairs = list(re.finditer(r"barrier\.cluster\.(arrive|wait)[^;]*;", ptx))
-    assert [m[1] for m in pairs] == ["arrive", "wait"] * 3
-    for first, second in zip(pairs[::2], pairs[1::2], strict=True):
-        spoiled = ptx[: first.start()] + ptx[first.end() : second.start()] + ptx[second.end() :]
-        wrong = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": spoiled})
-        with pytest.raises(
-            Fault, match=r"may not have begun|without a barrier|nothing was written"
-        ):
-            run_ptx(wrong, values, (1,))
+    for pattern, message, places in SPOILED_EXCHANGES.values():
+        found = list(re.finditer(pattern, ptx))
+        for place in places:
+            spoiled = ptx
+            for match in reversed(found[place]):
+                spoiled = spoiled[: match.start()] + spoiled[match.end() :]
+            assert spoiled != ptx
+            wrong = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": spoiled})
+            with pytest.raises(Fault, match=message):
+                run_ptx(wrong, values, (1,))
 
 
 # ---- what the machine finds ---------------------------------------------------------------------------

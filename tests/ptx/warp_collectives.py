@@ -37,6 +37,9 @@ class Barrier:
     """What those know that have arrived."""
     ended: np.ndarray | int = 0
     """What those knew that ended the phase before."""
+    announced: int = 0
+    """To a cluster: 1 after a fence of its initialization, 2 once that thread has arrived at the cluster's barrier,
+    3 for those that have waited there."""
 
 
 @dataclass(eq=False)
@@ -95,6 +98,9 @@ class Together:
             m.write(name, bits, mask)
 
     def store(self, op, mask, _place):
+        if op.mods[0] == "async":
+            self._send(op, np.flatnonzero(mask))
+            return
         m, (target, source) = self.machine, op.operands
         names, size = _names(source), int(op.mods[-1][1:]) // 8
         parts = [m.read(n)[mask].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
@@ -102,6 +108,23 @@ class Together:
         more = {"atomic": True} if _ATOMIC & set(op.mods) else {}
         who = np.flatnonzero(mask)
         self._space(op).write(self._addresses(op, target, who), data, who, **more)
+
+    def _send(self, op, who):
+        """`st.async`: values in flight to a CTA of the cluster, which count bytes at a barrier there."""
+        m, (target, source, barrier) = self.machine, op.operands
+        names, size = _names(source), int(op.mods[-1][1:]) // 8
+        parts = [m.read(n)[who].astype(f"u{size}")[:, None].view(np.uint8) for n in names]
+        data, counters = np.concatenate(parts, axis=1), self._addresses(op, barrier, who)
+        cells = m.shared.at(self._addresses(op, target, who), size * len(names))
+        if (
+            cells[:, 0] // m.shared_pitch
+            != (counters - np.uint64(m.shared.start)) // np.uint64(m.shared_pitch)
+        ).any():
+            raise Fault("bytes are counted in another CTA than they are written to")
+        m.shared.launch(cells, who)
+        for thread, counter, row, values in zip(who, counters, cells, data, strict=True):
+            self._barrier(counter, thread)
+            self.boxes.append((int(counter), row, values))
 
     def _space(self, op):
         m = self.machine
@@ -117,8 +140,8 @@ class Together:
         """What these threads access: in shared memory, where their CTA's part of the cluster's is, or that of
         the CTA that `mapa` has put into the address."""
         m = self.machine
-        addresses = m.address(text)[who]
-        if not {"shared", "shared::cluster"} & set(op.mods) or m.plan.cluster_size == 1:
+        addresses, spaces = m.address(text)[who], {"shared", "shared::cta", "shared::cluster"}
+        if not spaces & set(op.mods) or m.plan.cluster_size == 1:
             return addresses
         mine = who // m.plan.threads
         named = (addresses >> np.uint64(_RANK)).astype(np.int64) - 1
@@ -129,14 +152,16 @@ class Together:
         if (inside < 0).any() or (inside >= m.plan.shared_bytes).any():
             raise Fault("a shared access outside of what the launch asks for")
         if (rank != mine).any():
-            self._reachable(who, rank)
+            self._reachable(op, who, rank)
         return (m.shared.start + rank * m.shared_pitch + inside).astype(np.uint64)
 
-    def _reachable(self, who, ranks):
+    def _reachable(self, op, who, ranks):
         """Another CTA's memory is there once that CTA has begun, as a barrier of the cluster says, and until
-        it ends (`_outlived`)."""
+        it ends (`_outlived`); what is sent asynchronously it waits for itself (`finish`)."""
         if not self.cluster_barriers:
             raise Fault("another block's memory, which may not have begun")
+        if "async" in op.mods:
+            return
         for warp, rank in {*zip((who // 32).tolist(), ranks.tolist(), strict=True)}:
             self.reached[warp, rank] = self.machine.clocks.now(warp)
 
@@ -230,6 +255,8 @@ class Together:
                 if warp in self.arrivals:
                     raise Fault("a second arrival at the cluster's barrier before waiting")
                 relaxed = "relaxed" in op.mods
+                for state in self.barriers.values():
+                    state.announced += state.announced == 1 and state.initialised[0] == warp
                 self.arrivals[warp] = 0 * m.clocks.known[warp] if relaxed else m.clocks.give(warp)
         elif op.mods[:2] == ("cluster", "wait"):
             if not set((np.flatnonzero(mask) // 32).tolist()) <= set(self.arrivals):
@@ -244,6 +271,8 @@ class Together:
         known = np.max(list(self.arrivals.values()), axis=0)
         for warp in warps:
             self.machine.clocks.take(warp, known)
+        for state in self.barriers.values():
+            state.announced += state.announced == 2
 
     def mapa(self, op, mask, _place):
         target, source, rank = op.operands
@@ -257,8 +286,8 @@ class Together:
         m = self.machine
         who = np.flatnonzero(mask)
         if op.mods[0] == "init":
-            for t in who:
-                address, count = int(m.address(op.operands[0])[t]), immediate(op.operands[1])
+            addresses, count = self._addresses(op, op.operands[0], who), immediate(op.operands[1])
+            for t, address in zip(who, map(int, addresses), strict=True):
                 if address % 8:
                     raise Fault("a barrier's address is no multiple of 8")
                 m.shared.at(np.array([address]), 8)
@@ -266,9 +295,8 @@ class Together:
                     raise Fault("a memory barrier is initialised where one is already")
                 self.barriers[address] = Barrier(count, count, (t // 32, m.clocks.now(t // 32)))
         elif op.mods[0] == "arrive":
-            addresses = m.address(op.operands[1])
-            for t in who:
-                state = self._barrier(addresses[t], t)
+            for t, address in zip(who, self._addresses(op, op.operands[1], who), strict=True):
+                state = self._barrier(address, t)
                 state.missing -= 1
                 state.bytes += immediate(op.operands[2]) if "expect_tx" in op.mods else 0
                 state.arriving = np.maximum(state.arriving, m.clocks.give(t // 32))
@@ -281,16 +309,16 @@ class Together:
     def _test(self, op, who):
         """Whether phases have ended; threads wait for those that have not."""
         m, (target, where, parity) = self.machine, op.operands
-        addresses, wanted = m.address(where), m.read(parity)
+        addresses, wanted = self._addresses(op, where, who), m.read(parity)
         done, mask = np.zeros(m.threads, bool), np.isin(m.index, who)
-        for t in who:
-            state = self._barrier(addresses[t], t)
-            self._land(int(addresses[t]))
+        for t, address in zip(who, addresses, strict=True):
+            state = self._barrier(address, t)
+            self._land(int(address))
             done[t] = state.phase != int(wanted[t]) & 1
             if done[t]:
                 m.clocks.take(t // 32, state.ended)
             else:
-                m.waiting[int(t)] = f"mbarrier {int(addresses[t]):#x}"
+                m.waiting[int(t)] = f"mbarrier {int(address):#x}"
         m.write_predicate(target, done, mask)
 
     def _barrier(self, address, thread):
@@ -298,11 +326,17 @@ class Together:
         if state is None:
             raise Fault(f"no barrier at {int(address):#x}, or something else is there by now")
         warp, count = state.initialised
+        if state.announced == 3:
+            return state
         if warp != thread // 32 and self.machine.clocks.known[thread // 32, warp] < count:
             raise Fault("a memory barrier that this thread does not know to be initialised")
         return state
 
     def _turn(self, state):
+        if (
+            state.missing == 0 and state.bytes < 0
+        ):  # before the last arrival more may have come than is expected yet
+            raise Fault("more bytes arrive than the barrier expects")
         if state.missing == 0 and state.bytes == 0:
             state.missing, state.phase = state.arrivals, state.phase ^ 1
             state.ended, state.arriving = state.arriving, 0
@@ -318,8 +352,6 @@ class Together:
             state = self.barriers[barrier]
             state.bytes -= data.size
             state.arriving = np.maximum(state.arriving, m.clocks.give(m.clocks.hardware))
-            if state.bytes < 0:
-                raise Fault("more bytes arrive than the barrier expects")
             self._turn(state)
 
     def land_any(self):
@@ -332,6 +364,9 @@ class Together:
     def fence(self, op, mask, _place):
         if op.mods[:2] == ("proxy", "async"):
             self.machine.shared.fence(np.flatnonzero(mask))
+        elif op.mods[0] == "mbarrier_init":
+            for state in self.barriers.values():
+                state.announced |= state.initialised[0] in np.flatnonzero(mask) // 32
 
     # ---- copies ----
 

@@ -39,6 +39,7 @@ from tilewright.backends.nvidia.lower import (
     tma,
     wgmma,
 )
+from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -117,6 +118,7 @@ class KernelCodegen:
         self.overlap = programmatic_launch.ProgrammaticLaunch(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
+        self.cluster_exchanges = ClusterExchanges(self)
 
     def _declare(self) -> Any:
         """The entry: one parameter an argument, then the fault record if there are asserts."""
@@ -142,6 +144,7 @@ class KernelCodegen:
         if self.has_asserts:
             self.fault = self.function.args[-1]
         for op in block.ops:
+            self.cluster_exchanges.enter(op)
             self.op(op)
             if op is self.overlap.lets:
                 programmatic_launch.emit_launch_dependents(self)
@@ -307,42 +310,36 @@ class KernelCodegen:
         safe = safe or convert_layout.follows_barrier(self.current)
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
-        self._use(start + bytes_needed)
+        self.reserve(start + bytes_needed)
         if not safe and before is None and self.blocks > 1 and block is self.source.body.block:
             cluster.wait_for_start(self)
         elif not safe:
             self.barrier()
         offset = ir.Constant(I32, start)
-        space = self._space() if each_cta else self._cluster_scratch()
+        space = self.space() if each_cta else cluster.shared_of_first(self)
         return self.builder.gep(space, [offset], source_etype=I8) if start else space
 
     def scratch_room(self) -> int:
         """The most bytes that one exchange can have here."""
         return self.shared.scratch_room(self.current, self.target.shared_bytes)
 
-    def _cluster_scratch(self) -> Value:
-        """Shared memory that all threads of the program reach: of several blocks, that of the first."""
-        space = self._space()
-        if self.blocks == 1:
-            return space
-        self.reaches_first_cta, first = True, ir.Constant(I32, 0)
-        return self.threads.at_start("mapa", lambda b: cluster.shared_of(self, b, space, first))
-
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
         start, end = self.shared.place(buffer)
-        self._use(end)
-        space = self._space()
+        self.reserve(end)
+        space = self.space()
         base = self.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
         return self.builder.add(base, ir.Constant(I32, start))
 
-    def _use(self, bytes_: int) -> None:
-        limit = self.target.shared_bytes
-        if bytes_ > limit:
-            raise OutOfResources(bytes_, limit, f"shared memory of {self.target.name}")
+    def reserve(self, bytes_: int) -> None:
+        """Let the launch ask for so much shared memory, at least. Raises OutOfResources."""
+        if bytes_ > self.target.shared_bytes:
+            raise OutOfResources(
+                bytes_, self.target.shared_bytes, f"shared memory of {self.target.name}"
+            )
         self.scratch_bytes = max(self.scratch_bytes, bytes_)
 
-    def _space(self) -> Value:
+    def space(self) -> Value:
         """All shared memory of the program."""
         if self._shared is None:
             space: Any = ir.GlobalVariable(

@@ -3,7 +3,8 @@
 Exchanges of tiles go through the shared memory of the cluster's first CTA, which all threads reach. What every
 warp needs of every other one (the parts of a reduction) is written to each CTA instead, so that it is read from its
 own shared memory, and nobody has to wait for readers of other CTAs before it ends (PTX ISA, `mapa`,
-`st.shared::cluster`, `barrier.cluster`).
+`st.shared::cluster`, `barrier.cluster`). Where reductions are all that is exchanged, memory barriers count those
+parts, and no barrier of the cluster is needed for them (`cluster_exchange`).
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Va
         "llvm.nvvm.mapa.shared.cluster", ir.FunctionType(CLUSTER_SHARED, [SHARED, I32])
     )
     return b.call(fn, [pointer, rank])
+
+
+def shared_of_first(gen: KernelCodegen) -> Value:
+    """Shared memory that all threads of the program reach: of several CTAs, that of the first."""
+    space = gen.space()
+    if gen.blocks == 1:
+        return space
+    gen.reaches_first_cta, first = True, ir.Constant(I32, 0)
+    return gen.threads.at_start("mapa", lambda b: shared_of(gen, b, space, first))
 
 
 def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], None]) -> None:

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
 from tilewright.backends.nvidia.lower.convert_layout import SharedAccess, SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
@@ -70,7 +71,9 @@ def lower_reduce(gen: KernelCodegen, op: tile.ReduceOp) -> None:
         _across_lanes(gen, op.combine.block, g, elements, layout, axis) for g in groups.values()
     ]
     offsets = _result_offsets(layout, axis)
-    if _along(layout.warps, axis) or layout.group_dim == axis:
+    if op in gen.cluster_exchanges:
+        groups = _across_cluster(gen, op, groups, elements, layout, axis)
+    elif _along(layout.warps, axis) or layout.group_dim == axis:
         groups = _across_warps(gen, op.combine.block, groups, elements, layout, axis, offsets)
     found = dict(zip(offsets, groups, strict=True))
     for i, result in enumerate(op.results):
@@ -186,7 +189,7 @@ def _across_warps(
     for element in elements:
         starts.append(total)
         total += -(-bytes_for(element, shape) // 16) * 16
-    everywhere = gen.blocks > 1 and _is_for_all(layout, target, bits)
+    everywhere = gen.blocks > 1 and is_for_all(layout, axis)
     pointer = gen.scratch(total, each_cta=everywhere)
     part = _compact(gen, bits)
     if shared_out:
@@ -210,6 +213,25 @@ def _across_warps(
     return result
 
 
+def _across_cluster(
+    gen: KernelCodegen,
+    op: tile.ReduceOp,
+    groups: list[Group],
+    elements: list[Attribute],
+    layout: Layout,
+    axis: int,
+) -> list[Group]:
+    """Each warp sends its part to all CTAs; every warp combines all parts, a lane one or several."""
+    block = op.combine.block
+    part = _compact(gen, _along(layout.warps, axis))
+    received = gen.cluster_exchanges.exchange(op, part, groups)
+    step = min(32, 1 << len(layout.warps))
+    return [
+        _combine_over_lanes(gen, block, _tree(gen, block, parts), elements, step)
+        for parts in received
+    ]
+
+
 def _lanes_combine(
     gen: KernelCodegen,
     block: Block,
@@ -225,19 +247,16 @@ def _lanes_combine(
         [_peek(gen, where, b.add(mine, ir.Constant(I32, first)), place) for where in tiles]
         for first in range(0, parts, step)
     ]
-    group = _tree(gen, block, several)
-    while step := step // 2:
-        group = _with_other_lane(gen, block, group, elements, step)
+    return _combine_over_lanes(gen, block, _tree(gen, block, several), elements, step)
+
+
+def _combine_over_lanes(
+    gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], lanes: int
+) -> Group:
+    """Combine what each of so many neighbouring lanes has, a power of two; all get the result."""
+    while lanes := lanes // 2:
+        group = _with_other_lane(gen, block, group, elements, lanes)
     return group
-
-
-def _is_for_all(layout: Layout, target: Layout, bits: tuple[int, ...]) -> bool:
-    """Whether all warps reduce the same elements, each of which all lanes have afterwards."""
-    return (
-        layout.groups == 1
-        and len(bits) == len(layout.warps)
-        and not any(any(v) for v in target.lanes)
-    )
 
 
 def _compact(gen: KernelCodegen, bits: tuple[int, ...]) -> Value:

@@ -1,0 +1,314 @@
+"""Partial results of reductions that the warps of a cluster send each other, counted by memory barriers.
+
+A barrier of the cluster that releases what threads wrote costs a fence of all memory (`MEMBAR.ALL.GPU`, which waits for
+every access in flight) and the L1 cache (`CCTL.IVALL`) at each exchange. `st.async` needs neither: it writes a value
+to the shared memory of another CTA and counts its bytes at an mbarrier there (PTX ISA, "st.async", "mbarrier"). Each
+exchange has its own mbarrier and slots in every CTA, filled once: nothing is overwritten, and a CTA that has waited
+for all its exchanges is written to by nobody when it ends. One relaxed barrier of the cluster says that all CTAs have
+started and initialized their mbarriers.
+
+Only for programs in which reductions are all that threads exchange, each done once: other exchanges synchronize with
+barriers of the cluster (`cluster`), which release and acquire everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.dialects import arith, func, scf
+from xdsl.ir import Attribute, Operation
+
+from tilewright.backends.llvm.types import Builder, Value
+from tilewright.backends.nvidia.lower import cluster
+from tilewright.backends.nvidia.lower.vector_access import register, storage
+from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
+from tilewright.passes.analysis.effects import is_pure_elementwise
+from tilewright.passes.gpu.analysis.shared_allocation import BARRIER
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I8, I32 = ir.IntType(8), ir.IntType(32)
+VOID = ir.VoidType()
+_WORD = 4
+_MAX_VECTOR = 4
+"""Words that one `st.async` writes."""
+_NO_EXCHANGE = (
+    tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.YieldOp, tile.ProgramIdOp, tile.NumProgramsOp,
+    tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp, tile.AssumeOp, tile.ClaimOp,
+    arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp,
+)  # fmt: skip
+"""Operations, beside element-wise ones, without shared memory and barriers."""
+
+
+def is_for_all(layout: Layout, axis: int) -> bool:
+    """Whether all warps reduce the same elements along `axis`, each of which all lanes have afterwards."""
+    target = layout.drop(axis)
+    return (
+        layout.groups == 1
+        and all(vector[axis] for vector in layout.warps)
+        and not any(any(v) for v in target.lanes)
+    )
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One reduction: where its mbarrier and its slots are in each CTA's shared memory."""
+
+    barrier: int
+    start: int
+    parts: int
+    """Warps of the cluster, each of which sends a partial result."""
+    words: tuple[int, ...]
+    """Of each operand."""
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a slot: its words, in vectors of a power of two."""
+        return _WORD * _padded(sum(self.words))
+
+    def slot(self, place: int) -> int:
+        """First byte of the slots of one element of the result."""
+        return self.start + place * self.parts * self.pitch
+
+    def received_bytes(self, places: int) -> int:
+        """Bytes that each CTA receives."""
+        return places * self.parts * _WORD * sum(self.words)
+
+
+class ClusterExchanges:
+    """The exchanges of a kernel; none where its CTAs synchronize by barriers of the cluster."""
+
+    def __init__(self, gen: KernelCodegen) -> None:
+        self._gen = gen
+        self._exchanges: dict[Operation, Exchange] = {}
+        self._started = False
+        self.bytes = 0
+        reductions = [op for op in gen.source.walk() if isinstance(op, tile.ReduceOp)]
+        if (
+            gen.blocks == 1
+            or not gen.ordered
+            or not all(map(_exchanges_nothing, gen.source.walk()))
+        ):
+            return
+        across = [op for op in reductions if _is_across_warps(op)]
+        if all(_is_for_all(op) and not _is_repeated(op) for op in across):
+            for op in across:
+                self._plan(op)
+
+    def _plan(self, op: tile.ReduceOp) -> None:
+        layout, axis = self._gen.layout(op.inputs[0]), op.axis.value.data
+        sizes = (tile.element_bytes(tile.element_of(v)) for v in op.inputs)
+        words = tuple(-(-size // _WORD) for size in sizes)
+        alignment = _WORD * min(_MAX_VECTOR, _padded(sum(words)))
+        start = -(-(self.bytes + BARRIER) // alignment) * alignment
+        found = Exchange(self.bytes, start, 1 << len(layout.warps), words)
+        self._exchanges[op] = found
+        self.bytes = -(-found.slot(_places(layout, axis)) // BARRIER) * BARRIER
+
+    def __contains__(self, op: Operation) -> bool:
+        return op in self._exchanges
+
+    def exchange(
+        self, op: tile.ReduceOp, part: Value, groups: list[list[Value]]
+    ) -> list[list[list[Value]]]:
+        """Send what this warp has, as number `part`, to all CTAs. Returns for each element of the result the
+        partial results that a lane takes of it; those of all lanes are all of them, each as often."""
+        gen, exchange = self._gen, self._exchanges[op]
+        elements = [tile.element_of(v) for v in op.inputs]
+        self._start()
+        for place, group in enumerate(groups):
+            words = [w for v, e in zip(group, elements, strict=True) for w in _words(gen, v, e)]
+            self._send(exchange, place, part, words)
+        _wait(gen, self._address(exchange.barrier))
+        step = min(exchange.parts, 32)
+        own = gen.builder.and_(gen.threads.lane, ir.Constant(I32, step - 1))
+        return [
+            [
+                self._receive(exchange, place, first, own, elements)
+                for first in range(0, exchange.parts, step)
+            ]
+            for place in range(len(groups))
+        ]
+
+    def enter(self, op: Operation) -> None:
+        """Wait for the other CTAs in front of an operation of the function's block with exchanges inside."""
+        if op.regions and any(inner in self._exchanges for inner in op.walk() if inner is not op):
+            self._start()
+
+    def _start(self) -> None:
+        """Wait until all CTAs have initialized their mbarriers, which they say as soon as they have."""
+        if self._started:
+            return
+        self._started = True
+        gen = self._gen
+        gen.reserve(self.bytes)
+        self._initialize()
+        cluster.wait_for_start(gen)
+
+    def _initialize(self) -> None:
+        """The first thread of each CTA initializes its mbarriers, and announces what they are going to count."""
+        gen, threads = self._gen, self._gen.threads
+        lines = [f"@$1 mbarrier.init.shared::cta.b64 [$0+{x.barrier}], 1;" for x in self._all]
+        lines.append("@$1 fence.mbarrier_init.release.cluster;")
+        for op, x in self._exchanges.items():
+            layout, axis = gen.layout(op.operands[0]), op.axis.value.data  # type: ignore[attr-defined]
+            count = x.received_bytes(_places(layout, axis))
+            lines.append(
+                f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0+{x.barrier}], {count};"
+            )
+        base, tid = self._base(), threads.special("tid.x")
+
+        def emit(b: Builder) -> Value:
+            first = b.icmp_unsigned("==", tid, ir.Constant(I32, 0))
+            kind = ir.FunctionType(VOID, [I32, first.type])
+            made = b.asm(kind, " ".join(lines), "r,b,~{memory}", [base, first], side_effect=True)
+            made.attributes.add("convergent")
+            return made
+
+        threads.at_start("mbarriers of the cluster", emit)
+
+    @property
+    def _all(self) -> list[Exchange]:
+        return list(self._exchanges.values())
+
+    def _base(self) -> Value:
+        space = self._gen.space()
+        return self._gen.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
+
+    def _address(self, offset: int) -> Value:
+        return self._gen.builder.add(self._base(), ir.Constant(I32, offset))
+
+    def _send(self, exchange: Exchange, place: int, part: Value, words: list[Value]) -> None:
+        """A lane for each CTA sends the words of this warp."""
+        gen, b = self._gen, self._gen.builder
+        rank = b.and_(gen.threads.lane, ir.Constant(I32, gen.blocks - 1))
+        some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
+        at = b.add(
+            self._address(exchange.slot(place)), b.mul(part, ir.Constant(I32, exchange.pitch))
+        )
+        for first, count in _vectors(len(words)):
+            names = [f"${4 + i}" for i in range(count)]
+            value, kind = (
+                (names[0], "b32") if count == 1 else (f"{{{', '.join(names)}}}", f"v{count}.b32")
+            )
+            text = (
+                "{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, $0, $2; "
+                "mapa.shared::cluster.u32 counter, $1, $2; "
+                f"@$3 st.async.shared::cluster.mbarrier::complete_tx::bytes.{kind} "
+                f"[there+{_WORD * first}], {value}, [counter]; }}"
+            )
+            operands = [
+                at,
+                self._address(exchange.barrier),
+                rank,
+                some,
+                *words[first : first + count],
+            ]
+            constraints = "r,r,r,b," + "r," * count + "~{memory}"
+            gen.emit_convergent_asm(text, constraints, VOID, operands)
+
+    def _receive(
+        self, exchange: Exchange, place: int, first: int, own: Value, elements: list[Attribute]
+    ) -> list[Value]:
+        """The partial result that comes `own` slots behind `first`, from this CTA's shared memory."""
+        gen, b = self._gen, self._gen.builder
+        part = b.add(own, ir.Constant(I32, first))
+        at = b.add(
+            b.mul(part, ir.Constant(I32, exchange.pitch)),
+            ir.Constant(I32, exchange.slot(place)),
+        )
+        words: list[Value] = []
+        for begin, count in _vectors(sum(exchange.words)):
+            byte = b.add(at, ir.Constant(I32, _WORD * begin))
+            pointer = b.gep(gen.space(), [byte], source_etype=I8)
+            kind = ir.VectorType(I32, count) if count > 1 else I32
+            loaded = b.load(pointer, typ=kind, align=_WORD * count)
+            words += (
+                [b.extract_element(loaded, ir.Constant(I32, i)) for i in range(count)]
+                if count > 1
+                else [loaded]
+            )
+        values: list[Value] = []
+        for count, element in zip(exchange.words, elements, strict=True):
+            values.append(_from_words(gen, words[:count], element))
+            words = words[count:]
+        return values
+
+
+def _wait(gen: KernelCodegen, barrier: Value) -> None:
+    """Wait for the first phase of an mbarrier of this CTA."""
+    text = (
+        "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], 0; "
+        "@!p bra WAIT_${:uid}; }"
+    )
+    gen.emit_convergent_asm(text, "r,~{memory}", VOID, [barrier])
+
+
+def _exchanges_nothing(op: Operation) -> bool:
+    """Whether threads need neither shared memory nor a barrier for an operation, reductions aside."""
+    if isinstance(op, (func.FuncOp, tile.ReduceOp, *_NO_EXCHANGE)):
+        return True
+    return is_pure_elementwise(op)
+
+
+def _is_across_warps(op: tile.ReduceOp) -> bool:
+    layout, axis = gpu.layout_of(op.inputs[0]), op.axis.value.data
+    return layout is None or layout.group_dim == axis or any(v[axis] for v in layout.warps)
+
+
+def _is_for_all(op: tile.ReduceOp) -> bool:
+    layout = gpu.layout_of(op.inputs[0])
+    return layout is not None and is_for_all(layout, op.axis.value.data)
+
+
+def _is_repeated(op: Operation) -> bool:
+    """Whether an operation may be done more than once: within a loop."""
+    above = op.parent_op()
+    while isinstance(above, scf.IfOp):
+        above = above.parent_op()
+    return not isinstance(above, func.FuncOp)
+
+
+def _places(layout: Layout, axis: int) -> int:
+    """Elements of the result, all of which each thread has."""
+    return len({o[:axis] + o[axis + 1 :] for o in layout.register_offsets})
+
+
+def _padded(words: int) -> int:
+    """Words of a slot: a power of two, or a multiple of the longest vector."""
+    return 1 << (words - 1).bit_length() if words <= _MAX_VECTOR else -(-words // 4) * 4
+
+
+def _vectors(words: int) -> list[tuple[int, int]]:
+    """First word and number of words of the accesses that a slot takes."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while at < words:
+        count = next(c for c in (4, 2, 1) if at + c <= words and at % c == 0)
+        found.append((at, count))
+        at += count
+    return found
+
+
+def _words(gen: KernelCodegen, value: Value, element: Attribute) -> list[Value]:
+    """A value as words of 32 bits."""
+    b, bits = gen.builder, storage(gen, value, element)
+    if bits.type.width <= 32:
+        return [b.zext(bits, I32) if bits.type.width < 32 else bits]
+    halves = b.bitcast(bits, ir.VectorType(I32, 2))
+    return [b.extract_element(halves, ir.Constant(I32, i)) for i in range(2)]
+
+
+def _from_words(gen: KernelCodegen, words: list[Value], element: Attribute) -> Value:
+    b, width = gen.builder, 8 * tile.element_bytes(element)
+    if len(words) == 1:
+        bits = b.trunc(words[0], ir.IntType(width)) if width < 32 else words[0]
+        return register(gen, bits, element)
+    pair: Value = ir.Constant(ir.VectorType(I32, 2), ir.Undefined)
+    for i, word in enumerate(words):
+        pair = b.insert_element(pair, word, ir.Constant(I32, i))
+    return register(gen, b.bitcast(pair, ir.IntType(64)), element)
