@@ -10,7 +10,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia import assemble, tools
 from tilewright.backends.nvidia.target import of_capability, target_info
 from tilewright.errors import LaunchError, OutOfResources, PassError, UnsupportedTarget
-from tilewright.runtime.options import parse
+from tilewright.runtime.options import of_parameters, parse
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 PTX = """
@@ -287,6 +287,20 @@ def test_tools_are_looked_for_in_order(tmp_path, monkeypatch):
 def test_numbers_of_warps(number):
     options = parse({"num_warps": number}, scale, config.current(), gpu=True)
     assert options.num_warps == number
+
+
+@tw.jit
+def scale_by_so_many_warps(x_ptr, num_warps: tl.constexpr, num_stages: tl.constexpr = 0):
+    offsets = tl.arange(0, 4096)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * num_warps)
+
+
+def test_a_parameter_may_be_an_option_as_well():
+    """As in Triton, where the keyword of a launch is both."""
+    kernel = scale_by_so_many_warps.compile({"x_ptr": "*fp32:16"}, {"num_warps": 8}, "sm_90a")
+    assert kernel.plan.threads == 256
+    values = {"num_warps": tl.constexpr(16), "num_stages": 1000, "x_ptr": 4}
+    assert of_parameters(scale_by_so_many_warps, values) == {"num_warps": 16}
 
 
 @pytest.mark.parametrize("number", [0, 3, 6, 10, 33, 64])

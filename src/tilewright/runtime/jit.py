@@ -19,7 +19,7 @@ from tilewright.runtime.dependencies import Dependencies, dependencies_of
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.interface import KernelInterface
 from tilewright.runtime.launch import MISSING, Launcher
-from tilewright.runtime.options import for_compilation, is_option
+from tilewright.runtime.options import for_compilation, is_option, of_parameters
 from tilewright.runtime.representations import kernel_html, kernel_text
 from tilewright.runtime.specialize import ArgumentType, MockTensor, slot_kind
 from tilewright.runtime.tracebacks import user_facing
@@ -158,7 +158,8 @@ class JITFunction(KernelFunction, KernelInterface):
                 raise LaunchError(
                     f"{given!r} is not a mapping", help='write {"x_ptr": "*fp32:16", "n": "i32"}'
                 )
-        single = {n: types.pop(n) for n in [*types] if is_option(n) and n not in self.arg_names}
+        single = of_parameters(self, {**types, **(constexprs or {})})
+        single |= {n: types.pop(n) for n in [*types] if is_option(n) and n not in self.arg_names}
         given = {**(signature or {}), **types}
         values = dict(constexprs or {})
         full: dict[str, ArgumentType] = {}

@@ -214,7 +214,10 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             return self._interpret(values, grid, place)
         self.refresh()
         types = [self._type(p, v, warmup) for p, v in zip(self.params, values, strict=True)]
-        chosen = launch_options.parse(options, self.kernel, settings, place is not None)
+        own = launch_options.of_parameters(
+            self.kernel, dict(zip(self.kernel.arg_names, values, strict=True))
+        )
+        chosen = launch_options.parse({**own, **options}, self.kernel, settings, place is not None)
         if (settings.interpret_ir or settings.interpret) and not warmup:
             return self._interpret_ir(types, values, grid, chosen, place)
         if warmup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from tilewright.backends.base import Options
 from tilewright.config import Config
+from tilewright.dtypes import constexpr
 from tilewright.errors import LaunchError
 
 #: options that change code on some target of ours; those of the first group only on a GPU
@@ -88,6 +90,19 @@ def parse(options: Mapping[str, Any], kernel: Any, settings: Config, gpu: bool =
         )
     counted = _gpu_options(options)  # on a CPU as well: a wrong value is wrong everywhere
     return replace(chosen, **counted) if gpu else chosen
+
+
+def of_parameters(kernel: Any, values: Mapping[str, Any]) -> dict[str, int]:
+    """Options of a GPU that the kernel has constexpr parameters of the same name for (`num_warps: tl.constexpr`): a
+    keyword of a launch is both, where it is a value that the option may have."""
+    found: dict[str, int] = {}
+    for name in _GPU_OPTIONS.intersection(p.name for p in kernel.params if p.is_constexpr):
+        value = values.get(name)
+        value = value.value if isinstance(value, constexpr) else value
+        if type(value) is int:
+            with contextlib.suppress(LaunchError):
+                found.update(_gpu_options({name: value}))
+    return found
 
 
 def for_compilation(given: Options | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Options:
