@@ -106,6 +106,8 @@ class Machine:
         self.together = warp_collectives.Together(self)
         self.products = Products(self)
         self.carry = np.zeros(self.threads, np.uint64)
+        self.alone = np.full(self.threads, not plan.programmatic_launch)
+        """Threads that have waited for the kernel before, where launches overlap."""
 
     def _special(self, block, grid):
         """Special registers: of one program, whose blocks are a cluster along x."""
@@ -238,6 +240,9 @@ class Machine:
         name = op.name
         if name == "bra":
             return self.labels[op.operands[0]]
+        if (name in ("ret", "exit") or "global" in op.mods) and name not in ("cvta", "prefetch"):
+            if not self.alone[mask].all():
+                raise Fault("the kernel before may still run: griddepcontrol.wait is missing")
         if name in ("ret", "exit"):
             return len(self.code)
         if not mask.any():

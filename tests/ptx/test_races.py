@@ -131,6 +131,15 @@ def test_exchanges_leave_memory_barriers_alone(warps):
     check(exchanges_behind_a_loop, arguments, "sm_90a", warps=warps, stages=2)
 
 
+def test_memory_is_left_alone_until_the_kernel_before_is_over():
+    arguments = {"p": numbers(16), "o": numbers(1024)}
+    artifact, _ = compiled(sums_of_columns, arguments, "sm_90a", 1)
+    spoiled = artifact.asm["ptx"].replace("griddepcontrol.wait;", "")
+    wrong = types.SimpleNamespace(plan=artifact.plan, asm={"ptx": spoiled})
+    with pytest.raises(Fault, match="griddepcontrol.wait is missing"):
+        run_ptx(wrong, list(arguments.values()), (1,))
+
+
 def sums_of_columns(p, o):
     i, j = tl.arange(0, 64), tl.arange(0, 16)
     tl.store(p + j, tl.sum(tl.load(o + i[:, None] * 16 + j[None, :]), 0))

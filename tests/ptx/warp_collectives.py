@@ -599,7 +599,10 @@ class Together:
     def prefetch(self, op, mask, _place):
         pass
 
-    griddepcontrol = prefetch  # launches follow each other here
+    def griddepcontrol(self, op, mask, _place):
+        if op.mods[0] == "wait":
+            self.machine.alone[mask] = True
+
     setmaxnreg = prefetch  # registers have no number here
 
 

@@ -17,7 +17,9 @@ def script(shell: str) -> str:
     """Return the text that `shell` evaluates to complete `tilewright` commands."""
     if shell not in SHELLS:
         raise LaunchError(f"unknown shell '{shell}'", help=f"use one of {', '.join(SHELLS)}")
-    return _typer().get_completion_script(prog_name="tilewright", complete_var=_VARIABLE, shell=shell)
+    return _typer().get_completion_script(
+        prog_name="tilewright", complete_var=_VARIABLE, shell=shell
+    )
 
 
 def enable() -> None:

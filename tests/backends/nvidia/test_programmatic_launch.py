@@ -50,11 +50,36 @@ def test_a_product_waits_before_its_first_copy(persistent):
         assert last < begins < store
 
 
-def test_others_are_started_one_after_the_other():
-    threads = compiled(MatmulConfig(128, 128, 64, 8, 8, 3, use_tma=False))
+def test_threads_wait_before_they_read_or_write():
+    made = compiled(MatmulConfig(128, 128, 64, 8, 8, 3, use_tma=False))
+    ptx = made.asm["ptx"]
+    assert made.plan.programmatic_launch and ptx.count("griddepcontrol.wait") == 1
+    order = places(ptx, "griddepcontrol.wait", "cp.async", "griddepcontrol.launch_dependents")
+    assert order == sorted(order) and "ld.global" not in ptx[: order[0]]
+
+
+def test_the_sums_of_parts_of_k_are_started_early():
+    """The second launch's programs are there when the parts are done, and wait before they read them."""
+    a = np.zeros((256, 256), np.float16)
+    config = MatmulConfig(128, 128, 64, 8, 8, 3, split_k=2)
+    found = prepare(
+        Call(a, a, a, (), False, None, False, False, None, None, None, None, config), TARGET
+    )
+    partial, total = kernels_of(found)
+    for kernel in (partial, total):
+        made = kernel.compile(
+            signature_of(kernel, found), target=TARGET, options=kernel.launch_options()
+        )
+        assert made.plan.programmatic_launch
+    ptx = made.asm["ptx"]
+    assert ptx.count("griddepcontrol.wait") == 1 and "global" not in ptx[
+        : ptx.find("griddepcontrol.wait")
+    ].split("{", 1)[1].replace("cvta.to.global", "")
+
+
+def test_older_chips_start_one_after_the_other():
     older = compiled(MatmulConfig(64, 64, 32, 8, 4, 3), target_info("sm_80"))
-    for made in (threads, older):
-        assert not made.plan.programmatic_launch and "griddepcontrol" not in made.asm["ptx"]
+    assert not older.plan.programmatic_launch and "griddepcontrol" not in older.asm["ptx"]
 
 
 def test_tiles_are_counted_by_the_grid_where_groups_are_full():

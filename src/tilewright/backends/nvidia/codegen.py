@@ -144,6 +144,8 @@ class KernelCodegen:
         if self.has_asserts:
             self.fault = self.function.args[-1]
         for op in block.ops:
+            if op is self.overlap.waits:
+                programmatic_launch.emit_grid_dependency_wait(self)
             self.cluster_exchanges.enter(op)
             self.op(op)
             if op is self.overlap.lets:

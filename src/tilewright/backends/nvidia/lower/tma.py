@@ -13,10 +13,7 @@ from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
-from tilewright.backends.nvidia.lower.programmatic_launch import (
-    emit_grid_dependency_wait,
-    prefetch_tensor_maps,
-)
+from tilewright.backends.nvidia.lower.programmatic_launch import prefetch_tensor_maps
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.fragments import parse_wgmma
@@ -58,8 +55,6 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
         gen.cluster_barrier()
     else:
         gen.barrier()
-    if op is gen.overlap.waits:
-        emit_grid_dependency_wait(gen)
 
 
 def _barrier(gen: KernelCodegen, barriers: SSAValue, slot: SSAValue) -> Value:
