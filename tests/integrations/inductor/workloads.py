@@ -1,6 +1,7 @@
 """Functions to compile, by name: `(function, shapes of its arguments, options)`.
 
-Options: `grad` compares gradients as well; `dynamic` compiles for any sizes; `quick` is for every run of the tests.
+Options: `grad` compares gradients as well; `dynamic` compiles for any sizes; `half` allows for results of 16 bits;
+`quick` is for every run of the tests.
 Run as a program it compiles those that are named, each compared with eager mode, and prints a line of JSON for each.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional as F
+from torch.nn.attention import flex_attention as flex_module
 
 Workload = tuple[Callable[..., Any], tuple[tuple[int, ...], ...], frozenset[str]]
 WORKLOADS: dict[str, Workload] = {}
@@ -164,7 +166,7 @@ add("integers", (30, 30), options="quick")(
         (x * 9).to(torch.int8) ^ 3,
     )
 )
-add("half", (64, 100), options="quick")(
+add("half", (64, 100), options="quick half")(
     lambda x: (
         F.softmax(x.half(), -1).float(),
         F.layer_norm(x.bfloat16(), (100,)).float(),
@@ -211,6 +213,59 @@ def block(x: Any, wq: Any, wo: Any, w1: Any, w2: Any, g1: Any, g2: Any) -> Any:
     return x + F.gelu(F.layer_norm(x, (channels,), g2) @ w1) @ w2
 
 
+# ---- flex_attention ----------------------------------------------------------------------------------
+
+
+def causal(b: Any, h: Any, q: Any, k: Any) -> Any:
+    return q >= k
+
+
+def flex(
+    q: Any,
+    k: Any,
+    v: Any,
+    score: Callable[..., Any] | None = None,
+    mask: Any = None,
+    block: int = 128,
+) -> Any:
+    """torch's flex_attention where it is compiled, else what it computes."""
+    if torch.compiler.is_compiling():
+        sizes = q.shape[2], k.shape[2]
+        blocks = mask and flex_module.create_block_mask(
+            mask, None, None, *sizes, device="cpu", BLOCK_SIZE=block
+        )
+        return flex_module.flex_attention(
+            q, k, v, score, blocks, enable_gqa=q.shape[1] != k.shape[1]
+        )
+    type_, groups = q.dtype, q.shape[1] // k.shape[1]
+    q, k, v = q.double(), *(t.double().repeat_interleave(groups, 1) for t in (k, v))
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    at = torch.meshgrid(*map(torch.arange, scores.shape), indexing="ij")
+    scores = score(scores, *at) if score else scores
+    if mask:
+        scores = scores.masked_fill(~mask(*at), float("-inf"))
+    return (torch.softmax(scores, -1).nan_to_num() @ v).to(type_)
+
+
+add("flex", (2, 4, 150, 24), (2, 2, 150, 24), (2, 2, 150, 24), (4, 150), options="quick grad")(
+    lambda q, k, v, bias: flex(q, k, v, lambda s, b, h, m, n: s + bias[h, n] * (m - n), causal)
+)
+add("flex_blocks", (1, 2, 100, 8), (1, 2, 70, 8), (1, 2, 70, 20), options="grad")(
+    lambda q, k, v: flex(
+        q, k, v, None, lambda b, h, m, n: (m > n) & (m - n < 33) & (m % 5 != 0), 16
+    )
+)
+add("flex_dynamic", (1, 2, 256, 64), (1, 2, 256, 64), (1, 2, 256, 64), options="grad dynamic")(
+    lambda q, k, v: flex(q, k, v, lambda s, *_: 20 * torch.tanh(s / 20))
+)
+add("flex_half", (1, 2, 128, 64), (1, 2, 128, 64), (1, 2, 128, 64), options="grad half")(
+    lambda q, k, v: flex(q.bfloat16(), k.bfloat16(), v.bfloat16(), None, causal).float()
+)
+add("flex_decoding", (2, 8, 1, 64), (2, 2, 300, 64), (2, 2, 300, 64))(
+    lambda q, k, v: flex(q, k, v, lambda s, b, h, m, n: s - n * 2.0 ** -(h + 1.0))
+)
+
+
 # ---- comparison --------------------------------------------------------------------------------------
 
 
@@ -245,7 +300,7 @@ def compare(name: str) -> None:
             assert torch.equal(got, plain), f"{(got != plain).sum()} integers differ"
             continue
         unit = torch.finfo(got.dtype).eps
-        narrow = 2.0**-7 if name == "half" else 0.0
+        narrow = 2.0**-7 if "half" in options else 0.0
         size = true.double().abs().clamp(min=1)
         error, own = (got.double() - true).abs(), (plain.double() - true).abs()
         near = error <= (200 * unit + narrow) * size + 4 * own.max()

@@ -6,7 +6,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.integrations.inductor import settings, state
+from tilewright.integrations.inductor import flex, settings, state
+
+flex.install_front_end()
 
 
 def compile_graph(graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from tilewright.integrations import triton
 from tilewright.integrations.inductor import (
     choices,
     features,
+    flex,
     names,
     settings,
     torch_caches,
@@ -111,10 +112,12 @@ def _apply(wanted: frozenset[str]) -> None:
     if wanted or _served:
         choices.install()
         features.install()
+        flex.install()
         user_kernels.install()
     else:
         choices.uninstall()
         features.uninstall()
+        flex.uninstall()
         user_kernels.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))

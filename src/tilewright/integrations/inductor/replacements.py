@@ -1,0 +1,79 @@
+"""Replace functions of torch while tilewright is installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from tilewright.integrations import after_import
+
+_ABSENT: Any = object()
+
+
+@dataclass
+class Replacement:
+    """One attribute of a module of torch, or of a class in it.
+
+    `make(module, original)` returns the new value; it runs when the module has been imported. `original` is
+    what the attribute gives, inherited or not.
+    """
+
+    module: str
+    path: str
+    """ "function" or "Class.method"."""
+    make: Callable[[Any, Any], Any]
+    _before: Any = field(default=_ABSENT, init=False)
+    """The owner's own attribute, `_ABSENT` if it is inherited."""
+    _value: Any = field(default=None, init=False)
+
+    def install(self) -> None:
+        """Replace it now or after the import. Calling again has no effect."""
+        if not after_import.is_waiting(self.module, self._replace):
+            after_import.call_after_import(self.module, self._replace)
+
+    def uninstall(self) -> None:
+        """Restore the attribute."""
+        after_import.forget(self.module, self._replace)
+        owner, name = self._owner(sys.modules.get(self.module))
+        if owner is None or self._value is None or vars(owner).get(name) is not self._value:
+            return
+        if self._before is _ABSENT:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, self._before)
+        self._value = None
+
+    def _owner(self, module: Any) -> tuple[Any, str]:
+        *classes, name = self.path.split(".")
+        for each in classes:
+            module = getattr(module, each, None)
+        return module, name
+
+    def _replace(self, module: Any) -> None:
+        owner, name = self._owner(module)
+        original = getattr(owner, name, None)
+        if original is None or (self._value is not None and vars(owner).get(name) is self._value):
+            return
+        self._before = vars(owner).get(name, _ABSENT)
+        self._value = self.make(module, original)
+        setattr(owner, name, self._value)
+
+
+def copied(function: Any, constants: dict[str, str] | None = None, **names: Any) -> Any:
+    """A copy of a Python function that finds `names` among its globals, and other strings for `constants`.
+
+    Raises LookupError where the function has no such constant.
+    """
+    code = function.__code__
+    for old, new in (constants or {}).items():
+        if old not in code.co_consts:
+            raise LookupError(f"{function.__qualname__} does not contain {old!r}")
+        code = code.replace(co_consts=tuple(new if c == old else c for c in code.co_consts))
+    scope = {**function.__globals__, **names} if names else function.__globals__
+    copy = FunctionType(code, scope, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__module__ = function.__module__
+    return copy
