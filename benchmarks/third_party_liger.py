@@ -1,4 +1,4 @@
-"""Operators of Liger-Kernel; references are their formulas in plain torch."""
+"""Layers of Liger-Kernel: norms, activations, embeddings, attention, mixtures of experts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import torch
 from torch.nn import functional
 
 from third_party_cases import registrar
+from third_party_references import rms, visible
+from third_party_references import sparsemax as simplex
 
 case = registrar("liger")
-
-
-def _rms(x, w, eps=1e-6, offset=0.0):
-    return x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * (w + offset)
 
 
 @case
@@ -19,7 +17,7 @@ def rms_norm(m):
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction as F
 
     given = m.normal(m.rows, m.hidden), m.normal(m.hidden)
-    return m.problem(*given, run=lambda x, w: F.apply(x, w, 1e-6, 0.0, "llama", False), like=_rms)
+    return m.problem(*given, run=lambda x, w: F.apply(x, w, 1e-6, 0.0, "llama", False), like=rms)
 
 
 @case
@@ -30,7 +28,7 @@ def rms_norm_gemma_block(m):
     return m.problem(
         *given,
         run=lambda x, w: F.apply(x, w, 1e-6, 1.0, "gemma", False),
-        like=lambda x, w: _rms(x, w, offset=1.0),
+        like=lambda x, w: rms(x, w, offset=1.0),
     )
 
 
@@ -54,7 +52,7 @@ def fused_add_rms_norm(m):
     return m.problem(
         *given,
         run=lambda x, r, w: F.apply(x * 1, r * 1, w, 1e-6),
-        like=lambda x, r, w: (_rms(x + r, w), x + r),
+        like=lambda x, r, w: (rms(x + r, w), x + r),
     )
 
 
@@ -67,7 +65,7 @@ def modulated_rms_norm(m):
     return m.problem(
         *given,
         run=lambda x, w, s, t: F.apply(x, w, s, t, 1e-6, 0.0, "llama", False),
-        like=lambda x, w, s, t: _rms(x, w) * (1 + s[:, None]) + t[:, None],
+        like=lambda x, w, s, t: rms(x, w) * (1 + s[:, None]) + t[:, None],
     )
 
 
@@ -76,7 +74,7 @@ def poly_norm(m):
     from liger_kernel.ops.poly_norm import LigerPolyNormFunction as F
 
     def like(x, w, b):
-        parts = (_rms(x.pow(3), w[0]), _rms(x.pow(2), w[1]), _rms(x, w[2]))
+        parts = (rms(x.pow(3), w[0]), rms(x.pow(2), w[1]), rms(x, w[2]))
         return sum(parts) + b
 
     given = m.normal(m.rows, m.hidden), m.normal(3), m.normal(1)[0]
@@ -94,19 +92,6 @@ def group_norm(m):
         run=lambda x, w, b: F.apply(x, w, b, 64, 8, 1e-6),
         like=lambda x, w, b: functional.group_norm(x, 8, w, b, 1e-6),
     )
-
-
-@case
-def dyt(m):
-    from liger_kernel.ops.dyt import LigerDyTFunction as F
-
-    given = m.normal(m.rows, m.hidden), m.normal(1), m.normal(m.hidden), m.normal(m.hidden)
-    problem = m.problem(
-        *given, run=lambda *a: F.apply(*a), like=lambda x, a, g, b: torch.tanh(a * x) * g + b
-    )
-    if m.device == "cpu":
-        problem.differentiable = set()  # its backward asks for a GPU's SMs
-    return problem
 
 
 @case
@@ -160,30 +145,6 @@ def rope(m):
 
 
 @case
-def llama4_rope(m):
-    from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction as F
-
-    q, k = m.normal(2, m.length, 8, 64), m.normal(2, m.length, 2, 64)
-    angle = m.normal(m.length, 32, dtype=torch.float32)
-
-    def run(q, k, angle):
-        return F.apply(q * 1, k * 1, torch.polar(torch.ones_like(angle), angle))
-
-    return m.problem(q, k, angle, run=run, fixed=(2,))
-
-
-@case
-def qwen2vl_mrope(m):
-    from liger_kernel.ops.qwen2vl_mrope import LigerQwen2VLMRopeFunction as F
-
-    q, k = m.normal(2, 8, m.length, 64), m.normal(2, 2, m.length, 64)
-    given = q, k, m.normal(3, 2, m.length, 64), m.normal(3, 2, m.length, 64)
-    return m.problem(
-        *given, run=lambda q, k, c, s: F.apply(q * 1, k * 1, c, s, [8, 12, 12]), fixed=(2, 3)
-    )
-
-
-@case
 def softmax(m):
     from liger_kernel.ops.softmax import LigerSoftmaxFunction as F
 
@@ -192,133 +153,11 @@ def softmax(m):
 
 
 @case
-def softmax_long(m):
-    from liger_kernel.ops.softmax import LigerSoftmaxFunction as F
-
-    given = (m.normal(m.rows, 9 * m.vocabulary),)
-    return m.problem(*given, run=lambda x: F.apply(x), like=lambda x: x.softmax(-1))
-
-
-def _sparsemax(x):
-    ordered, _ = x.sort(-1, descending=True)
-    sums = ordered.cumsum(-1) - 1
-    count = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
-    held = (ordered * count > sums).sum(-1, keepdim=True)
-    return (x - sums.gather(-1, held - 1) / held).clamp(min=0)
-
-
-@case
 def sparsemax(m):
     from liger_kernel.ops.sparsemax import LigerSparsemaxFunction as F
 
     given = (m.normal(m.rows, m.hidden, dtype=torch.float32),)
-    return m.problem(*given, run=lambda x: F.apply(x, -1), like=_sparsemax)
-
-
-@case
-def cross_entropy(m):
-    from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction as F
-
-    given = m.normal(m.rows, m.vocabulary), m.integers(m.vocabulary, m.rows)
-    return m.problem(
-        *given, run=lambda x, t: F.apply(x * 1, t, None)[0], like=functional.cross_entropy
-    )
-
-
-@case
-def cross_entropy_smooth_softcap(m):
-    from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction as F
-
-    def like(x, t):
-        x = 30 * torch.tanh(x / 30)
-        extra = 1e-4 * x.logsumexp(-1).pow(2).mean()
-        return functional.cross_entropy(x, t, label_smoothing=0.1) + extra
-
-    def run(x, t):
-        return F.apply(x * 1, t, None, -100, 1e-4, 0.1, "mean", 30.0, True)[0]
-
-    given = m.normal(m.rows, m.vocabulary, scale=3.0), m.integers(m.vocabulary, m.rows)
-    return m.problem(*given, run=run, like=like)
-
-
-@case
-def fused_linear_cross_entropy(m):
-    from liger_kernel.ops.fused_linear_cross_entropy import (
-        LigerFusedLinearCrossEntropyFunction as F,
-    )
-
-    given = (
-        m.normal(m.rows, m.hidden, scale=0.1),
-        m.normal(m.vocabulary, m.hidden, scale=0.1),
-        m.integers(m.vocabulary, m.rows),
-    )
-    return m.problem(
-        *given,
-        run=lambda x, w, t: F.apply(x, w, t)[0],
-        like=lambda x, w, t: functional.cross_entropy(x @ w.T, t),
-    )
-
-
-@case
-def kl_div(m):
-    from liger_kernel.ops.kl_div import LigerKLDivLossFunction as F
-
-    wide = torch.float32
-    x = m.normal(m.rows, m.vocabulary, dtype=wide).log_softmax(-1)
-    t = m.normal(m.rows, m.vocabulary, dtype=wide).softmax(-1)
-    return m.problem(
-        x, t,
-        run=lambda x, t: F.apply(x * 1, t),
-        like=lambda x, t: functional.kl_div(x, t, reduction="batchmean"),
-        fixed=(1,),
-    )  # fmt: skip
-
-
-@case
-def jsd(m):
-    from liger_kernel.ops.jsd import LigerJSDFunction as F
-
-    def like(x, t):
-        p, q = x.exp(), t.exp()
-        middle = (0.5 * (p + q)).log()
-        return (0.5 * (p * (x - middle) + q * (t - middle))).sum(-1).mean()
-
-    wide = torch.float32
-    x, t = (m.normal(m.rows, m.vocabulary, dtype=wide).log_softmax(-1) for _ in range(2))
-    run = lambda x, t: F.apply(x * 1, t)  # noqa: E731
-    return m.problem(x, t, run=run, like=like, fixed=(1,))
-
-
-@case
-def tvd(m):
-    from liger_kernel.ops.tvd import LigerTVDLossFunction as F
-
-    x, t = (m.normal(m.rows, m.vocabulary, dtype=torch.float32).softmax(-1) for _ in range(2))
-    return m.problem(
-        x, t,
-        run=lambda x, t: F.apply(x * 1, t),
-        like=lambda x, t: 0.5 * (x - t).abs().sum(-1).mean(),
-        fixed=(1,),
-    )  # fmt: skip
-
-
-@case
-def grpo_loss(m):
-    from liger_kernel.ops.grpo_loss import GrpoLossFunction as F
-
-    batch, length = 4, m.rows // 4
-    mask = torch.ones(batch, length, device=m.device, dtype=torch.int32)
-    old = m.normal(batch, length, scale=0.1, dtype=torch.float32) - 8
-
-    def run(x, old, ids, gain, mask):
-        found = F.apply(x * 1, old, old + 0.05, ids, gain, mask, 0.9, 0.04, 0.2, 0.4, False)
-        return found[0] if isinstance(found, tuple) else found
-
-    given = (
-        m.normal(batch, length + 1, m.vocabulary), old,
-        m.integers(m.vocabulary, batch, length), m.normal(batch, dtype=torch.float32), mask,
-    )  # fmt: skip
-    return m.problem(*given, run=run, fixed=(1, 3))
+    return m.problem(*given, run=lambda x: F.apply(x, -1), like=simplex)
 
 
 @case
@@ -335,20 +174,143 @@ def embedding(m):
 
 
 @case
+def llama4_rope(m):
+    from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction as F
+
+    q, k = m.normal(2, m.length, 8, 64), m.normal(2, m.length, 2, 64)
+    angle = m.wide(m.length, 32)
+
+    def run(q, k, angle):
+        return F.apply(q * 1, k * 1, torch.polar(torch.ones_like(angle), angle))
+
+    def like(q, k, angle):
+        c, s = angle.cos()[:, None], angle.sin()[:, None]
+        turned = []
+        for x in (q, k):
+            one, two = x[..., ::2], x[..., 1::2]
+            turned.append(torch.stack([one * c - two * s, one * s + two * c], -1).flatten(-2))
+        return tuple(turned)
+
+    return m.problem(q, k, angle, run=run, like=like, fixed=(2,))
+
+
+@case
+def qwen2vl_mrope(m):
+    from liger_kernel.ops.qwen2vl_mrope import LigerQwen2VLMRopeFunction as F
+
+    sections = [8, 12, 12]
+
+    def like(q, k, c, s):
+        c, s = (
+            torch.cat([part[i] for i, part in enumerate(t[..., :32].split(sections, -1))], -1)
+            for t in (c, s)
+        )
+        c, s = (torch.cat([t, t], -1)[:, None] for t in (c, s))
+        return tuple(x * c + _turned(x) * s for x in (q, k))
+
+    q, k = m.normal(2, 8, m.length, 64), m.normal(2, 2, m.length, 64)
+    given = q, k, m.normal(3, 2, m.length, 64), m.normal(3, 2, m.length, 64)
+    run = lambda q, k, c, s: F.apply(q * 1, k * 1, c, s, sections)  # noqa: E731
+    return m.problem(*given, run=run, like=like, fixed=(2, 3))
+
+
+@case
+def dyt(m):
+    from liger_kernel.ops import dyt as module
+
+    F = module.LigerDyTFunction
+    if m.device == "cpu":  # it knows no number of programs there
+        module.infer_device = lambda: "cuda"
+
+    given = m.normal(m.rows, m.hidden), m.normal(1), m.normal(m.hidden), m.normal(m.hidden)
+    like = lambda x, a, g, b: torch.tanh(a * x) * g + b  # noqa: E731
+    return m.problem(*given, run=lambda *a: F.apply(*a), like=like)
+
+
+@case
+def softmax_long(m):
+    from liger_kernel.ops.softmax import LigerSoftmaxFunction as F
+
+    given = (m.normal(m.rows, 9 * m.vocabulary),)
+    return m.problem(*given, run=lambda x: F.apply(x), like=lambda x: x.softmax(-1))
+
+
+@case
+def swiglu_fused_gate_up(m):
+    from liger_kernel.ops.swiglu import LigerFusedGateUpSiLUMulFunction as F
+
+    def like(y):
+        a, b = y.chunk(2, -1)
+        return functional.silu(a) * b
+
+    return m.problem(m.normal(m.rows, 500), run=lambda y: F.apply(y), like=like)
+
+
+@case
+def swiglu_multipliers(m):
+    from liger_kernel.ops.swiglu import LigerSiLUMulFunction as F
+
+    given = m.normal(m.rows, 250), m.normal(m.rows, 250)
+    like = lambda a, b: 0.5 * functional.silu(1.5 * a) * b  # noqa: E731
+    return m.problem(*given, run=lambda a, b: F.apply(a, b, 1.5, 0.5), like=like)
+
+
+@case
+def swiglu_long(m):
+    """Rows that are longer than a tile."""
+    from liger_kernel.ops.swiglu import LigerSiLUMulFunction as F
+
+    given = m.normal(6, 20011), m.normal(6, 20011)
+    run = lambda a, b: F.apply(a * 1, b * 1)  # noqa: E731
+    return m.problem(*given, run=run, like=lambda a, b: functional.silu(a) * b)
+
+
+@case
+def geglu_long(m):
+    from liger_kernel.ops.geglu import LigerGELUMulFunction as F
+
+    given = m.normal(6, 20011), m.normal(6, 20011)
+    like = lambda a, b: functional.gelu(a, approximate="tanh") * b  # noqa: E731
+    return m.problem(*given, run=lambda a, b: F.apply(a * 1, b * 1), like=like)
+
+
+@case
 def attn_res(m):
     from liger_kernel.ops.attn_res import LigerAttnResFunction as F
 
-    given = m.normal(8, 2, m.rows, m.hidden), m.normal(m.hidden), m.normal(m.hidden)
-    return m.problem(*given, run=lambda v, q, n: F.apply(v, q, n, 1e-6))
+    def like(v, query, norm):
+        weights = (rms(v, norm) @ query).softmax(0)
+        return (weights[..., None] * v).sum(0)
+
+    given = m.normal(8, 2, m.rows, m.hidden), m.normal(m.hidden, scale=0.1), m.normal(m.hidden)
+    return m.problem(*given, run=lambda v, q, n: F.apply(v, q, n, 1e-6), like=like)
+
+
+def _several_tokens(act):
+    def call(scores, w):
+        seen = visible(scores.shape[-1], None, scores.device)
+        weights = act(scores.masked_fill(~seen, -1e9))
+        return functional.conv2d(weights, w, padding=1).masked_fill(~seen, 0.0)
+
+    return call
 
 
 @case
 def multi_token_attention(m):
     from liger_kernel.ops.multi_token_attention import LigerMultiTokenAttentionFunction as F
 
-    wide = torch.float32
-    given = m.normal(2, 4, 128, 128, dtype=wide), m.normal(4, 4, 3, 3, dtype=wide)
-    return m.problem(*given, run=lambda s, w: F.apply(s, w, None, 1, 1, 1, 1, False))
+    given = m.normal(2, 4, 100, 100), m.normal(4, 4, 3, 3)
+    like = _several_tokens(lambda x: x.softmax(-1))
+    return m.problem(*given, run=lambda s, w: F.apply(s, w, None, 1, 1, 1, 1, False), like=like)
+
+
+@case
+def multi_token_attention_sparse(m):
+    from liger_kernel.ops.multi_token_attention import LigerMultiTokenAttentionFunction as F
+
+    given = m.wide(2, 4, 64, 64), m.wide(4, 4, 3, 3)
+    like = _several_tokens(simplex)
+    return m.problem(*given, run=lambda s, w: F.apply(s, w, None, 1, 1, 1, 1, True), like=like)
 
 
 @case
@@ -357,15 +319,50 @@ def neighborhood_attention(m):
         LigerFusedNeighborhoodAttentionFunction as F,
     )
 
-    given = [m.normal(1, 4, m.length, 64, dtype=torch.float32) for _ in range(3)]
-    return m.problem(*given, run=lambda q, k, v: F.apply(q, k, v, 7, 1, None))
+    def like(q, k, v):
+        place = torch.arange(q.shape[2], device=q.device)
+        apart = place - place[:, None]
+        near = (apart.abs() <= 6) & (apart % 2 == 0)
+        scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(~near, float("-inf"))
+        return scores.softmax(-1) @ v
+
+    given = [m.normal(1, 4, m.length, 64) for _ in range(3)]
+    return m.problem(*given, run=lambda q, k, v: F.apply(q, k, v, 7, 2, None), like=like)
+
+
+@case
+def mhc_coeffs(m):
+    from liger_kernel.ops.mhc import LigerMHCCoeffsFunction as F
+
+    streams, eps = 4, 1e-6
+
+    def run(x, phi, b, *alphas):
+        return F.apply(x, phi, b, *alphas, True, 5, eps, 1e-4, eps, 2.0)
+
+    def like(x, phi, b, pre, post, rest):
+        x = x.flatten(-2)
+        mix = (x @ phi) * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
+        one, two = mix[..., :streams] * pre + b[:streams], mix[..., streams : 2 * streams] * post
+        two = two + b[streams : 2 * streams]
+        last = (mix[..., 2 * streams :] * rest + b[2 * streams :]).unflatten(-1, (streams, streams))
+        last = last.softmax(-1) + eps
+        last = last / (last.sum(-2, keepdim=True) + eps)
+        for _ in range(4):
+            last = last / (last.sum(-1, keepdim=True) + eps)
+            last = last / (last.sum(-2, keepdim=True) + eps)
+        return one.sigmoid() + 1e-4, 2.0 * two.sigmoid(), last
+
+    count = streams * streams + 2 * streams
+    weights = m.normal(streams * 128, count, scale=0.1), m.wide(count)
+    alphas = [m.uniform(1, low=0.5, dtype=torch.float32)[0] for _ in range(3)]
+    return m.problem(m.normal(2, m.rows, streams, 128), *weights, *alphas, run=run, like=like)
 
 
 @case
 def mhc_pre(m):
     from liger_kernel.ops import mhc
 
-    given = m.normal(2, m.rows, 4, m.hidden), m.normal(2, m.rows, 4, dtype=torch.float32)
+    given = m.normal(2, m.rows, 4, m.hidden), m.wide(2, m.rows, 4)
     return m.problem(
         *given,
         run=lambda x, h: mhc.LigerMHCPreFunction.apply(x, h),
@@ -377,9 +374,93 @@ def mhc_pre(m):
 def mhc_post_res(m):
     from liger_kernel.ops import mhc
 
-    wide = torch.float32
-    given = (
-        m.normal(2, m.rows, 4, m.hidden), m.normal(2, m.rows, m.hidden),
-        m.normal(2, m.rows, 4, dtype=wide), m.normal(2, m.rows, 4, 4, dtype=wide),
-    )  # fmt: skip
-    return m.problem(*given, run=lambda *a: mhc.LigerMHCPostResFunction.apply(*a))
+    def like(x, f, post, rest):
+        return post[..., None] * f[:, :, None] + rest @ x
+
+    given = m.normal(2, m.rows, 4, m.hidden), m.normal(2, m.rows, m.hidden)
+    weights = m.wide(2, m.rows, 4), m.wide(2, m.rows, 4, 4)
+    run = lambda *a: mhc.LigerMHCPostResFunction.apply(*a)  # noqa: E731
+    return m.problem(*given, *weights, run=run, like=like)
+
+
+def _mlp(x, gate, up, down):
+    return (functional.silu(x @ gate.mT) * (x @ up.mT)) @ down.mT
+
+
+@case
+def mlp(m):
+    from liger_kernel.ops.mlp import LigerMLPFunction as F
+
+    weights = [
+        m.normal(512, 256, scale=0.1),
+        m.normal(512, 256, scale=0.1),
+        m.normal(256, 512, scale=0.1),
+    ]
+    return m.problem(
+        m.normal(2, 128, 256), *weights, run=lambda *a: F.apply(*a, 1.0, 1.0), like=_mlp
+    )
+
+
+@case
+def tiled_mlp(m):
+    """Torch's products and the package's activation, a part of the rows after another."""
+    from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+    from liger_kernel.ops.tiled_mlp import apply_tiled_mlp
+
+    weights = [
+        m.normal(96, 64, scale=0.1),
+        m.normal(96, 64, scale=0.1),
+        m.normal(64, 96, scale=0.1),
+    ]
+
+    def part(module, x):
+        gate, up, down = module
+        return LigerSiLUMulFunction.apply(x @ gate.mT, x @ up.mT) @ down.mT
+
+    def run(x):
+        return apply_tiled_mlp(part, weights, x, 3)
+
+    def like(x):
+        return _mlp(x, *(w.double() for w in weights))
+
+    return m.problem(m.normal(2, 50, 64), run=run, like=like)
+
+
+@case
+def fused_moe(m):
+    from liger_kernel.ops.fused_moe import LigerFusedMoEFunction as F
+
+    tokens, experts, chosen, inner = m.rows * 3 + 1, 6, 2, 96
+    order = torch.rand(tokens, experts, generator=m.chance).argsort(-1)[:, :chosen]
+    index = order.to(torch.int32).to(m.device)
+
+    def run(x, first, second, share):
+        return F.apply(x, first, second, index, share)
+
+    def like(x, first, second, share):
+        gate, up = first.chunk(2, 1)
+        every = torch.stack([_mlp(x, gate[e], up[e], second[e]) for e in range(experts)], 1)
+        picked = every.gather(1, index.long()[..., None].expand(-1, -1, x.shape[-1]))
+        return (picked * share[..., None]).sum(1)
+
+    weights = m.normal(experts, 2 * inner, 128, scale=0.1), m.normal(experts, 128, inner, scale=0.1)
+    given = m.normal(tokens, 128), *weights, m.uniform(tokens, chosen, dtype=torch.float32)
+    return m.problem(*given, run=run, like=like)
+
+
+@case
+def mm_int8int2(m):
+    from liger_kernel.ops.experimental.mm_int8int2 import matmul, pack_weights
+
+    a = torch.randint(-128, 128, (m.rows, 1024), generator=m.chance)
+    b = torch.randint(-1, 2, (1024, 96), generator=m.chance)
+    small, packed_b = a.to(torch.int8).to(m.device), pack_weights(b.clone()).to(m.device)
+    a, b = a.to(m.device), b.to(m.device)
+
+    def run(one):
+        return matmul(small, packed_b).to(one.dtype)
+
+    def like(one):
+        return (a.cpu() @ b.cpu()).to(one)
+
+    return m.problem(torch.ones(1, device=m.device), run=run, like=like, forward_only=True)
