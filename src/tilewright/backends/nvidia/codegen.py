@@ -31,6 +31,7 @@ from tilewright.backends.nvidia.lower import (
     fragments,
     inline_asm,
     local_transpose,
+    loop_values,
     memory,
     output,
     programmatic_launch,
@@ -84,7 +85,7 @@ class KernelCodegen:
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
         self.over: set[SSAValue] = set()
         """Sums of products that a loop has waited for on its way out."""
-        self._paired = wgmma.paired_in_loops(function)
+        self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
         self.prints = False
@@ -170,11 +171,10 @@ class KernelCodegen:
         self.values[value] = parts
 
     def carried(self, value: SSAValue, to: SSAValue) -> list[Value]:
-        """What a loop carries: sums of `wgmma` as it has them."""
-        return wgmma.accumulator_registers(self, value) if to in self._paired else self.parts(value)
+        return loop_values.carried(self, value, to)
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
-        (self.pairs if value in self._paired else self.values)[value] = parts
+        loop_values.bind_carried(self, value, parts)
 
     def as_written(self, op: scf.ForOp) -> bool:
         """Whether LLVM is not to unroll a loop."""

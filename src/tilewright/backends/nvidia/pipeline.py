@@ -22,6 +22,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
     from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
+    from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
@@ -51,6 +52,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         SpecializeWarps(),
         PipelineLoads(),
         MulticastTmaLoads(),
+        PrefetchLoads(),
         LowerStoresToTma(),
         Cse(),
         Licm(),  # what assign-layouts made again inside loops

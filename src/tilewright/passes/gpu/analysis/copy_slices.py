@@ -81,7 +81,7 @@ def clone_slice(
     mapping = dict(state)
     for op in operations:
         if isinstance(op, Loads) and active is not None:
-            copy = _load(op, mapping, active, Emitter(before))
+            copy = clone_load(op, mapping, active, Emitter(before))
         else:
             copy = op.clone(mapping)
             insert_before(copy, before)
@@ -89,7 +89,7 @@ def clone_slice(
     return mapping
 
 
-def _load(
+def clone_load(
     op: tile.LoadOp | tile.LoadViewOp,
     mapping: dict[SSAValue, SSAValue],
     active: SSAValue,

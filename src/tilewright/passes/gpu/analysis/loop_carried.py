@@ -55,7 +55,7 @@ class LoopCarriedScalars:
         self.values: list[SSAValue] = list(inits)
         self._loops: list[scf.ForOp] = []
         for loop in loops:
-            new = _with_more(loop, self.values)
+            new = with_more_carried(loop, self.values)
             self._loops.append(new)
             self.values = list(new.body.block.args[-len(self.values) :])
 
@@ -69,8 +69,8 @@ class LoopCarriedScalars:
             values = loop.results[-count:]
 
 
-def _with_more(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
-    """The loop with further scalars, which it passes on as they are."""
+def with_more_carried(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
+    """The loop with further carried values, which it passes on as they are."""
     body = loop.body.block
     added = [body.insert_arg(value.type, len(body.args)) for value in inits]
     end = end_of(body)

@@ -1,0 +1,54 @@
+"""Tiles that loops carry: elements of 8 and 16 bits as words, accumulators of `wgmma` as it has them.
+
+An element by itself would have a register of its own, and what was loaded as words would be taken apart, hence waited
+for, at the end of its iteration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.vector_access import pack, unpack
+from tilewright.backends.nvidia.lower.wgmma import accumulator_registers
+from tilewright.dialects import gpu, tile
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+_WORD_BYTES = 4
+
+
+def carried(gen: KernelCodegen, value: SSAValue, to: SSAValue) -> list[Value]:
+    """The registers in which a loop carries `value` as its argument or result `to`."""
+    if to in gen.paired:
+        return accumulator_registers(gen, value)
+    parts, each = gen.parts(value), _elements_per_word(to)
+    if each == 1:
+        return parts
+    groups = [parts[i : i + each] for i in range(0, len(parts), each)]
+    return [word for group in groups for word in pack(gen, group, tile.element_of(to))]
+
+
+def bind_carried(gen: KernelCodegen, value: SSAValue, parts: list[Value]) -> None:
+    """Bind an argument or result of a loop to the registers in which it is carried."""
+    each = _elements_per_word(value)
+    if value in gen.paired:
+        gen.pairs[value] = parts
+    elif each == 1:
+        gen.values[value] = parts
+    else:
+        element = tile.element_of(value)
+        gen.values[value] = [part for word in parts for part in unpack(gen, [word], each, element)]
+
+
+def _elements_per_word(value: SSAValue) -> int:
+    element = tile.element_of(value)
+    layout = gpu.layout_of(value) if tile.is_tile(value) else None
+    if layout is None or element == i1 or tile.element_bytes(element) >= _WORD_BYTES:
+        return 1
+    each = _WORD_BYTES // tile.element_bytes(element)
+    return 1 if layout.registers_per_thread % each else each

@@ -1,0 +1,217 @@
+"""`prefetch-loads`: what a loop with dots still loads into registers is loaded an iteration ahead.
+
+`pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. What is left are loads that are
+no such copies: gates and row statistics (vectors, scalars), tiles that element-wise work alone takes, or whose
+access is too narrow or in no order that threads copy. Each iteration waits for them, hundreds of cycles. This pass
+loads them for the next iteration while this one computes, into registers that the loop carries:
+
+    for i:                           x = load 0, if there is an iteration
+      x = load i                     for i:
+      acc = dot(f(x), b, acc)   ->     acc = dot(f(x), b, acc)
+                                       x = load i + 1, if there is one
+
+What takes few registers is loaded at the start of the iteration before, the rest behind its last use there.
+
+A load moves if its address can be computed ahead (`analysis/copy_slices.py`) and nothing in the loop writes the
+argument that it reads; loops that wait for other programs keep their order. Two arguments are taken to be apart, as
+for copies. Relies on `assign-layouts` for the registers; comes behind `pipeline-loads`, whose loops have their final
+order. Guarantees: iterations beyond the last load nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tilewright.dialects import gpu, tile
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.effects import erase_dead, is_volatile
+from tilewright.passes.analysis.emit import Emitter, constant_int
+from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
+from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
+from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
+from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.scheduling.ring import compare
+from tilewright.passes.gpu.scheduling.shifts import registers
+from tilewright.targets import TargetInfo
+
+_Load = tile.LoadOp | tile.LoadViewOp
+_DOTS = (gpu.WgmmaOp, tile.DotOp)
+_WAITS_FOR_OTHERS = (tile.AtomicCASOp, tile.BarrierOp)
+_FEW = 4
+"""Registers of a load that may be there twice, before and behind its use."""
+_OTHER_REGISTERS = 48
+"""Registers per thread for addresses, counters and temporaries beside tiles."""
+_LARGEST_OPERAND = 1 << 10
+"""Elements of a tile that is computed again for an address."""
+
+
+@dataclass(frozen=True)
+class PrefetchLoads(Pass):
+    """See the module docstring."""
+
+    name: ClassVar[str] = "prefetch-loads"
+    relevant_ops: ClassVar[tuple[str, ...]] = ("scf.for",)
+    requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "pipeline-loads")
+    registers_per_thread: int = 32
+    """Registers of 4 bytes that the loads of a loop may take in each thread."""
+
+    def apply(self, module: ModuleOp, target: TargetInfo) -> None:
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                for op in list(function.walk()):
+                    if isinstance(op, scf.ForOp) and _has_dots(op):
+                        loads = _chosen(op, warps_of(function), self.registers_per_thread)
+                        if loads:
+                            _Prefetcher(op, loads).run()
+                erase_dead(function.body.block)
+
+
+def _has_dots(loop: scf.ForOp) -> bool:
+    """Whether a loop runs dots, and waits for no other program."""
+    step = constant_int(loop.step)
+    if step is None or step < 1 or not any(isinstance(op, _DOTS) for op in loop.body.block.ops):
+        return False
+    return not any(
+        isinstance(op, _WAITS_FOR_OTHERS)
+        or (isinstance(op, tile.LoadOp) and is_volatile(op))
+        or (isinstance(op, tile.AtomicRMWOp) and op.result.first_use is not None)
+        for op in loop.body.walk()
+    )
+
+
+def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
+    """The loads of a loop that are to be prefetched, those of few registers first, as far as there are registers."""
+    loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
+    if not loads:
+        return []
+    live = peak_live_registers(list(loop.walk()), 32 * warps)
+    left = min(most, max_registers_per_thread(warps) - _OTHER_REGISTERS - live)
+    chosen: set[_Load] = set()
+    for load in sorted(loads, key=lambda op: registers(op.result)):
+        words = registers(load.result)
+        if words > left:
+            break
+        left -= words
+        chosen.add(load)
+    return [load for load in loads if load in chosen]
+
+
+def _can_move(load: _Load, loop: scf.ForOp) -> bool:
+    """Whether a load gives the same an iteration earlier, and its address takes little to compute twice."""
+    pointer = load.base if isinstance(load, tile.LoadViewOp) else load.pointer
+    if tile.is_tile(pointer) or may_clobber(loop, [pointer]):
+        return False
+    sliced = slice_of(loop, load.operands)
+    if sliced is None:
+        return False
+    ops, carried = sliced
+    values = [*(v for op in ops for v in op.results), *carried]
+    counted = any(loop.body.block.args[0] in op.operands for op in (load, *ops))
+    small = all(prod(tile.shape_of(v)) <= _LARGEST_OPERAND for v in values if tile.is_tile(v))
+    return small and (counted or bool(carried))
+
+
+class _Prefetcher:
+    """Rewrites one loop."""
+
+    def __init__(self, loop: scf.ForOp, loads: list[_Load]) -> None:
+        self.loop, self.loads = loop, loads
+
+    def run(self) -> None:
+        loop, loads = self.loop, self.loads
+        values = [v for load in loads for v in load.operands if v not in _results(loads)]
+        sliced = slice_of(loop, values)
+        if sliced is None:
+            return
+        ops, carried = sliced
+        self.ops = [op for op in loop.body.block.ops if op in {*ops, *loads}]
+        first: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: loop.lb}
+        first.update({arg: loop.iter_args[arg.index - 1] for arg in carried})
+        loaded, _ = self._load(first, loop)
+        after = self._following(carried, loaded)
+        inits = [*(after[arg] for arg in carried), *(loaded[v] for v in _results(loads))]
+        new = with_more_carried(loop, inits)
+        self.loop, body = new, new.body.block
+        added = list(body.args[-len(inits) :])
+        state: dict[SSAValue, SSAValue] = dict(zip(carried, added, strict=False))
+        self._next_iteration(carried, state, added[len(carried) :])
+
+    def _next_iteration(
+        self,
+        carried: list[BlockArgument],
+        state: dict[SSAValue, SSAValue],
+        now: list[BlockArgument],
+    ) -> None:
+        """Load for the next iteration, and use what the one before has loaded for this one."""
+        body, end = self.loop.body.block, end_of(self.loop.body.block)
+        first = start_of(body)
+        counter = arith.AddiOp(body.args[0], self.loop.step)
+        insert_before(counter, first)
+        state = {**state, body.args[0]: counter.result}
+        mapping, copies = self._load(state, first)
+        following = self._following(carried, mapping)
+        count = len(carried) + len(now)
+        yields = [*(following[arg] for arg in carried), *(mapping[v] for v in _results(self.loads))]
+        for i, value in enumerate(yields):
+            end.operands[len(end.operands) - count + i] = value
+        for load, copy, value in zip(self.loads, copies, now, strict=True):
+            value.name_hint = load.result.name_hint
+            load.result.replace_all_uses_with(value)
+            erase(load)
+            if registers(value) > _FEW:
+                _sink(copy, value, end)
+
+    def _load(
+        self, state: dict[SSAValue, SSAValue], before: Operation
+    ) -> tuple[dict[SSAValue, SSAValue], list[Operation]]:
+        """Emit the loads of the iteration that `state` (counter and carried values) belongs to, if it is one of the
+        loop; what values are there, and the loads."""
+        counter = state[self.loop.body.block.args[0]]
+        active = compare("slt", counter, self.loop.ub, before)
+        mapping, copies = dict(state), dict[Operation, Operation]()
+        for op in self.ops:
+            if isinstance(op, _Load):
+                copies[op] = clone_load(op, mapping, active, Emitter(before))
+                mapping[op.result] = copies[op].results[0]
+            else:
+                mapping = clone_slice([op], mapping, before, active)
+        return mapping, [copies[load] for load in self.loads]
+
+    def _following(
+        self, carried: list[BlockArgument], mapping: dict[SSAValue, SSAValue]
+    ) -> dict[SSAValue, SSAValue]:
+        """The carried values one iteration after that of `mapping`."""
+        end = end_of(self.loop.body.block)
+        values = {arg: end.operands[arg.index - 1] for arg in carried}
+        return {arg: mapping.get(value, value) for arg, value in values.items()}
+
+
+def _results(loads: list[_Load]) -> list[SSAValue]:
+    return [load.result for load in loads]
+
+
+def _sink(copy: Operation, old: SSAValue, end: Operation) -> None:
+    """Move a load behind the last use of what it replaces, so that they share registers."""
+    if any(use.operation is not end for use in copy.results[0].uses):
+        return  # the address of another load
+    block = end.parent
+    users = [outermost_in(block, use.operation) for use in old.uses] if block is not None else []
+    users = [op for op in users if op is not end]
+    if not users or block is None:
+        return
+    order = {op: i for i, op in enumerate(block.ops)}
+    last = max(users, key=lambda op: order[op])
+    if order[last] < order[copy] or last.next_op is None:
+        return
+    copy.detach()
+    insert_before(copy, last.next_op)
