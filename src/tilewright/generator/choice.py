@@ -29,6 +29,9 @@ _ACCESS = 16
 #: sums of joined rows: columns are counted in 32 bits, and a workspace holds the sums of all batches
 _MOST_SUMS = 1 << 30
 
+#: operands change places where that takes less than this share of the time
+_SWAP_BELOW = 0.98
+
 #: a tile that shows which kernel a CPU has for a type
 _USUAL = model.Tiling(64, 64, 64, packed=True)
 
@@ -48,6 +51,7 @@ def choose(
     batch: int = 1,
     tuned: bool = True,
     packed: bool = False,
+    may_swap: bool = False,
 ) -> MatmulConfig:
     """The configuration for a product of these sizes.
 
@@ -56,15 +60,21 @@ def choose(
         tuned: whether to look in the tables of measured products first.
         packed: whether the rows of the matrix in a product with a vector, where K lies across them, follow each
             other without gaps.
+        may_swap: whether the configuration may be one with `swap_operands`.
     """
     m, n, k, batch = (max(1, x) for x in (m, n, k, batch))  # of nothing: any will do
     if m == 1 or n == 1:
         return _vector(contraction, m, n, k, target, batch if packed else 0)
     work = workload(contraction, m, n, k, batch)
     known = tuning.found(work, orders(contraction), target) if tuned else None
-    if known is not None:
+    if known is not None and (may_swap or not known.swap_operands):
         return known
-    tiling = _chosen(work, contraction, target).tiling
+    chosen = _chosen(work, contraction, target)
+    if may_swap:
+        swapped = _chosen_swapped(contraction, m, n, k, target, batch)
+        if swapped is not None and swapped.best.nanoseconds < _SWAP_BELOW * chosen.best.nanoseconds:
+            return configuration(swapped.tiling).with_(swap_operands=True)
+    tiling = chosen.tiling
     config = configuration(tiling)
     return config.with_(prepack=panels(contraction, tiling, target)) if tiling.packed else config
 
@@ -82,6 +92,9 @@ def explain(
     known = tuning.found(work, orders(contraction), target)
     if known is not None:
         return f"{chosen.explain()}\n  measured to be fastest, and taken: {known.text}"
+    swapped = _chosen_swapped(contraction, m, n, k, target, batch)
+    if swapped is not None and swapped.best.nanoseconds < _SWAP_BELOW * chosen.best.nanoseconds:
+        return f"{chosen.explain(0)}\n  faster with operands swapped, as tilewright.matmul does:\n{swapped.explain()}"
     stages = chosen.tiling.stages
     if not stages:
         return chosen.explain()
@@ -101,6 +114,16 @@ def _chosen(work: model.Workload, contraction: Contraction, target: TargetInfo) 
     if not target.is_gpu and work.packable and panels(contraction, _USUAL, target) is None:
         work = replace(work, packable=False)
     return model.choose(work, target, lambda t: can_be_built(t, target))
+
+
+def _chosen_swapped(
+    contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, batch: int
+) -> model.Choice | None:
+    """The choice for outᵀ = bᵀ · aᵀ; None where there is no such form, or no warpgroups multiply."""
+    other = contraction.swapped()
+    if other is None or not target.mma_unit(WGMMA):
+        return None
+    return _chosen(workload(other, n, m, k, batch), other, target)
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:

@@ -21,7 +21,7 @@ _NUMBERS = {
 }
 _FLAGS = {
     "persistent": {"persistent": True}, "multicast": {"tma_multicast": True},
-    "no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False},
+    "no-tma": {"use_tma": False}, "no-rs": {"wgmma_rs": False}, "swap": {"swap_operands": True},
 }  # fmt: skip
 #: deprecated words, which stored texts have
 _OLD_WORDS = {"pairs": "multicast", "threads": "no-tma", "turned": "no-rs", "vector": "gemv"}
@@ -81,6 +81,8 @@ class MatmulConfig:
             read as one (form "gemv"). Rows of odd extents begin anywhere, but every 2nd, 4th or 8th on a
             boundary that wide accesses need. Sums of each of the joined rows are parts, as with split_k. K
             must be a multiple of it, and a row at least a tile long.
+        swap_operands: the program computes outᵀ = bᵀ · aᵀ, block_m along N: where M is small, the operand whose rows
+            `wgmma` takes 64 at a time is then the large one (`tilewright.matmul` on a GPU).
         prepack: operands are packed once by programs of their own, into a workspace that all tiles'
             programs read (CPU); without it every program packs what it needs.
     """
@@ -98,6 +100,7 @@ class MatmulConfig:
     form: str = "tiled"
     rows_per_load: int = 1
     tma_multicast: bool = False
+    swap_operands: bool = False
     prepack: Panels | None = None
 
     def __post_init__(self) -> None:
@@ -167,7 +170,7 @@ class MatmulConfig:
 
         block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. What is not as by default follows:
         k split_k, j rows_per_load, `persistent`, `multicast`, `no-tma`, `no-rs` (without
-        `wgmma_rs`), the form, and `Panels.text`. `from_text` reads it.
+        `wgmma_rs`), `swap`, the form, and `Panels.text`. `from_text` reads it.
         """
         parts = [f"{self.block_m}x{self.block_n}x{self.block_k}", f"g{self.group_m}"]
         parts += [f"w{self.num_warps}", f"s{self.num_stages}"]
@@ -183,6 +186,8 @@ class MatmulConfig:
             parts.append("no-tma")
         if not self.wgmma_rs:
             parts.append("no-rs")
+        if self.swap_operands:
+            parts.append("swap")
         if self.form != "tiled":
             parts.append(self.form)
         if self.prepack is not None:

@@ -9,7 +9,7 @@ and scalars are run-time arguments of the program made of it; order only says wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright import dtypes
@@ -51,6 +51,11 @@ class Operand:
     dtype: dtype
     order: str = ROW
     batch: tuple[bool, ...] = ()
+
+    def transposed(self) -> Operand:
+        """The same memory as the transposed matrix."""
+        orders = {ROW: COLUMN, COLUMN: ROW, GENERAL: GENERAL}
+        return replace(self, order=orders[self.order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,23 @@ class Contraction:
         """Name and operand of each matrix, in the order of the program's arguments."""
         extra = (("c", self.addend),) if self.addend is not None else ()
         return (("a", self.a), ("b", self.b), ("out", self.out), *extra)
+
+    def swapped(self) -> Contraction | None:
+        """outᵀ = bᵀ · aᵀ; None where a step of the epilogue is a function, which sees the tile as it lies."""
+        if any(step.kind == "function" for step in self.epilogue):
+            return None
+        axes = {"m": "n", "n": "m"}
+        steps = tuple(
+            replace(
+                step, extras=tuple(replace(x, axes=axes.get(x.axes, x.axes)) for x in step.extras)
+            )
+            for step in self.epilogue
+        )
+        addend = None if self.addend is None else self.addend.transposed()
+        return replace(
+            self, a=self.b.transposed(), b=self.a.transposed(), out=self.out.transposed(), addend=addend,
+            epilogue=steps,
+        )  # fmt: skip
 
     @property
     def extras(self) -> tuple[Extra, ...]:

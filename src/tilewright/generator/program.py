@@ -235,6 +235,8 @@ def programs(
 
     `noalias_output`, `multi_dim_grid`: as in `Program`; only a program that is alone is spread.
     """
+    if config.swap_operands:
+        raise LaunchError("MatmulConfig: swap_operands is for tilewright.matmul on a GPU")
     parts = [WHOLE]
     if config.prepack is not None:
         parts = [PACK_A, PACK_B, WHOLE]

@@ -30,7 +30,7 @@ def read_by_groups(
         again = max(1, warps // 4 // (rows // 64))  # groups that share the columns out
         return rows // 64 * columns + rows * again + turned
     # narrow products wait for the left operand
-    left = 64 * max(2.0, 4.0 - block_n / 64)
+    left = 64 * (max(2.0, 4.0 - block_n / 64) if block_n >= 64 else 2.0)
     return block_m // 64 * (left + block_n) + turned
 
 

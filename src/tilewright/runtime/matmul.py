@@ -220,8 +220,10 @@ def _place(call: Call) -> Place | None:
     return place_of([(name, x) for name, x in named if x is not None])
 
 
-def _position(name: str) -> int:
-    """Where a plan has the array of a pointer argument."""
+def _position(name: str, swapped: bool) -> int:
+    """Where a plan has the array of a pointer argument; `swapped`: b is the program's first operand."""
+    if swapped:
+        name = {"a": "b", "b": "a"}.get(name, name)
     return _FIXED.index(name) if name in _FIXED else len(_FIXED) + int(name[1:])
 
 
@@ -264,7 +266,7 @@ def _launches(found: Prepared, place: Place | None) -> tuple[Launch, ...]:
         names = pointer_names(kernel)
         if packs is not None:
             names = [packs, f"stored_{packs}"]
-        pointers = tuple(_position(name) for name in names)
+        pointers = tuple(_position(name, found.swapped) for name in names)
         numbers = program.part in (WHOLE, TOTAL)
         launches.append(Launch(kernel, grid, integers, options, pointers, numbers, place))
     return tuple(launches)

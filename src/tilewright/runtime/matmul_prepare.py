@@ -61,6 +61,8 @@ class Prepared:
     dtype: dtype
     drop: tuple[int, ...]
     target: TargetInfo
+    swapped: bool = False
+    """`problem` and `contraction` are of outᵀ = bᵀ · aᵀ."""
 
 
 def prepare(call: Call, target: TargetInfo) -> Prepared:
@@ -98,14 +100,28 @@ def prepare(call: Call, target: TargetInfo) -> Prepared:
     contraction = _contraction(call, problem)
     config = call.config or choose(
         contraction, problem.m, problem.n, problem.k, target, problem.batches,
-        packed=_without_gaps(problem),
+        packed=_without_gaps(problem), may_swap=target.is_gpu,
     )  # fmt: skip
+    swapped = config.swap_operands
+    if swapped:
+        problem, contraction, config = _swapped(problem, contraction, config, target)
     if config.rows_per_load > 1:
         _check_joined(problem, config)
     if target.is_gpu:  # where alignment decides how memory is reached
         problem.find_units()
         contraction = replace(contraction, size_divisors=tuple(problem.units.items()))
-    return Prepared(problem, contraction, config, full, kind, drop, target)
+    return Prepared(problem, contraction, config, full, kind, drop, target, swapped)
+
+
+def _swapped(
+    problem: Problem, contraction: Contraction, config: MatmulConfig, target: TargetInfo
+) -> tuple[Problem, Contraction, MatmulConfig]:
+    """What is computed where operands change places."""
+    other = contraction.swapped()
+    if other is None or not target.is_gpu:
+        why = "on a CPU" if other is not None else "with a function in the epilogue"
+        raise LaunchError(f"matmul: swap_operands is not possible {why}")
+    return problem.swapped(), other, config.with_(swap_operands=False)
 
 
 def _without_gaps(problem: Problem) -> bool:

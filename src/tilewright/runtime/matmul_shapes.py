@@ -186,6 +186,16 @@ class Problem:
             self.m *= size
             self._take(range(len(self.batch) - 1))
 
+    def swapped(self) -> Problem:
+        """outᵀ = bᵀ · aᵀ: the same arrays, seen transposed."""
+        problem = Problem(self.n, self.m, self.k, self.batch)
+        roles = {"a": "b", "b": "a"}
+        for name in ("b", "a", *[name for name in self.matrices if name not in roles]):
+            x = self.matrices[name]
+            role = roles.get(name, name)
+            problem.matrices[role] = Matrix(role, x.view.transposed(), x.strides[::-1], x.batch)
+        return problem
+
     def integers(self, names: Sequence[str]) -> list[int]:
         """Values of a program's integer parameters."""
         return [self._integer(name) // self.units.get(name, 1) for name in names]
@@ -207,6 +217,9 @@ class Problem:
         names["M" if out.order == COLUMN else "N"] = (
             self.m if out.order == COLUMN else self.n, out.view.dtype.itemsize,
         )  # fmt: skip
+        contiguous = [x.view.dtype.itemsize for x in self._along_k()]
+        if contiguous:
+            names["K"] = (self.k, min(contiguous))
         for name, (value, size) in names.items():
             if value in (0, 1) or value % 16 == 0:
                 continue
@@ -214,6 +227,11 @@ class Problem:
             factor = next((f for f in (8, 4, 2) if f <= widest and value % f == 0), 1)
             if factor > 1:
                 self.units[name] = factor
+
+    def _along_k(self) -> list[Matrix]:
+        """Operands whose rows or columns along K are contiguous."""
+        a, b = self.matrices["a"], self.matrices["b"]
+        return [x for x, order in ((a, ROW), (b, COLUMN)) if x.order == order]
 
     def _integer(self, name: str) -> int:
         sizes = {"M": self.m, "N": self.n, "K": self.k}

@@ -72,7 +72,7 @@ CHIPS = (
     _chip(  # H100, H200
         90, "a", isa="ptx86", cores=132, l2_bytes=50 << 20,
         sm=SmLimits(2048, 32, 228 << 10), mma=(*WGMMA_90, *MMA_SYNC_80, *MMA_SYNC_89),
-        rates=GpuRates(1.94, 1.75, 2048, 128, 128, 139.0, 4300.0, 1.0, element_rates=_WITH_F8),
+        rates=GpuRates(1.94, 1.75, 2048, 128, 128, 139.0, 3900.0, 1.0, element_rates=_WITH_F8),
         features=(*_SM_90, Feature.CLUSTERS, Feature.MULTICAST, Feature.REGISTER_REALLOCATION),
     ),
     _chip(  # B200, without tensor memory
