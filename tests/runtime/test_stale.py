@@ -341,3 +341,43 @@ def test_edits_between_two_processes(private_cache, tmp_path):
 def test_kernels_are_no_tests():
     assert reads_class.__test__ is False
     assert tw.autotune([tw.Config({})], key=[])(reads_class).__test__ is False
+
+
+def test_lines_of_faults_after_a_file_has_moved(private_cache, tmp_path):
+    """Compiled code names lines: it must not come from the cache with those of an older file."""
+    code = textwrap.dedent("""
+        import numpy as np
+        import tilewright as tw, tilewright.language as tl
+
+        @tw.jit
+        def kernel(x):
+            tl.device_assert(tl.load(x) == 1, "one")
+
+        try:
+            kernel[(1,)](np.zeros(1, np.int32), debug=True)
+        except RuntimeError as error:
+            print(str(error).partition(": ")[0])
+    """)
+    file = tmp_path / "asserts.py"
+    for padding in (0, 3):
+        file.write_text("#\n" * padding + code)
+        assert run(str(file), cache=private_cache).strip() == f"{file}:{padding + 7}:5"
+
+
+@tw.jit
+def replaced_callee(o):
+    tl.store(o, 1)
+
+
+@tw.jit
+def calls_replaced(o):
+    replaced_callee(o)
+
+
+def test_replaced_source_of_a_callee():
+    key, source = calls_replaced.cache_key, replaced_callee.src
+    assert stored(calls_replaced) == 1
+    replaced_callee._unsafe_update_src(source.replace("1", "2"))
+    assert calls_replaced.cache_key != key and stored(calls_replaced) == 2
+    replaced_callee._unsafe_update_src(source)
+    assert calls_replaced.cache_key == key and stored(calls_replaced) == 1

@@ -35,6 +35,7 @@ class AssertSite:
     file: str
     line: int
     column: int
+    """Counts from 1; that of an `AccessSite` from 0."""
     function: str = ""
 
 

@@ -172,6 +172,7 @@ def _key(
     return DiskCache.key(
         _ABI,
         kernel.cache_key,
+        kernel.dependencies.places,
         kernel.symbol(signature) or "",
         ";".join(f"{name}:{item.text}" for name, item in signature.items()),
         json.dumps(asdict(options), sort_keys=True, default=repr),

@@ -45,17 +45,24 @@ class Guard:
 class Dependencies:
     """`texts` make up a key; `guards` and `states` tell when it is out of date.
 
-    `private`: a value counts by identity, so that the key must not leave the process.
+    `private`: a value counts by identity, so that the key must not leave the process. `functions`: the kernel
+    functions whose source the code is made from, the kernel first.
     """
 
     texts: list[str] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     private: bool = False
+    functions: list[KernelFunction] = field(default_factory=list)
 
     @property
     def digest(self) -> str:
         return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def places(self) -> str:
+        """Files and lines of the functions: compiled code names them in reports of faults and in line tables."""
+        return ";".join(f"{function.file}:{function.first_line}" for function in self.functions)
 
     def states_hold(self) -> bool:
         """Whether every mutable object that was read still holds the same."""
@@ -70,6 +77,7 @@ class Dependencies:
         self.guards += other.guards
         self.states += other.states
         self.private |= other.private
+        self.functions += other.functions
 
 
 def dependencies_of(fn: KernelFunction) -> Dependencies:
@@ -90,6 +98,7 @@ def _follow(content: Content, queue: list[Any]) -> Dependencies:
     """Visit the functions in `queue`, those that `content` has met, and those that they name."""
     guards: list[Guard] = []
     seen: set[int] = set()
+    kernels: list[KernelFunction] = []
     queue += content.functions
     content.functions = queue
     while queue:
@@ -98,10 +107,11 @@ def _follow(content: Content, queue: list[Any]) -> Dependencies:
             continue
         seen.add(id(function))
         if isinstance(function, KernelFunction):
+            kernels.append(function)
             _visit(function, content, guards)
         else:
             content.visit(function)
-    return Dependencies(content.texts, guards, content.states, content.private)
+    return Dependencies(content.texts, guards, content.states, content.private, kernels)
 
 
 def _visit(kernel: KernelFunction, content: Content, guards: list[Guard]) -> None:

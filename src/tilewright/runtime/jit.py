@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from types import MethodType, SimpleNamespace
 from typing import Any, overload
@@ -38,6 +39,10 @@ def __getattr__(name: str) -> Any:
 
         return getattr(tensor_wrapper, name)
     raise AttributeError(name)
+
+
+_kernels: weakref.WeakSet[JITFunction] = weakref.WeakSet()
+"""All kernels that live."""
 
 
 class JITFunction(KernelFunction, KernelInterface):
@@ -82,6 +87,7 @@ class JITFunction(KernelFunction, KernelInterface):
         self._run: Callable[..., Any] | None = None
         self.used_global_vals: Any = {}
         self._hash_lock: Any = None
+        _kernels.add(self)
 
     # ---- launching ---------------------------------------------------------------------------------
 
@@ -206,8 +212,17 @@ class JITFunction(KernelFunction, KernelInterface):
         return frontend.build(self, signature, divisibility, options, name, nonnegative)
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Compile `new_src` from now on: what Triton's suites fill templates of kernels with."""
+        """Compile `new_src` from now on, in the kernels that call this function too: what Triton's suites fill
+        templates of kernels with.
+        """
         self.replace_source(new_src)
+        for kernel in [*_kernels]:
+            known = kernel.known_dependencies
+            if kernel is self or (known is not None and self in known.functions):
+                kernel.forget_code()
+
+    def forget_code(self) -> None:
+        """Compile again at the next launch."""
         self.forget_dependencies()
         self._launcher = self._run = None
         for name in ("run", "warmup", "compile", "preload"):  # bound to the old launcher's place
