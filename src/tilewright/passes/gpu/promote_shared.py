@@ -71,7 +71,10 @@ from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
 )
-from tilewright.passes.gpu.analysis.shared_allocation import release_between_loops
+from tilewright.passes.gpu.analysis.shared_allocation import (
+    release_at_barriers,
+    release_between_loops,
+)
 from tilewright.passes.gpu.analysis.staging import (
     COPY,
     can_copy,
@@ -131,6 +134,7 @@ class PromoteShared(Pass):
                         if _stage(op, function, known, limit):
                             _barrier_behind(op)
                 release_between_loops(function)
+                release_at_barriers(function)
 
 
 def _is_product(op: Operation) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.layouts.shared import ALIGNMENT
@@ -65,6 +65,51 @@ def release_between_loops(function: FuncOp) -> None:
             insert_before(gpu.BarrierOp.create(), behind)
 
 
+def release_at_barriers(function: FuncOp) -> None:
+    """Give back, at each barrier of the function's block, the buffers whose last use is over, where later ones
+    could have their place: chains of products outside of loops need few at a time."""
+    block = function.body.block
+    order = {op: i for i, op in enumerate(block.ops)}
+    first, last = dict[SSAValue, int](), dict[SSAValue, int]()
+    for op in function.walk():
+        if not isinstance(op, gpu.LocalAllocOp):
+            continue
+        users = [use.operation for use in op.result.uses]
+        if users and not any(isinstance(user, gpu.LocalDeallocOp) for user in users):
+            places = [order[_outermost(block, user)] for user in users]
+            overs = [
+                order[over] for user in users if (over := _end_of_use(user, block)) is not None
+            ]
+            if len(overs) == len(users):
+                first[op.result], last[op.result] = min(places), max(overs)
+    begins = max(first.values(), default=-1)
+    for barrier in [op for op in block.ops if isinstance(op, gpu.BarrierOp)]:
+        now = order[barrier]
+        dead = [buffer for buffer, over in last.items() if over < now]
+        if dead and begins > now:
+            insert_before(gpu.LocalDeallocOp.create(operands=dead), barrier)
+            for buffer in dead:
+                del last[buffer]
+
+
+def _outermost(block: Block, op: Operation) -> Operation:
+    """The operation of `block` that `op` is or is in."""
+    return op if op.parent is block else outermost_in(block, op)
+
+
+def _end_of_use(user: Operation, block: Block) -> Operation | None:
+    """The operation of `block` after which a use of a buffer is over: of a product, the wait for it; None where
+    there is none."""
+    if not isinstance(user, gpu.WgmmaOp) or user.parent is not block:
+        return _outermost(block, user)
+    following = user.next_op
+    while following is not None:
+        if isinstance(following, gpu.WgmmaWaitOp) and following.pending.value.data == 0:
+            return following
+        following = following.next_op
+    return None
+
+
 class SharedAllocation:
     """Each buffer where no other is that is used at the same time, or has not been released; scratch
     space begins after those in use."""
@@ -75,9 +120,11 @@ class SharedAllocation:
         self._places: dict[SSAValue, tuple[int, int]] = {}
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
-        for op in function.walk():
-            if type(op) is gpu.LocalAllocOp:
-                self._put(op.result, buffer_bytes(op.result))
+        buffers = [op.result for op in function.walk() if type(op) is gpu.LocalAllocOp]
+        for buffer in buffers:
+            self._note(buffer)
+        for buffer in sorted(buffers, key=self._first_if_released):
+            self._put(buffer, buffer_bytes(buffer))
         end = self.end
         self._mbarriers = (end, end)
         for op in function.walk():
@@ -93,9 +140,14 @@ class SharedAllocation:
         uses = [self._top(use.operation) for use in value.uses]
         self._first[value], self._last[value] = min(uses, default=0), max(uses, default=-1)
 
+    def _first_if_released(self, value: SSAValue) -> int:
+        """The key by which buffers find their places: those that are released in the order of their use, so that
+        places are handed on; the others before."""
+        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in value.uses)
+        return self._first[value] if released else -1
+
     def _put(self, value: SSAValue, size: int) -> None:
         """Find room: the lowest that no buffer used at the same time has."""
-        self._note(value)
         taken = sorted(
             place for other, place in self._places.items() if not self.apart_in_time(other, value)
         )
