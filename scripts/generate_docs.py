@@ -118,8 +118,6 @@ def _describe(command: Any, path: str, parts: list[str]) -> None:
 #: operations that never reach code generation: what becomes of them on the way to a CPU
 _LOWERED = {
     "program_id num_programs": "`schedule-programs`: loop counters and launch arguments",
-    "arange splat broadcast expand_dims reshape trans join split cat gather hint":
-        "`vectorize`: coordinates of the chunk, or lanes picked",
     "load_view store_view": "`vectorize`: `cpu.vector_load`, `cpu.gather` and their stores",
     "reduce scan yield": "`vectorize`: element-wise, then across the lanes",
     "dot": "`lower-dot`, `plan-scratch`, `vectorize`: packing and a micro-kernel, `cpu.call_microkernel`",
@@ -160,7 +158,7 @@ def operations_page() -> str:
             text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
             text = text.replace("|", "\\|").split(". ")[0].rstrip(".")
             run = "runs it" if kind.name in interpreted else _missing(kind.name)
-            way = "code generation" if kind.name in generated else _way(kind.name)
+            way = "code generation" if kind.name in generated else _way(kind)
             parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
         parts.append("")
     parts += _gpu_table(interpreted)
@@ -198,8 +196,12 @@ def _upstream_way(name: str, generated: set[str]) -> str:
     return _missing(name)
 
 
-def _way(name: str) -> str:
-    return _WAYS.get(name.partition(".")[2]) or _missing(name)
+def _way(kind: Any) -> str:
+    from tilewright.passes.cpu.nest.values import SHAPES
+
+    if kind in SHAPES:
+        return "`vectorize`: coordinates of the chunk, or lanes picked"
+    return _WAYS.get(kind.name.partition(".")[2]) or _missing(kind.name)
 
 
 def _missing(name: str) -> str:

@@ -17,17 +17,22 @@ from tilewright.errors import InterpreterError
 Function = Callable[..., Sequence[Any]]
 
 _FUNCTIONS: dict[str, Function] = {}
+_MOVES: set[str] = set()
 _MODULES = ("numbers", "functions", "tiles", "accesses", "vectors", "foreign")
 
 
-def implements(*names: str) -> Callable[[Function], Function]:
-    """Make the decorated function the meaning of the operations called `names`."""
+def implements(*names: str, moves: bool = False) -> Callable[[Function], Function]:
+    """Make the decorated function the meaning of the operations called `names`.
+
+    `moves`: it only rearranges or repeats elements of its operands, whatever they are.
+    """
 
     def register(function: Function) -> Function:
         for name in names:
             if name in _FUNCTIONS:
                 raise InterpreterError(f"two meanings of {name}")
             _FUNCTIONS[name] = function
+        _MOVES.update(names if moves else ())
         return function
 
     return register
@@ -37,6 +42,11 @@ def names() -> tuple[str, ...]:
     """Every operation that has a meaning."""
     _load()
     return tuple(sorted(_FUNCTIONS))
+
+
+def moves_elements(name: str) -> bool:
+    """Whether the operation only rearranges elements, so that its meaning applies to marks on them too."""
+    return name in _MOVES
 
 
 def _load() -> None:

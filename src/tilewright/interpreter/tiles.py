@@ -38,44 +38,44 @@ def _arange(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any]) -> An
     return [np.arange(attributes["start"], attributes["end"], dtype=numpy_dtype(kinds[0]))]
 
 
-@implements("tile.splat")
+@implements("tile.splat", moves=True)
 def _splat(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
     return [on_values(value, lambda a: np.full(_shape(kinds), a))]
 
 
-@implements("tile.broadcast")
+@implements("tile.broadcast", moves=True)
 def _broadcast(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
     return [on_values(value, lambda a: np.broadcast_to(a, _shape(kinds)))]
 
 
-@implements("tile.expand_dims")
+@implements("tile.expand_dims", moves=True)
 def _expand_dims(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
     return [on_values(value, lambda a: np.expand_dims(a, attributes["axis"]))]
 
 
-@implements("tile.reshape")
+@implements("tile.reshape", moves=True)
 def _reshape(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
     return [on_values(value, lambda a: np.reshape(a, _shape(kinds)))]
 
 
-@implements("tile.trans")
+@implements("tile.trans", moves=True)
 def _trans(ctx: Any, attributes: Mapping[str, Any], kinds: Any, value: Any) -> Any:
     return [on_values(value, lambda a: np.transpose(a, tuple(attributes["order"])))]
 
 
-@implements("tile.join")
+@implements("tile.join", moves=True)
 def _join(ctx: Any, attributes: Any, kinds: Sequence[Any], a: Any, b: Any) -> Any:
     if isinstance(a, PointerValue):
         return [PointerValue.combine(lambda x, y: np.stack([x, y], -1), [a, b])]
     return [np.stack([a, b], -1)]
 
 
-@implements("tile.split")
+@implements("tile.split", moves=True)
 def _split(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
     return [on_values(value, lambda a, i=i: np.asarray(a)[..., i][()]) for i in (0, 1)]
 
 
-@implements("tile.cat")
+@implements("tile.cat", moves=True)
 def _cat(ctx: Any, attributes: Mapping[str, Any], kinds: Sequence[Any], a: Any, b: Any) -> Any:
     axis = attributes["axis"]
     if isinstance(a, PointerValue):

@@ -18,10 +18,6 @@ from tilewright.interpreter import registry
 from tilewright.interpreter.memory import AccessContext
 from tilewright.interpreter.pointers import PointerValue
 
-_MOVES = frozenset(
-    f"tile.{name}"
-    for name in ("splat", "broadcast", "expand_dims", "reshape", "trans", "join", "split", "cat")
-)
 _WRITES = {"tile.store": "writes", "tile.atomic_rmw": "updates", "tile.atomic_cas": "updates"}
 _HELP = (
     "give that load an other= that leaves the result as it is (0 for a sum, -inf for a maximum), or"
@@ -171,7 +167,7 @@ def followed(
         np.zeros(np.shape(_plain(v)), np.int32) if s is None else s
         for v, s in zip(operands, sites, strict=True)
     ]
-    if name in _MOVES:
+    if registry.moves_elements(name):
         flags = [dtypes.int32.with_shape(tuple(k.shape)) for k in kinds]
         return [np.asarray(r) for r in registry.call(name, None, attributes, flags, full)]
     if name == "tile.gather":

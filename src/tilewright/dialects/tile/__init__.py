@@ -11,8 +11,12 @@ Memory in the IR holds `i1` as one byte (0 or 1). Offsets count elements, not by
 
 from __future__ import annotations
 
-from xdsl.ir import Dialect
+from collections.abc import Iterator
+from types import ModuleType
 
+from xdsl.ir import Dialect, Operation
+
+from tilewright.dialects.tile import algebra, claims, elementwise, hints_and_io, memory, tiles
 from tilewright.dialects.tile.algebra import DotOp, HistogramOp, ReduceOp, ScanOp, YieldOp
 from tilewright.dialects.tile.base import (
     WRAPS,
@@ -73,22 +77,27 @@ from tilewright.dialects.tile.tiles import (
     SplitOp,
     TransOp,
 )
+from tilewright.dialects.tile.traits import elementwise_trait, moves_lanes
 from tilewright.ir.upstream import remember_integer_lists, widen_conversions
 
 widen_conversions()
 remember_integer_lists()
 
+
+def _operations(*modules: ModuleType) -> Iterator[type[Operation]]:
+    """The operations that `modules` define, in the order of their definition."""
+    for module in modules:
+        for kind in vars(module).values():
+            own = isinstance(kind, type) and kind.__module__ == module.__name__
+            if own and issubclass(kind, Operation) and "name" in vars(kind):
+                yield kind
+
+
 Tile = Dialect(
     "tile",
-    [
-        ProgramIdOp, NumProgramsOp, ArangeOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp,
-        TransOp, JoinOp, SplitOp, CatOp, GatherOp, CmpIOp, CmpFOp, SelectOp, RemFOp, MulHiUOp, MulSigmoidOp,
-        FpCastOp, BitcastOp, IntToPtrOp, PtrToIntOp, LibmOp, AddPtrOp, LoadOp, StoreOp,
-        AtomicRMWOp, AtomicCASOp, LoadViewOp, StoreViewOp, DotOp, ReduceOp, ScanOp, YieldOp,
-        HistogramOp, HintOp, AssumeOp, BarrierOp, PrintOp, AssertOp, InlineAsmOp, ClaimOp,
-    ],
+    list(_operations(tiles, elementwise, memory, algebra, hints_and_io, claims)),
     [PtrType, AssumesAttr],
-)  # fmt: skip
+)
 
 __all__ = [
     "ROW_ALIGNMENT",
@@ -142,9 +151,11 @@ __all__ = [
     "claims_of",
     "element_bytes",
     "element_of",
+    "elementwise_trait",
     "ints",
     "is_tile",
     "make_view",
+    "moves_lanes",
     "shape_of",
     "view_kinds",
     "view_limits",

@@ -24,6 +24,7 @@ from tilewright.dialects.tile.base import (
     require_element,
     scalar_of,
 )
+from tilewright.dialects.tile.traits import Elementwise
 
 
 @irdl_op_definition
@@ -35,7 +36,7 @@ class CmpIOp(IRDLOperation):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = (
         "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
     )
@@ -57,7 +58,7 @@ class CmpFOp(IRDLOperation):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = (
         "$predicate `,` $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
     )
@@ -79,7 +80,7 @@ class SelectOp(IRDLOperation):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
@@ -94,7 +95,7 @@ class _SameTypeBinary(IRDLOperation):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
 
     def verify_(self) -> None:
@@ -146,7 +147,7 @@ class FpCastOp(IRDLOperation):
     source = operand_def()
     rounding = prop_def(StringAttr)
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source `,` $rounding attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -164,7 +165,7 @@ class BitcastOp(IRDLOperation):
     name = "tile.bitcast"
     source = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -180,7 +181,7 @@ class IntToPtrOp(IRDLOperation):
     name = "tile.int_to_ptr"
     source = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -196,7 +197,7 @@ class PtrToIntOp(IRDLOperation):
     name = "tile.ptr_to_int"
     source = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
@@ -217,7 +218,7 @@ class LibmOp(IRDLOperation):
     function = prop_def(StringAttr)
     arguments = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = "$function `,` $arguments attr-dict `:` type($arguments) `to` type($result)"
 
     def verify_(self) -> None:

@@ -24,6 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tilewright.dialects.tile.base import elementwise, ints, require, require_element
+from tilewright.dialects.tile.traits import Elementwise
 
 
 @irdl_op_definition
@@ -36,7 +37,7 @@ class HintOp(IRDLOperation):
     kind = prop_def(StringAttr)
     values = prop_def(DenseArrayBase.constr(i64))
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source `,` $kind `,` $values attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:

@@ -43,6 +43,7 @@ from tilewright.dialects.tile.base import (
     shape_of,
 )
 from tilewright.dialects.tile.layout_verification import verify_compatible
+from tilewright.dialects.tile.traits import Elementwise
 
 
 @irdl_op_definition
@@ -53,7 +54,7 @@ class AddPtrOp(IRDLOperation):
     pointer = operand_def()
     offset = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = (
         "$pointer `,` $offset attr-dict `:` type($pointer) `,` type($offset) `to` type($result)"
     )

@@ -32,6 +32,7 @@ from tilewright.dialects.tile.base import (
     shape_of,
 )
 from tilewright.dialects.tile.layout_verification import same_layout, verify_compatible
+from tilewright.dialects.tile.traits import MovesLanes
 
 
 @irdl_op_definition
@@ -217,7 +218,7 @@ class CatOp(IRDLOperation):
     rhs = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesLanes())
     assembly_format = (
         "$lhs `,` $rhs `,` $axis attr-dict `:` type($lhs) `,` type($rhs) `to` type($result)"
     )
@@ -240,7 +241,7 @@ class GatherOp(IRDLOperation):
     index = operand_def(TensorType)
     axis = prop_def(IntegerAttr)
     result = result_def(TensorType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), MovesLanes())
     assembly_format = "$source `,` $index `,` $axis attr-dict `:` type($source) `,` type($index) `to` type($result)"
 
     def verify_(self) -> None:

@@ -10,11 +10,6 @@ from xdsl.traits import IsTerminator, Pure
 from tilewright.dialects import tile
 
 _PURE_DIALECTS = ("arith.", "math.")
-#: tile ops that act element-wise: the result at a lane needs the operands at that lane only
-_LANE_WISE = (
-    tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp, tile.FpCastOp,
-    tile.BitcastOp, tile.IntToPtrOp, tile.PtrToIntOp, tile.LibmOp, tile.AddPtrOp, tile.HintOp,
-)  # fmt: skip
 _REGION_OPS = ("scf.for", "scf.if", "scf.while")
 
 
@@ -37,7 +32,7 @@ def _is_pure_kind(kind: type[Operation]) -> bool:
 
 @functools.cache
 def _is_lane_wise_kind(kind: type[Operation]) -> bool:
-    return kind.name.startswith(_PURE_DIALECTS) or issubclass(kind, _LANE_WISE)
+    return kind.name.startswith(_PURE_DIALECTS) or tile.elementwise_trait(kind) is not None
 
 
 @functools.cache

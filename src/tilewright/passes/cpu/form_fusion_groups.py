@@ -213,7 +213,7 @@ class _Partition:
 
 def _needs_buffer(op: Operation, operand: SSAValue) -> bool:
     """Whether `op` reads its tile operand at other indices than its own."""
-    return isinstance(op, tile.GatherOp | tile.CatOp | tile.JoinOp) and not (
+    return (isinstance(op, tile.JoinOp) or tile.moves_lanes(op)) and not (
         isinstance(op, tile.GatherOp) and operand is op.index
     )
 

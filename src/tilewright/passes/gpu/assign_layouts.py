@@ -126,7 +126,7 @@ class _Assigner:
                 self._operand(op, 1, self.homes.default(op.result))
             case tile.HistogramOp():  # element-wise with its mask
                 self._all_operands(op, self.homes.default(op.source))
-            case tile.CatOp():
+            case _ if tile.moves_lanes(op):
                 for i, value in enumerate(op.operands):
                     self._operand(op, i, self.homes.default(value))
             case _:

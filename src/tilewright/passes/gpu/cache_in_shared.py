@@ -40,7 +40,7 @@ from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.targets import TargetInfo
 
 _OTHERS = (
-    gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.CatOp, tile.GatherOp, tile.HistogramOp,
+    gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.HistogramOp,
     tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
 """What needs shared memory in other ways."""
@@ -67,7 +67,7 @@ class CacheInShared(Pass):
                     marked.setdefault(found.load, []).append(found)
             kept = sum(_bytes(loads[0]) for loads in marked.values())
             room = target.shared_bytes
-            others = any(isinstance(op, _OTHERS) for op in function.walk())
+            others = any(isinstance(op, _OTHERS) or tile.moves_lanes(op) for op in function.walk())
             if kept + _exchanged(function) <= room and not others:
                 for loads in marked.values():
                     _keep(loads, function)

@@ -53,8 +53,7 @@ from tilewright.passes.gpu.analysis.accesses import (
 from tilewright.targets import Feature, TargetInfo
 
 _EXCHANGES = (
-    gpu.ConvertLayoutOp, tile.DotOp, tile.CatOp, tile.GatherOp, tile.AtomicRMWOp,
-    tile.AtomicCASOp,
+    gpu.ConvertLayoutOp, tile.DotOp, tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
 """What moves whole tiles through scratch space, as wide as layouts and padding allow."""
 _WIDE = frozenset(
@@ -112,7 +111,7 @@ class VectorizeAccesses(Pass):
 
     def _width(self, op: Operation, known: Facts) -> int:
         """Elements that the instructions for `op` may take at once."""
-        if type(op) not in _WIDE:
+        if type(op) not in _WIDE and not tile.moves_lanes(op):
             return 1
         match op:
             case tile.LoadViewOp() | tile.StoreViewOp():
@@ -138,7 +137,7 @@ class VectorizeAccesses(Pass):
             case tile.HistogramOp():  # counts of 4 bytes in a row, whatever is counted
                 layout = gpu.layout_of(op.result)
                 return self._run(layout, 0, WIDEST // 4, 4) if layout is not None else 1
-            case _ if isinstance(op, _EXCHANGES):
+            case _ if isinstance(op, _EXCHANGES) or tile.moves_lanes(op):
                 sizes = [_size(v) for v in op.operands if tile.is_tile(v)]
                 return self.max_bytes // min(sizes, default=self.max_bytes)
             case _:

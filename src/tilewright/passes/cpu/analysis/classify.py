@@ -20,10 +20,6 @@ REMAPS = (tile.BroadcastOp, tile.ExpandDimsOp, tile.TransOp, tile.ReshapeOp, til
 _VIRTUAL_SOURCES = (tile.ArangeOp, tile.SplatOp)
 _EXPENSIVE_INTEGER = {"arith.divsi", "arith.divui", "arith.remsi", "arith.remui"}
 _CHEAP_TILE = (tile.CmpIOp, tile.CmpFOp, tile.SelectOp, tile.BitcastOp, tile.AddPtrOp, tile.HintOp)
-_ELEMENTWISE_TILE = (
-    *_CHEAP_TILE, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp, tile.FpCastOp, tile.IntToPtrOp, tile.PtrToIntOp,
-    tile.LibmOp,
-)  # fmt: skip
 VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 LOADS = (tile.LoadOp, tile.LoadViewOp)
 WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
@@ -38,7 +34,7 @@ def has_tiles(op: Operation) -> bool:
 
 def is_elementwise(op: Operation) -> bool:
     """Whether `op` maps lane to lane (arith and math always do)."""
-    return op.name.startswith(("arith.", "math.")) or isinstance(op, _ELEMENTWISE_TILE)
+    return op.name.startswith(("arith.", "math.")) or tile.elementwise_trait(type(op)) is not None
 
 
 def is_virtual(op: Operation) -> bool:
@@ -78,10 +74,8 @@ def _is_cheap_kind(kind: type[Operation]) -> bool:
     name = kind.name
     if name.startswith("math.") or name in _EXPENSIVE_INTEGER or name == "arith.divf":
         return False
-    expensive = (tile.LibmOp, tile.RemFOp, tile.MulHiUOp, tile.MulSigmoidOp)
-    return (name.startswith("arith.") or issubclass(kind, _ELEMENTWISE_TILE)) and not issubclass(
-        kind, expensive
-    )
+    trait = tile.elementwise_trait(kind)
+    return name.startswith("arith.") or (trait is not None and trait.cheap)
 
 
 def _is_cheap(op: Operation) -> bool:
@@ -115,7 +109,7 @@ def group_space(op: Operation) -> tuple[int, ...] | None:
     if len(op.results) == 1 and tile.is_tile(op.results[0]):
         if is_elementwise(op) or isinstance(op, (*LOADS, *WRITES)):
             return tile.shape_of(op.results[0])
-        if isinstance(op, tile.GatherOp | tile.JoinOp | tile.CatOp):
+        if isinstance(op, tile.JoinOp) or tile.moves_lanes(op):
             return tile.shape_of(op.results[0])
     return None
 

@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import cpu, tile
 from tilewright.passes.cpu.analysis.classify import CONTROL, LOADS, REMAPS
 
-_MOVES = (*REMAPS, tile.GatherOp, tile.JoinOp, tile.CatOp)
+_MOVES = (*REMAPS, tile.JoinOp)
 
 
 def crosses_lanes(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
@@ -28,7 +28,7 @@ def crosses_lanes(value: SSAValue, group: cpu.FusionGroupOp) -> bool:
             op = use.operation
             if not _is_inside(op, group):
                 continue
-            if isinstance(op, _MOVES) and not (
+            if (isinstance(op, _MOVES) or tile.moves_lanes(op)) and not (
                 isinstance(op, tile.GatherOp) and op.index is current and op.source is not current
             ):
                 return True

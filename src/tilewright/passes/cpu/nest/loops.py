@@ -24,7 +24,7 @@ from tilewright.passes.cpu.nest.transpose_blocks import is_column_contiguous, tr
 from tilewright.passes.cpu.nest.values import Body, Facts, NeedsScalar
 from tilewright.targets import TargetInfo
 
-_ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp, tile.GatherOp, tile.CatOp)
+_ONE_LANE = (tile.AtomicRMWOp, tile.AtomicCASOp, tile.PrintOp)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def plan_shape(
     if (
         scalar
         or not candidates
-        or any(isinstance(op, _ONE_LANE) for op in members)
+        or any(isinstance(op, _ONE_LANE) or tile.moves_lanes(op) for op in members)
         or not all(reductions.is_vectorizable(op) for op in axis_ops)
     ):
         dim = candidates[-1] if candidates else len(extents) - 1
@@ -415,9 +415,8 @@ def _read_directly(op: cpu.ReadOp) -> bool:
 def is_shape_change(op: Operation) -> bool:
     return isinstance(
         op,
-        tile.BroadcastOp | tile.ExpandDimsOp | tile.TransOp | tile.ReshapeOp | tile.SplitOp
-        | tile.JoinOp | tile.CatOp | tile.GatherOp,
-    )  # fmt: skip
+        tile.BroadcastOp | tile.ExpandDimsOp | tile.TransOp | tile.ReshapeOp | tile.SplitOp | tile.JoinOp,
+    ) or tile.moves_lanes(op)  # fmt: skip
 
 
 __all__ = ["LOADS", "Emitter", "NeedsScalar", "Nest", "Shape", "plan_shape"]

@@ -111,7 +111,7 @@ class Body:
         return self.emit.splat(self.at(value, at), lanes_at(at))
 
     def _make(self, op: Operation, value: SSAValue, at: Coordinates) -> SSAValue:
-        shape_maker = _SHAPES.get(type(op))
+        shape_maker = SHAPES.get(type(op))
         if shape_maker is not None:
             return shape_maker(self, op, value, at)
         if isinstance(op, cpu.ReadOp):
@@ -310,7 +310,7 @@ def _choose(body: Body, condition: bool | SSAValue, a: SSAValue, b: SSAValue) ->
     )
 
 
-_SHAPES: dict[type[Operation], Callable[[Body, Any, SSAValue, Coordinates], SSAValue]] = {
+SHAPES: dict[type[Operation], Callable[[Body, Any, SSAValue, Coordinates], SSAValue]] = {
     tile.SplatOp: _splat,
     tile.ArangeOp: _arange,
     tile.BroadcastOp: _broadcast,

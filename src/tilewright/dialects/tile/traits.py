@@ -1,0 +1,42 @@
+"""Traits of tile operations: what passes and back ends ask of an operation that they do not know by name."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+from xdsl.traits import OpTrait
+
+
+@dataclass(frozen=True)
+class Elementwise(OpTrait):
+    """The result at a lane needs the operands at that lane only. Tiles have one shape, or are scalars."""
+
+    cheap: bool = False
+    """Whether it costs about as much as an integer addition, so that fused loops recompute it."""
+
+
+@dataclass(frozen=True)
+class MovesLanes(OpTrait):
+    """The result consists of elements of the operands at other coordinates.
+
+    Operands go through memory: scratch on a CPU, shared memory on a GPU. Remaps whose elements stay in their thread
+    (`tile.trans`, `tile.reshape` …) do not have this trait.
+    """
+
+
+@functools.cache
+def elementwise_trait(kind: type[Operation]) -> Elementwise | None:
+    """The `Elementwise` trait of an operation class, if it has one."""
+    return kind.get_trait(Elementwise)
+
+
+@functools.cache
+def _moves_lanes(kind: type[Operation]) -> bool:
+    return kind.has_trait(MovesLanes, value_if_unregistered=False)
+
+
+def moves_lanes(op: Operation) -> bool:
+    """Whether `op` has the trait `MovesLanes`."""
+    return _moves_lanes(type(op))
