@@ -10,6 +10,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import tilewright as tw
+import tilewright.language as tl
+
 #: sections of arXiv 2108.13191 that passes stand for
 _PAPER = {
     "lower-dot": "3.2, 3.4", "form-fusion-groups": "3.3", "vectorize": "3.7", "schedule-programs": "3.9",
@@ -17,20 +20,68 @@ _PAPER = {
     "promote-shared": "3.3", "swizzle-shared": "3.3", "pipeline-loads": "3.5, 3.10",
     "insert-barriers": "3.6", "vectorize-accesses": "3.7",
 }  # fmt: skip
-_INTRODUCTION = """# Lowering walkthrough
+_OPENING = """# Lowering walkthrough
 
-A product with what follows it is described, not written:
+A kernel is lowered by a list of passes over one IR. First a vector addition, whose IR fits on a screen; then a
+[matmul](#a-described-matmul) with every pass that changes it. `tilewright show FILE.py:KERNEL` prints the same for any kernel.
+
+## A vector addition
+
+```python
+{source}
+```
+
+The front end writes **tile IR**: `tensor<1024xf32>` is a tile on which one program computes, and loads and stores take tiles of pointers. After
+`cse` (in this section the attributes that carry alignment and operand segments are left out):
+
+```mlir
+{front}
+```
+
+`raise-access` finds that the pointers are a base and a stride, and that the mask is an upper bound: a **structured access**
+(`tile.load_view` takes the base, the stride and the bound). What follows needs no tiles of pointers.
+
+```mlir
+{raised}
+```
+
+On an **NVIDIA GPU** `assign-layouts` decides which thread holds which element (`r` registers, `l` lanes, `w` warps: the offset that each bit of
+the index adds), and `vectorize-accesses` that four elements are one access:
+
+```mlir
+{gpu}
+```
+
+```
+{ptx}
+```
+
+On a **CPU** `vectorize` writes loops over chunks of vectors; this one is for full chunks, another, with lane masks, for the rest. Where the arrays
+might overlap, a test selects loops that keep the kernel's order.
+
+```mlir
+{cpu}
+```
+
+## A described matmul
 
 ```python
 {code}
 ```
 
-`generator/program.py` makes tile IR of the description and the configuration (here `form="listing1"`; by default
-sums stay in registers from the beginning), with sizes and strides as arguments. It starts where arXiv 2108.13191 starts, with C loaded and stored at every step of k, and goes through the
-same passes as a kernel that somebody wrote; the numbers are sections of that paper. Every pass can be switched off
-(`--disable NAME`, see [passes](passes.md)), and `tilewright bench ablation` measures what each brings. Passes that found
-nothing to do here are named and not shown.
+`generator/program.py` builds tile IR for the contraction and its configuration, here `form="listing1"`, which loads and stores C in
+every k step, as in listing 1 of arXiv 2108.13191 (the default form has accumulators from the start). Numbers in headings are sections of that paper.
+Every pass can be disabled (`--disable NAME`, see [passes](passes.md)), and `tilewright bench ablation` measures the effect of each. Passes that
+changed nothing are listed, not shown. Click on a line to unfold the IR, or the difference from the stage before.
 """
+
+
+@tw.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    y = tl.load(y_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, x + y, mask=at < n)
 
 
 @dataclass
@@ -47,11 +98,54 @@ def page() -> str:
     from tilewright.passes.registry import all_passes
 
     listing = "promote-accumulator" in all_passes()
-    parts = [_INTRODUCTION.format(code=_CODE.strip())]
+    parts = [_opening()]
     for title, target, options, config in _targets(listing):
         stages = _stages(_module(target, config), registry.machine(target), options)
-        parts += [f"## {title}\n", f"`{config.text}`\n", *_sections(stages)]
+        parts += [f"### {title}\n", f"`{config.text}`\n", *_sections(stages)]
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _opening() -> str:
+    """The vector addition at five levels."""
+    from tilewright.backends import registry
+    from tilewright.backends.base import Options
+    from tilewright.runtime.compiler import build_ir
+
+    types: dict[str, Any] = {name: "*fp32:16" for name in ("x_ptr", "y_ptr", "out_ptr")} | {"n": "i32"}
+    kernel = add.compile(types, {"BLOCK": 1024}, target="sm_90a")
+
+    def stages(target: str) -> list[_Stage]:
+        module = build_ir(add, kernel.signature, Options())
+        return _stages(module, registry.machine(target), {})
+
+    gpu, cpu = stages("sm_90a"), stages("cpu:x86-64-v4")
+    last = {stage.name: stage for stage in gpu}
+    ptx = kernel.asm["ptx"].splitlines()
+    accesses = [line.strip() for line in ptx if "global" in line and "v4" in line]
+    vectors = next(stage.text for stage in cpu if stage.name == "vectorize")
+    loop = re.search(r"^( *)scf\.for .*?^\1\}", vectors, re.M | re.S)
+    if loop is None:
+        raise SystemExit("docs/walkthrough.md: no loop over vectors")
+    return _OPENING.format(
+        source=inspect.getsource(add.fn).strip(),
+        front=_plain(next(s.text for s in gpu if s.name == "cse")),
+        raised=_plain(last["raise-access"].text),
+        gpu=_plain(last["vectorize-accesses"].text),
+        ptx="\n".join(accesses),
+        cpu=_plain(inspect.cleandoc("\n" + loop[0])),
+        code=_CODE.strip(),
+    )
+
+
+def _plain(text: str) -> str:
+    """IR without the attributes that only passes read."""
+    for pattern in (
+        r" \{tile\.divisibility = [^}]*\}", r" \{tile\.name = [^}]*\}", r" attributes \{[^}]*\}",
+        r",? ?operandSegmentSizes = array<[^>]*>(?:, )?", r",? ?tile\.assumes = #tile\.assumes<.*?\]>(?=[,}])",
+        r" <\{\}>", r" \{\}(?= :)",
+    ):  # fmt: skip
+        text = re.sub(pattern, "", text)
+    return text.rstrip()
 
 
 _CODE = """
@@ -129,7 +223,7 @@ def _sections(stages: list[_Stage]) -> list[str]:
 
 def _section(stage: _Stage, before: _Stage) -> list[str]:
     paper = _PAPER.get(stage.name)
-    lines = [f"### {stage.name}{f' ({paper})' if paper else ''}\n"]
+    lines = [f"#### {stage.name}{f' ({paper})' if paper else ''}\n"]
     if stage is not before:
         lines.append(_essence(stage.name) + "\n")
         change = _change(before.counts, stage.counts)
