@@ -102,7 +102,7 @@ def matmul(m):
     def like(a, b, c):
         return a @ b, functional.leaky_relu(a @ b, 0.01), 0.5 * (a @ b) + 2.0 * c
 
-    given = m.normal(2, 50, 70), m.normal(70, 90), m.normal(2, 50, 90)
+    given = m.normal(2, 50, 70), m.normal(70, 90), m.normal(90)
     return m.problem(*given, run=run_, like=like, forward_only=True)
 
 

@@ -43,6 +43,21 @@ def test_broadcast_mask_and_other(matrix, show):
     np.testing.assert_array_equal(show(row_mask)[3], np.arange(8))
 
 
+def test_pointers_broadcast_to_the_mask(matrix, show):
+    """A row of pointers with a matrix of masks is a matrix (as in Triton)."""
+    data, pointer = matrix
+    rows, columns = tl.arange(0, 4), tl.arange(0, 8)
+    mask = (rows[:, None] < 3) & (columns[None, :] < N)
+    x = tl.load(pointer + columns[None, :], mask=mask, other=-1.0)
+    expected = np.full((4, 8), -1.0)
+    expected[:3, :N] = data[0]
+    np.testing.assert_array_equal(show(x), expected)
+    y = tl.load(pointer + columns, mask=columns < N, other=tl.zeros((4, 1), tl.float32))
+    np.testing.assert_array_equal(show(y)[:, :N], np.broadcast_to(data[0], (4, N)))
+    with pytest.raises(KernelTypeError, match="`mask` of shape"):
+        tl.load(pointer + columns, mask=rows < 3)
+
+
 def test_scalars(matrix, show):
     _, pointer = matrix
     x = tl.load(pointer + 3)

@@ -115,7 +115,7 @@ class Memory(Program):
             other = self._padding(padding_option, pointer.dtype.element_ty, mask)
         else:
             self._only_for_block_pointers("tl.load", boundary_check, padding_option)
-            pointer = self._pointer_argument("tl.load", pointer)
+            pointer = self._repeated(self._pointer_argument("tl.load", pointer), mask, other)
         if other is not None and mask is None:
             raise KernelTypeError(
                 "tl.load: `other` was given without `mask`",
@@ -180,6 +180,23 @@ class Memory(Program):
                 f"{what} needs a pointer or a tile of pointers, got {describe(pointer)}",
                 help="add offsets to a pointer argument: x_ptr + offsets",
             )
+        return pointer
+
+    def _repeated(self, pointer: TensorValue, *values: Any) -> TensorValue:
+        """A tile of pointers, broadcast to the wider tiles of one load: a row of them and a matrix of masks.
+
+        Shapes that do not broadcast are left for the operand's own error.
+        """
+        for value in values:
+            if not isinstance(value, TensorValue) or not value.shape or not pointer.shape:
+                continue
+            rank = max(pointer.ndim, value.ndim)
+            pairs = [
+                (1,) * (rank - len(shape)) + tuple(shape) for shape in (pointer.shape, value.shape)
+            ]
+            if all(a == b or 1 in (a, b) for a, b in zip(*pairs, strict=True)):
+                shape = [max(a, b) for a, b in zip(*pairs, strict=True)]
+                pointer = self.broadcast_shape(pointer, shape, "tl.load: `pointer`")
         return pointer
 
     def _to_access_shape(
