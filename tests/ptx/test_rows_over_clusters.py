@@ -1,10 +1,13 @@
 """Rows that the CTAs of a cluster hold together, as PTX executed thread by thread."""
 
 import random
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
+from tests.ptx.values import Fault
 
 import tilewright.language as tl
 from tilewright import dtypes
@@ -123,7 +126,11 @@ def compiled(name, disable):
 def test_a_row_is_held_by_several_ctas(name):
     _, arguments, programs = CASES[name]
     artifact, expected = compiled(
-        name, (f"{PASS}{{words-per-cta=256 warps-per-cta=2}}", "reduce-num-warps")
+        name,
+        (
+            f"{PASS}{{words-per-cta=256 words-per-cta-in-loops=256 warps-per-cta=2}}",
+            "reduce-num-warps",
+        ),
     )
     plan, values = artifact.plan, list(arguments.values())
     assert (plan.cluster_size > 2, plan.threads) == (True, 64)
@@ -131,6 +138,23 @@ def test_a_row_is_held_by_several_ctas(name):
     found = run_ptx(artifact, values, (programs,), random.Random(1))
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(a.astype(float), b.astype(float), rtol=2e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pattern", "message"), [
+    (r"@%p\d+ mbarrier\.arrive\.expect_tx\.shared::cta\.b64 _, \[%r\d+\],[^;]*;", "deadlock"),
+    (r"mbarrier\.try_wait[^;]*; @!p bra \w+;", "more arrivals than|copy in flight|nothing was written"),
+])  # fmt: skip
+def test_exchanges_in_a_loop_take_turns(pattern, message):
+    """The third one is counted where the first one was, which expects its bytes again."""
+    off = (f"{PASS}{{words-per-cta-in-loops=256 warps-per-cta=2}}", "reduce-num-warps")
+    artifact, _ = compiled("rows after one another", off)
+    ptx, count = re.subn(pattern, "", artifact.asm["ptx"], count=1)
+    assert count and "st.async" in ptx
+    with pytest.raises(Fault, match=message):
+        run_ptx(
+            SimpleNamespace(plan=artifact.plan, asm={"ptx": ptx}),
+            list(CASES["rows after one another"][1].values()), (2,),
+        )  # fmt: skip
 
 
 def test_it_can_be_switched_off():

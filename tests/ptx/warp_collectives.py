@@ -63,7 +63,7 @@ class Together:
         self.arrived = {}
         self.barriers = machine.shared.barriers
         self.boxes = []
-        """Copies of boxes in flight: (barrier, cells, data)."""
+        """Copies of boxes, and values sent to CTAs, in flight: (barrier, cells, data, what the sender knew)."""
         self.open, self.groups = [], []
         """Copies of threads: of no group yet, and groups, each with its threads."""
         self.cluster_barriers = 0
@@ -124,7 +124,7 @@ class Together:
         m.shared.launch(cells, who)
         for thread, counter, row, values in zip(who, counters, cells, data, strict=True):
             self._barrier(counter, thread)
-            self.boxes.append((int(counter), row, values))
+            self.boxes.append((int(counter), row, values, m.clocks.give(thread // 32)))
 
     def _space(self, op):
         m = self.machine
@@ -347,16 +347,17 @@ class Together:
         m = self.machine
         for copy in [c for c in self.boxes if c[0] == barrier]:
             self.boxes.remove(copy)
-            _, cells, data = copy
+            _, cells, data, given = copy
             m.shared.land(cells, data, -1)
             state = self.barriers[barrier]
             state.bytes -= data.size
             state.arriving = np.maximum(state.arriving, m.clocks.give(m.clocks.hardware))
+            state.arriving = np.maximum(state.arriving, given)
             self._turn(state)
 
     def land_any(self):
         """Copies that were started after all had begun to wait for them arrive; whether there were any."""
-        found = {barrier for barrier, _, _ in self.boxes}
+        found = {barrier for barrier, *_ in self.boxes}
         for barrier in found:
             self._land(barrier)
         return bool(found)
@@ -430,7 +431,7 @@ class Together:
             data[inside] = m.memory.read_box(places[inside])
             m.shared.launch(cells.reshape(1, -1), np.array([t]))
             self._barrier(m.address(barrier)[t], t)
-            self.boxes.append((int(m.address(barrier)[t]), cells, data))
+            self.boxes.append((int(m.address(barrier)[t]), cells, data, 0))
         else:
             target, source = op.operands
             number, corner = self._coordinates(target, t, rest[1])

@@ -35,7 +35,7 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
 
 Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/held_rows.py`) decide.
 A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM and one loads
-while the other stores; a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
+while the other stores (`words_per_cta_in_loops` where each iteration of a loop would wait for an exchange); a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
 clusters can place. Where its registers do not hold the row either there are twice as many, and rows beyond that
 stay with `strip-mine-tiles`, as does everything where this pass is disabled. What all programs load (weights) is not
 held while a reduction is waited for: it is loaded where it is used. Reductions that do not wait for each other become
@@ -89,6 +89,9 @@ class DistributeRowsOverCluster(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.reduce",)
     words_per_cta: int = 16384
     """Words of 4 bytes that a CTA holds in registers, where there is a choice."""
+    words_per_cta_in_loops: int = 49152
+    """The same where a loop reduces in each iteration, which waits for an exchange each time: as many as one has
+    registers for."""
     warps_per_cta: int = 16
     """Warps of each CTA of a cluster."""
     max_portable_ctas: int = 0
@@ -106,17 +109,20 @@ class DistributeRowsOverCluster(Pass):
                 continue
             late = late_operations(function)
             portable = self.max_portable_ctas or target.sm.max_cluster
-            ctas = self._ctas(HeldRows(function, late).words(), portable)
+            share = (
+                self.words_per_cta_in_loops if _reduces_in_loops(function) else self.words_per_cta
+            )
+            ctas = self._ctas(HeldRows(function, late).words(), portable, share)
             if ctas > 1:
                 merge_reductions(function)
                 sink(late_operations(function))
                 function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
 
-    def _ctas(self, words: int, portable: int) -> int:
+    def _ctas(self, words: int, portable: int, words_per_cta: int) -> int:
         """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""
         ctas = 1
-        while ctas < portable and words > ctas * self.words_per_cta:
+        while ctas < portable and words > ctas * words_per_cta:
             ctas *= 2
         while ctas < self.max_ctas and not self._holds(words, ctas):
             ctas *= 2
@@ -126,6 +132,12 @@ class DistributeRowsOverCluster(Pass):
         """Whether so many CTAs have registers for so many words."""
         free = max_registers_per_thread(self.warps_per_cta) - _OTHER_REGISTERS
         return words <= ctas * self.warps_per_cta * _LANES * free
+
+
+def _reduces_in_loops(function: FuncOp) -> bool:
+    """Whether any loop has a reduction in it."""
+    loops = [op for op in function.walk() if isinstance(op, scf.ForOp | scf.WhileOp)]
+    return any(isinstance(op, tile.ReduceOp) for loop in loops for op in loop.walk())
 
 
 def _is_distributable(function: FuncOp) -> bool:

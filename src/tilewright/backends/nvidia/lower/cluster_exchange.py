@@ -3,12 +3,13 @@
 A barrier of the cluster that releases what threads wrote costs a fence of all memory (`MEMBAR.ALL.GPU`, which waits for
 every access in flight) and the L1 cache (`CCTL.IVALL`) at each exchange. `st.async` needs neither: it writes a value
 to the shared memory of another CTA and counts its bytes at an mbarrier there (PTX ISA, "st.async", "mbarrier"). Each
-exchange has its own mbarrier and slots in every CTA, filled once: nothing is overwritten, and a CTA that has waited
-for all its exchanges is written to by nobody when it ends. One relaxed barrier of the cluster says that all CTAs have
-started and initialized their mbarriers.
+reduction has its own mbarrier and slots in every CTA, and two of both, in turns, if it is in a loop: a warp sends for
+the second next iteration when it has what all warps sent for the next one, each of them after it had read the slots of
+this one. A CTA that has waited for all its exchanges is written to by nobody when it ends. One relaxed barrier of the
+cluster says that all CTAs have started and initialized their mbarriers.
 
-Only for programs in which reductions are all that threads exchange, each done once: other exchanges synchronize with
-barriers of the cluster (`cluster`), which release and acquire everything.
+Only for programs in which reductions are all that threads exchange: other exchanges synchronize with barriers of the
+cluster (`cluster`), which release and acquire everything.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _NO_EXCHANGE = (
     tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp, tile.AssumeOp, tile.ClaimOp,
     arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp,
 )  # fmt: skip
-"""Operations, beside element-wise ones, without shared memory and barriers."""
+"""Operations, beside element-wise ones, without shared memory."""
 
 
 def is_for_all(layout: Layout, axis: int) -> bool:
@@ -56,14 +57,18 @@ def is_for_all(layout: Layout, axis: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One reduction: where its mbarrier and its slots are in each CTA's shared memory."""
+    """One reduction: where its mbarriers and its slots are in each CTA's shared memory."""
 
     barrier: int
     start: int
     parts: int
     """Warps of the cluster, each of which sends a partial result."""
+    places: int
+    """Elements of the result."""
     words: tuple[int, ...]
     """Of each operand."""
+    turns: int
+    """Mbarriers, and sets of slots: two of an exchange that is repeated."""
 
     @property
     def pitch(self) -> int:
@@ -71,12 +76,23 @@ class Exchange:
         return _WORD * _padded(sum(self.words))
 
     def slot(self, place: int) -> int:
-        """First byte of the slots of one element of the result."""
+        """First byte of the slots of one element of the result, in the first turn."""
         return self.start + place * self.parts * self.pitch
 
-    def received_bytes(self, places: int) -> int:
-        """Bytes that each CTA receives."""
-        return places * self.parts * _WORD * sum(self.words)
+    @property
+    def turn_bytes(self) -> int:
+        """Bytes of a set of slots."""
+        return self.slot(self.places) - self.start
+
+    @property
+    def end(self) -> int:
+        """The byte after all slots."""
+        return self.start + self.turns * self.turn_bytes
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that each CTA receives in one exchange."""
+        return self.places * self.parts * _WORD * sum(self.words)
 
 
 class ClusterExchanges:
@@ -86,6 +102,8 @@ class ClusterExchanges:
         self._gen = gen
         self._exchanges: dict[Operation, Exchange] = {}
         self._started = False
+        self._counts: dict[Operation, Value] = {}
+        """How often a repeated exchange has been done, in the thread's own memory (a register)."""
         self.bytes = 0
         reductions = [op for op in gen.source.walk() if isinstance(op, tile.ReduceOp)]
         if (
@@ -95,7 +113,7 @@ class ClusterExchanges:
         ):
             return
         across = [op for op in reductions if _is_across_warps(op)]
-        if all(_is_for_all(op) and not _is_repeated(op) for op in across):
+        if all(map(_is_for_all, across)):
             for op in across:
                 self._plan(op)
 
@@ -104,10 +122,12 @@ class ClusterExchanges:
         sizes = (tile.element_bytes(tile.element_of(v)) for v in op.inputs)
         words = tuple(-(-size // _WORD) for size in sizes)
         alignment = _WORD * min(_MAX_VECTOR, _padded(sum(words)))
-        start = -(-(self.bytes + BARRIER) // alignment) * alignment
-        found = Exchange(self.bytes, start, 1 << len(layout.warps), words)
+        turns = 2 if _is_repeated(op) else 1
+        start = -(-(self.bytes + turns * BARRIER) // alignment) * alignment
+        places = len({o[:axis] + o[axis + 1 :] for o in layout.register_offsets})
+        found = Exchange(self.bytes, start, 1 << len(layout.warps), places, words, turns)
         self._exchanges[op] = found
-        self.bytes = -(-found.slot(_places(layout, axis)) // BARRIER) * BARRIER
+        self.bytes = -(-found.end // BARRIER) * BARRIER
 
     def __contains__(self, op: Operation) -> bool:
         return op in self._exchanges
@@ -120,23 +140,50 @@ class ClusterExchanges:
         gen, exchange = self._gen, self._exchanges[op]
         elements = [tile.element_of(v) for v in op.inputs]
         self._start()
+        turn, phase = self._next_turn(op, exchange)
+        barrier = self._at(exchange.barrier, turn, BARRIER)
+        slots = self._at(exchange.start, turn, exchange.turn_bytes)
         for place, group in enumerate(groups):
             words = [w for v, e in zip(group, elements, strict=True) for w in _words(gen, v, e)]
-            self._send(exchange, place, part, words)
-        _wait(gen, self._address(exchange.barrier))
+            offset = ir.Constant(I32, exchange.slot(place) - exchange.start)
+            self._send(exchange, gen.builder.add(slots, offset), barrier, part, words)
+        _wait(gen, barrier, phase)
+        if exchange.turns > 1:
+            self._expect_again(exchange, barrier)
         step = min(exchange.parts, 32)
         own = gen.builder.and_(gen.threads.lane, ir.Constant(I32, step - 1))
+        start = gen.builder.mul(turn, ir.Constant(I32, exchange.turn_bytes))
         return [
             [
-                self._receive(exchange, place, first, own, elements)
+                self._receive(exchange, start, place, first, own, elements)
                 for first in range(0, exchange.parts, step)
             ]
             for place in range(len(groups))
         ]
 
+    def _next_turn(self, op: Operation, exchange: Exchange) -> tuple[Value, Value]:
+        """Which mbarrier and slots an exchange uses, and the parity of the mbarrier's phase."""
+        b, one = self._gen.builder, ir.Constant(I32, 1)
+        if exchange.turns == 1:
+            return ir.Constant(I32, 0), ir.Constant(I32, 0)
+        count = b.load(self._counts[op], typ=I32)
+        b.store(b.add(count, one), self._counts[op])
+        return b.and_(count, one), b.and_(b.lshr(count, one), one)
+
+    def _expect_again(self, exchange: Exchange, barrier: Value) -> None:
+        """Announce the bytes of the mbarrier's next phase (which may have begun to arrive)."""
+        gen = self._gen
+        first = gen.builder.icmp_unsigned("==", gen.threads.special("tid.x"), ir.Constant(I32, 0))
+        text = f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {exchange.received_bytes};"
+        gen.emit_convergent_asm(text, "r,b,~{memory}", VOID, [barrier, first])
+
     def enter(self, op: Operation) -> None:
-        """Wait for the other CTAs in front of an operation of the function's block with exchanges inside."""
-        if op.regions and any(inner in self._exchanges for inner in op.walk() if inner is not op):
+        """Wait for the other CTAs in front of an operation of the function's block that synchronizes inside."""
+        if not self._exchanges or self._started:
+            return
+        if isinstance(op, gpu.BarrierOp) or (
+            op.regions and any(_synchronizes(inner, self) for inner in op.walk() if inner is not op)
+        ):
             self._start()
 
     def _start(self) -> None:
@@ -151,15 +198,18 @@ class ClusterExchanges:
 
     def _initialize(self) -> None:
         """The first thread of each CTA initializes its mbarriers, and announces what they are going to count."""
-        gen, threads = self._gen, self._gen.threads
-        lines = [f"@$1 mbarrier.init.shared::cta.b64 [$0+{x.barrier}], 1;" for x in self._all]
+        threads = self._gen.threads
+        barriers = [
+            (x.barrier + BARRIER * turn, x.received_bytes)
+            for x in self._exchanges.values()
+            for turn in range(x.turns)
+        ]
+        lines = [f"@$1 mbarrier.init.shared::cta.b64 [$0+{at}], 1;" for at, _ in barriers]
         lines.append("@$1 fence.mbarrier_init.release.cluster;")
-        for op, x in self._exchanges.items():
-            layout, axis = gen.layout(op.operands[0]), op.axis.value.data  # type: ignore[attr-defined]
-            count = x.received_bytes(_places(layout, axis))
-            lines.append(
-                f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0+{x.barrier}], {count};"
-            )
+        lines += [
+            f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0+{at}], {count};"
+            for at, count in barriers
+        ]
         base, tid = self._base(), threads.special("tid.x")
 
         def emit(b: Builder) -> Value:
@@ -170,26 +220,32 @@ class ClusterExchanges:
             return made
 
         threads.at_start("mbarriers of the cluster", emit)
-
-    @property
-    def _all(self) -> list[Exchange]:
-        return list(self._exchanges.values())
+        for op, exchange in self._exchanges.items():
+            if exchange.turns > 1:
+                count = self._counts[op] = threads.local(I32)
+                threads.at_start(
+                    ("exchanges", op), lambda b, to=count: b.store(ir.Constant(I32, 0), to)
+                )
 
     def _base(self) -> Value:
         space = self._gen.space()
         return self._gen.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
 
-    def _address(self, offset: int) -> Value:
-        return self._gen.builder.add(self._base(), ir.Constant(I32, offset))
+    def _at(self, offset: int, turn: Value, pitch: int) -> Value:
+        """Shared address of what is there once for each turn."""
+        b = self._gen.builder
+        return b.add(
+            b.add(self._base(), ir.Constant(I32, offset)), b.mul(turn, ir.Constant(I32, pitch))
+        )
 
-    def _send(self, exchange: Exchange, place: int, part: Value, words: list[Value]) -> None:
+    def _send(
+        self, exchange: Exchange, slots: Value, barrier: Value, part: Value, words: list[Value]
+    ) -> None:
         """A lane for each CTA sends the words of this warp."""
         gen, b = self._gen, self._gen.builder
         rank = b.and_(gen.threads.lane, ir.Constant(I32, gen.blocks - 1))
         some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
-        at = b.add(
-            self._address(exchange.slot(place)), b.mul(part, ir.Constant(I32, exchange.pitch))
-        )
+        at = b.add(slots, b.mul(part, ir.Constant(I32, exchange.pitch)))
         for first, count in _vectors(len(words)):
             names = [f"${4 + i}" for i in range(count)]
             value, kind = (
@@ -203,7 +259,7 @@ class ClusterExchanges:
             )
             operands = [
                 at,
-                self._address(exchange.barrier),
+                barrier,
                 rank,
                 some,
                 *words[first : first + count],
@@ -212,14 +268,21 @@ class ClusterExchanges:
             gen.emit_convergent_asm(text, constraints, VOID, operands)
 
     def _receive(
-        self, exchange: Exchange, place: int, first: int, own: Value, elements: list[Attribute]
+        self,
+        exchange: Exchange,
+        turn: Value,
+        place: int,
+        first: int,
+        own: Value,
+        elements: list[Attribute],
     ) -> list[Value]:
-        """The partial result that comes `own` slots behind `first`, from this CTA's shared memory."""
+        """The partial result that comes `own` slots behind `first`, from this CTA's shared memory, where the slots
+        begin `turn` bytes behind those of the first turn."""
         gen, b = self._gen, self._gen.builder
         part = b.add(own, ir.Constant(I32, first))
         at = b.add(
             b.mul(part, ir.Constant(I32, exchange.pitch)),
-            ir.Constant(I32, exchange.slot(place)),
+            b.add(turn, ir.Constant(I32, exchange.slot(place))),
         )
         words: list[Value] = []
         for begin, count in _vectors(sum(exchange.words)):
@@ -239,18 +302,18 @@ class ClusterExchanges:
         return values
 
 
-def _wait(gen: KernelCodegen, barrier: Value) -> None:
-    """Wait for the first phase of an mbarrier of this CTA."""
+def _wait(gen: KernelCodegen, barrier: Value, phase: Value) -> None:
+    """Wait for a phase of an mbarrier of this CTA."""
     text = (
-        "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], 0; "
+        "{ .reg .pred p; WAIT_${:uid}: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
         "@!p bra WAIT_${:uid}; }"
     )
-    gen.emit_convergent_asm(text, "r,~{memory}", VOID, [barrier])
+    gen.emit_convergent_asm(text, "r,r,~{memory}", VOID, [barrier, phase])
 
 
 def _exchanges_nothing(op: Operation) -> bool:
-    """Whether threads need neither shared memory nor a barrier for an operation, reductions aside."""
-    if isinstance(op, (func.FuncOp, tile.ReduceOp, *_NO_EXCHANGE)):
+    """Whether threads need no shared memory for an operation, reductions aside."""
+    if isinstance(op, (func.FuncOp, tile.ReduceOp, gpu.BarrierOp, *_NO_EXCHANGE)):
         return True
     return is_pure_elementwise(op)
 
@@ -265,17 +328,16 @@ def _is_for_all(op: tile.ReduceOp) -> bool:
     return layout is not None and is_for_all(layout, op.axis.value.data)
 
 
+def _synchronizes(op: Operation, exchanges: ClusterExchanges) -> bool:
+    return isinstance(op, gpu.BarrierOp) or op in exchanges
+
+
 def _is_repeated(op: Operation) -> bool:
     """Whether an operation may be done more than once: within a loop."""
     above = op.parent_op()
     while isinstance(above, scf.IfOp):
         above = above.parent_op()
     return not isinstance(above, func.FuncOp)
-
-
-def _places(layout: Layout, axis: int) -> int:
-    """Elements of the result, all of which each thread has."""
-    return len({o[:axis] + o[axis + 1 :] for o in layout.register_offsets})
 
 
 def _padded(words: int) -> int:
