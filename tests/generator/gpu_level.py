@@ -113,7 +113,8 @@ def interpret(
     shape = (found.config.parts, problem.batches, problem.m, problem.n)
     work = aligned(shape, found.contraction.accumulator_type)
     work[...] = np.nan if found.contraction.accumulator_type.is_floating() else -7
-    arrays = {"a": a, "b": b, "out": out, "c": c, "work": work}
+    first, second = (b, a) if found.swapped else (a, b)
+    arrays = {"a": first, "b": second, "out": out, "c": c, "work": work}
     arrays |= {f"x{i}": x for i, x in enumerate(x for part in parts for x in part.arrays)}
     for kernel in kernels_of(found):
         program = kernel.program

@@ -16,6 +16,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
 from tilewright.backends.nvidia.target import target_info
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.runtime.epilogues import parts_of
 
 pytestmark = pytest.mark.sampled(4, full=3)
 
@@ -60,6 +61,9 @@ def run_case(seed, **how):
     made = random_product(rng, SIZES, array)
     target = str(rng.choice(["sm_90a", "sm_90a", "sm_80"]))
     config = random_config(rng, target) if rng.random() < 0.75 else None
+    if config is not None and rng.random() < 0.3:
+        functions = any(part.kind == "function" for part in parts_of(made.parts))
+        config = config.with_(swap_operands=not functions)
     kind = RESULTS.get(made.dtype, KINDS[made.dtype])
     out = empty(made.reference.shape, kind, rng.random() < 0.2)
     out[...] = np.float64(-99)
@@ -99,6 +103,26 @@ def test_split_batches_with_an_old_c(batched, turned, block_k):
     interpret(target_info("sm_90a"), a, b, out, parts, config=config, c=c, beta=2.0)
     wanted = np.maximum(product + 2 * c.astype(np.float64) + bias.astype(np.float64), 0)
     assert (np.abs(out - wanted) <= 2e-3 * (np.abs(wanted) + 48)).all()
+
+
+@pytest.mark.parametrize("split", [1, 3])
+@pytest.mark.parametrize("turned", [(False, False), (False, True), (True, False)])
+def test_operands_change_places(turned, split):
+    """With few rows, everything that an epilogue may be given; 33 x 200 in tiles of 64 x 64 of the transposed result."""
+    rng, m, n, k = np.random.default_rng(5), 33, 200, 136
+    a, b = array(rng, (m, k), "float16", turned[0]), array(rng, (k, n), "float16", turned[1])
+    c, bias, scale = (array(rng, s, "float16") for s in ((m, n), (n,), (m,)))
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    out = empty(product.shape, dtypes.float16)
+    config = tw.MatmulConfig(64, 64, 32, 8, 4, 3, split, swap_operands=True)
+    parts = [tw.epilogue.bias(bias), tw.epilogue.scale(scale, "m"), "relu"]
+    found = interpret(
+        target_info("sm_90a"), a, b, out, parts, config=config, c=c, beta=2.0, alpha=0.5
+    )
+    assert found.swapped and (found.problem.m, found.problem.n) == (n, m)
+    wanted = (0.5 * product + 2 * c + bias.astype(np.float64)) * scale.astype(np.float64)[:, None]
+    wanted = np.maximum(wanted, 0)
+    assert (np.abs(out - wanted) <= 4e-3 * (np.abs(wanted) + 48)).all()
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])

@@ -91,7 +91,9 @@ def run_case(seed):
         options |= {"c": c, "beta": 2.0}
         reference = reference + 2 * c.double()
     parts, reference = random_epilogue(rng, reference, dtype)
-    config = random_config(rng) if rng.random() < 0.3 else None
+    config = random_config(rng) if rng.random() < 0.4 else None
+    if config is not None:
+        config = config.with_(swap_operands=bool(rng.random() < 0.4))
     out_dtype = torch.float32 if dtype == "int8" else None
     result = tw.matmul(a, b, epilogue=parts, out_dtype=out_dtype, config=config, **options)
     check(result, reference, EPS[dtype], k, (dtype, m, n, k, parts, config))

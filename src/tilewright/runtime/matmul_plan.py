@@ -139,6 +139,8 @@ class Plan:
         self.launches, self.make, self.work, self.result = launches, make, work, result
         self.adds, self.numbers, self.replace = adds, numbers, replace_operands
         self.panels, self.check = panels, check
+        self.swapped = bool(launches) and launches[0].pointers[:1] == (1,)
+        """The program's first operand is b."""
 
     def __call__(
         self,
@@ -161,7 +163,8 @@ class Plan:
         if self.replace is not None:
             a, b = self.replace(a)
         if len(self.launches) == 1 and not parts and c is None and not self.adds:
-            self.launches[0]((a, b, out), () if alpha is None else (alpha,))
+            operands = (b, a, out) if self.swapped else (a, b, out)
+            self.launches[0](operands, () if alpha is None else (alpha,))
         elif self.launches:
             work = None if self.work is None else self.work(a)
             arrays = [a, b, out, out if self.adds else c, work]
