@@ -31,6 +31,10 @@ _MOST_SUMS = 1 << 30
 
 #: operands change places where that takes less than this share of the time
 _SWAP_BELOW = 0.98
+#: with more rows tiles fit either way
+_MOST_SWAPPED_ROWS = 512
+#: rows of the left operand that a `wgmma` takes
+_WARPGROUP_ROWS = 64
 
 #: a tile that shows which kernel a CPU has for a type
 _USUAL = model.Tiling(64, 64, 64, packed=True)
@@ -71,8 +75,8 @@ def choose(
         return known
     chosen = _chosen(work, contraction, target)
     if may_swap:
-        swapped = _chosen_swapped(contraction, m, n, k, target, batch)
-        if swapped is not None and swapped.best.nanoseconds < _SWAP_BELOW * chosen.best.nanoseconds:
+        swapped = _chosen_swapped(contraction, m, n, k, target, batch, chosen)
+        if swapped is not None:
             return configuration(swapped.tiling).with_(swap_operands=True)
     tiling = chosen.tiling
     config = configuration(tiling)
@@ -92,8 +96,8 @@ def explain(
     known = tuning.found(work, orders(contraction), target)
     if known is not None:
         return f"{chosen.explain()}\n  measured to be fastest, and taken: {known.text}"
-    swapped = _chosen_swapped(contraction, m, n, k, target, batch)
-    if swapped is not None and swapped.best.nanoseconds < _SWAP_BELOW * chosen.best.nanoseconds:
+    swapped = _chosen_swapped(contraction, m, n, k, target, batch, chosen)
+    if swapped is not None:
         return f"{chosen.explain(0)}\n  faster with operands swapped, as tilewright.matmul does:\n{swapped.explain()}"
     stages = chosen.tiling.stages
     if not stages:
@@ -117,13 +121,26 @@ def _chosen(work: model.Workload, contraction: Contraction, target: TargetInfo) 
 
 
 def _chosen_swapped(
-    contraction: Contraction, m: int, n: int, k: int, target: TargetInfo, batch: int
+    contraction: Contraction,
+    m: int,
+    n: int,
+    k: int,
+    target: TargetInfo,
+    batch: int,
+    plain: model.Choice,
 ) -> model.Choice | None:
-    """The choice for outᵀ = bᵀ · aᵀ; None where there is no such form, or no warpgroups multiply."""
+    """The choice for outᵀ = bᵀ · aᵀ where that is better than `plain`: few rows, which would leave most of the 64
+    that `wgmma` takes empty, or little beyond the tiles' columns. None where there is no such form, no warpgroups
+    multiply or threads copy operands (rows at less than 16 bytes)."""
     other = contraction.swapped()
-    if other is None or not target.mma_unit(WGMMA):
+    if other is None or not target.mma_unit(WGMMA) or m > _MOST_SWAPPED_ROWS or m >= n:
         return None
-    return _chosen(workload(other, n, m, k, batch), other, target)
+    if _start(contraction, m, n, k) % _ACCESS:
+        return None
+    found = _chosen(workload(other, n, m, k, batch), other, target)
+    if 2 * m <= _WARPGROUP_ROWS:
+        return found
+    return found if found.best.nanoseconds < _SWAP_BELOW * plain.best.nanoseconds else None
 
 
 def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -> model.Workload:
@@ -144,11 +161,19 @@ def workload(contraction: Contraction, m: int, n: int, k: int, batch: int = 1) -
 
 def _starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]:
     """What rows of operands without gaps begin at multiples of, as far as boxes go (16 bytes, up to a line)."""
+    starts = _all_starts(contraction, m, n, k)
+    return starts if min(starts) >= _ACCESS else (LINE, LINE)
+
+
+def _start(contraction: Contraction, m: int, n: int, k: int) -> int:
+    """Bytes that rows of both operands begin at multiples of."""
+    return min(_all_starts(contraction, m, n, k))
+
+
+def _all_starts(contraction: Contraction, m: int, n: int, k: int) -> tuple[int, int]:
     a, b = contraction.a, contraction.b
     rows = (m if a.order == COLUMN else k, k if b.order == COLUMN else n)
-    sizes = (a.dtype.itemsize, b.dtype.itemsize)
-    starts = [math.gcd(row * size, LINE) for row, size in zip(rows, sizes, strict=True)]
-    return (starts[0], starts[1]) if min(starts) >= _ACCESS else (LINE, LINE)
+    return math.gcd(rows[0] * a.dtype.itemsize, LINE), math.gcd(rows[1] * b.dtype.itemsize, LINE)
 
 
 def _packable(contraction: Contraction) -> bool:

@@ -31,7 +31,7 @@ def read_by_groups(
         return rows // 64 * columns + rows * again + turned
     # narrow products wait for the left operand
     left = 64 * (max(2.0, 4.0 - block_n / 64) if block_n >= 64 else 2.0)
-    return block_m // 64 * (left + block_n) + turned
+    return block_m // 64 * (left + max(16, block_n)) + turned
 
 
 @functools.cache
