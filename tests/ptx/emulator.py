@@ -240,9 +240,11 @@ class Machine:
         name = op.name
         if name == "bra":
             return self.labels[op.operands[0]]
-        if (name in ("ret", "exit") or "global" in op.mods) and name not in ("cvta", "prefetch"):
-            if not self.alone[mask].all():
-                raise Fault("the kernel before may still run: griddepcontrol.wait is missing")
+        touches = name in ("ret", "exit") or (
+            "global" in op.mods and name not in ("cvta", "prefetch")
+        )
+        if touches and not self.alone[mask].all():
+            raise Fault("the kernel before may still run: griddepcontrol.wait is missing")
         if name in ("ret", "exit"):
             return len(self.code)
         if not mask.any():
