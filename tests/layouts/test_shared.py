@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16, f32, f64, i8
 
 from tilewright.backends.nvidia.lower.asynchronous import Place
-from tilewright.backends.nvidia.lower.convert_layout import (
-    Panel,
-    SharedTile,
-    padding,
-    runs_of,
-    same_threads,
-)
+from tilewright.backends.nvidia.lower.convert_layout import Panel, padding, same_threads
 from tilewright.backends.nvidia.lower.memory import runs as runs_along
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedTile, runs_of
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.layouts import Layout, bank_conflicts
 from tilewright.layouts.banks import min_wavefronts, wavefronts

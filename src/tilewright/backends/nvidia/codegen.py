@@ -36,6 +36,7 @@ from tilewright.backends.nvidia.lower import (
     output,
     programmatic_launch,
     reductions,
+    scratch_tiles,
     shapes,
     tma,
     wgmma,
@@ -280,14 +281,13 @@ class KernelCodegen:
         if self.blocks > 1:
             self.cluster_barrier()
             return
-        if self.role:
-            kind = ir.FunctionType(ir.VoidType(), [I32, I32])
-            fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.count", kind)
-            self.builder.call(fn, [ir.Constant(I32, 1), ir.Constant(I32, 32 * self.warps)])
+        if self.warps == 1 and not self.role:
+            self.emit_convergent_asm("bar.warp.sync -1;", "~{memory}", ir.VoidType(), [])
             return
-        kind = ir.FunctionType(ir.VoidType(), [I32])
-        fn = self.declare("llvm.nvvm.barrier.cta.sync.aligned.all", kind)
-        self.builder.call(fn, [ir.Constant(I32, 0)])
+        name, numbers = ("count", [1, 32 * self.warps]) if self.role else ("all", [0])
+        kind = ir.FunctionType(ir.VoidType(), [I32] * len(numbers))
+        fn = self.declare(f"llvm.nvvm.barrier.cta.sync.aligned.{name}", kind)
+        self.builder.call(fn, [ir.Constant(I32, number) for number in numbers])
 
     def scratch(self, bytes_needed: int, each_cta: bool = False) -> Value:
         """Shared memory for one exchange (write, barrier, read): the first CTA's, or `each_cta`'s own.
@@ -309,7 +309,7 @@ class KernelCodegen:
             same = before[0] is block and before[2] == start
             safe = small and same and before[1] is not None
             turn = 1 - before[1] if safe and before[1] is not None else 0
-        safe = safe or convert_layout.follows_barrier(self.current)
+        safe = safe or scratch_tiles.follows_barrier(self.current)
         self._exchange = (block, turn if small else None, start)
         start += turn * SMALL_EXCHANGE
         self.reserve(start + bytes_needed)
@@ -469,9 +469,9 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.TmaStoreWaitOp: tma.lower_tma_store_wait,
     gpu.ConvertLayoutOp: convert_layout.lower_convert,
     gpu.ExtractSliceOp: convert_layout.lower_part,
-    tile.CatOp: convert_layout.lower_cat,
-    tile.GatherOp: convert_layout.lower_gather,
-    tile.HistogramOp: convert_layout.lower_histogram,
+    tile.CatOp: scratch_tiles.lower_cat,
+    tile.GatherOp: scratch_tiles.lower_gather,
+    tile.HistogramOp: scratch_tiles.lower_histogram,
     tile.LoadViewOp: memory.lower_load_view,
     tile.StoreViewOp: memory.lower_store_view,
     tile.LoadOp: memory.lower_load,

@@ -11,8 +11,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value
-from tilewright.backends.nvidia.lower.convert_layout import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.memory import owner, runs
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.passes.gpu.analysis.accesses import vector_of

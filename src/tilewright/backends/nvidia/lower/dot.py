@@ -10,13 +10,13 @@ from xdsl.ir import Attribute
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value, llvm_type
-from tilewright.backends.nvidia.lower.convert_layout import (
+from tilewright.backends.nvidia.lower.fragments import fragments_of
+from tilewright.backends.nvidia.lower.scratch_tiles import (
     SharedTile,
     bytes_for,
     element_pointer,
     store_to_shared,
 )
-from tilewright.backends.nvidia.lower.fragments import fragments_of
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.cluster_exchange import is_for_all
-from tilewright.backends.nvidia.lower.convert_layout import SharedAccess, SharedTile, bytes_for
+from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, bytes_for
 from tilewright.backends.nvidia.lower.vector_access import register, storage
 from tilewright.dialects import tile
 from tilewright.errors import PassError

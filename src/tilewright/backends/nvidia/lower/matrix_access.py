@@ -1,0 +1,183 @@
+"""Tiles in scratch space by 8x8 matrices (PTX ISA, `ldmatrix`, `stmatrix`).
+
+A tile that a conversion moves lies row-major. Where threads hold it as fragments of tensor cores are held, four
+matrices at once go to or come from there: 8 rows of 16 bytes each, of which a lane has one word, and transposed, for
+16-bit elements, one word of two rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Attribute
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.layouts import Layout
+from tilewright.layouts.banks import wavefronts
+from tilewright.layouts.layout import Vector
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+ROW_BYTES = 16
+"""Bytes of a matrix's row."""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A layout of a row-major tile as 8x8 matrices."""
+
+    transposed: bool
+    rows: Layout
+    """Which row each lane names: its part of the tile is one element, the row's first."""
+    quads: tuple[tuple[Vector, tuple[tuple[int, ...], ...]], ...]
+    """Up to four matrices that one instruction moves: the first one's offset, and of each the registers that hold a
+    lane's word of it."""
+
+    def addresses(self, pitch: int, size: int) -> list[int]:
+        """Bytes of the rows that the lanes of a warp name, rows `pitch` elements apart."""
+        offsets = [self.rows.thread_offset(lane, 0) for lane in range(8 * len(self.quads[0][1]))]
+        return [(row * pitch + column) * size for row, column in offsets]
+
+    def cost(self, pitch: int, size: int) -> int:
+        """Instructions, and the times that they ask shared memory."""
+        return len(self.quads) * (1 + wavefronts(self.addresses(pitch, size), ROW_BYTES))
+
+
+@lru_cache(maxsize=1024)
+def matrices_of(layout: Layout, size: int) -> Matrices | None:
+    """How `ldmatrix` and `stmatrix` see a tile in `layout`, elements of `size` bytes; None where they do not."""
+    if layout.rank != 2 or size not in (1, 2, 4):
+        return None
+    pack = 4 // size
+    inside = pack.bit_length() - 1
+    for transposed in (False, True)[: 1 + (size == 2)]:
+        along, across = ((1, 0), (0, 1)) if transposed else ((0, 1), (1, 0))
+        head = tuple(_scaled(along, 1 << bit) for bit in range(inside))
+        lanes = (
+            _scaled(along, pack),
+            _scaled(along, 2 * pack),
+            *(_scaled(across, 1 << i) for i in range(3)),
+        )
+        if layout.registers[:inside] == head and layout.lanes == lanes:
+            return _split(layout, transposed, inside)
+    return None
+
+
+def _split(layout: Layout, transposed: bool, inside: int) -> Matrices | None:
+    """The matrices of a layout whose first `inside` register bits are a word's."""
+    shifts = [vector for vector in layout.registers[inside:] if any(vector)][:2]
+    lanes = ((1, 0), (2, 0), (4, 0), *shifts, *[(0, 0)] * (2 - len(shifts)))
+    rows = Layout(
+        layout.shape, (), lanes, layout.warps, layout.repeat, layout.groups, layout.group_dim
+    )
+    own = set(layout.registers[:inside]) | set(shifts)
+    offsets = [o for o in layout.register_of if not _has_bit(o, layout, own)]
+    others = [v for v in layout.registers if v not in own]
+    if _overlap((*lanes, *layout.warps), others):
+        return None
+    word = [(0, 0)]
+    for vector in layout.registers[:inside]:
+        word += [_sum(w, vector) for w in word]
+    matrices = [(0, 0)]
+    for vector in shifts:
+        matrices += [_sum(m, vector) for m in matrices]
+    quads: list[tuple[Vector, tuple[tuple[int, ...], ...]]] = []
+    for start in offsets:
+        places = [[_sum(start, _sum(m, w)) for w in word] for m in matrices]
+        quads.append((start, tuple(tuple(layout.register_of[p] for p in ps) for ps in places)))
+    return Matrices(transposed, rows, tuple(quads))
+
+
+def _scaled(vector: Vector, factor: int) -> Vector:
+    return tuple(factor * c for c in vector)
+
+
+def _sum(one: Vector, other: Vector) -> Vector:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _has_bit(offset: Vector, layout: Layout, vectors: set[Vector]) -> bool:
+    """Whether an offset inside a block has the bits of any of `vectors`."""
+    inner = layout.inside(offset)
+    return any(all(c & v == v for c, v in zip(inner, vector, strict=True)) for vector in vectors)
+
+
+def _overlap(ones: Sequence[Vector], others: Sequence[Vector]) -> bool:
+    """Whether vectors of two lists have a coordinate bit in common."""
+    return any(a & b for one in ones for other in others for a, b in zip(one, other, strict=True))
+
+
+class MatrixAccess:
+    """Reads and writes of a thread's registers of a row-major tile in scratch space, matrix by matrix."""
+
+    def __init__(
+        self, gen: KernelCodegen, start: Value, pitch: int, element: Attribute, size: int
+    ) -> None:
+        """`start`: address (i32) of the first row; `pitch`: elements from row to row."""
+        self.gen, self.start, self.pitch, self.element, self.size = gen, start, pitch, element, size
+
+    def _base(self, form: Matrices) -> Value:
+        b, threads = self.gen.builder, self.gen.threads
+        row, column = (threads.coordinate(form.rows, d) for d in (0, 1))
+        flat = b.add(b.mul(row, ir.Constant(I32, self.pitch)), column)
+        return b.add(self.start, b.mul(flat, ir.Constant(I32, self.size)))
+
+    def _offset(self, start: Vector) -> int:
+        return (start[0] * self.pitch + start[1]) * self.size
+
+    def write(self, form: Matrices, parts: list[Value]) -> None:
+        gen, base = self.gen, self._base(form)
+        turned = ".trans" if form.transposed else ""
+        for start, places in form.quads:
+            words = [self._word([parts[r] for r in registers]) for registers in places]
+            names = ", ".join(f"${i + 1}" for i in range(len(words)))
+            text = (
+                f"stmatrix.sync.aligned.m8n8.x{len(words)}{turned}.shared.b16 "
+                f"[$0 + {self._offset(start)}], {{{names}}};"
+            )
+            letters = ",".join(["r"] * (1 + len(words)) + ["~{memory}"])
+            gen.emit_convergent_asm(text, letters, ir.VoidType(), [base, *words])
+
+    def read(self, form: Matrices, count: int) -> list[Value]:
+        """The `count` registers of a thread, those that hold copies left out."""
+        gen, base = self.gen, self._base(form)
+        turned = ".trans" if form.transposed else ""
+        parts: list[Value] = [None] * count
+        for start, places in form.quads:
+            n = len(places)
+            names = ", ".join(f"${i}" for i in range(n))
+            text = (
+                f"ldmatrix.sync.aligned.m8n8.x{n}{turned}.shared.b16 "
+                f"{{{names}}}, [${n} + {self._offset(start)}];"
+            )
+            letters = ",".join(["=r"] * n + ["r", "~{memory}"])
+            kind = ir.LiteralStructType([I32] * n)
+            if n == 1:
+                made = gen.emit_convergent_asm(text, letters, I32, [base])
+                words = [made]
+            else:
+                made = gen.emit_convergent_asm(text, letters, kind, [base])
+                words = [gen.builder.extract_value(made, i) for i in range(n)]
+            for word, registers in zip(words, places, strict=True):
+                for r, value in zip(registers, self._values(word), strict=True):
+                    parts[r] = value
+        return parts
+
+    def _word(self, values: list[Value]) -> Value:
+        bits = [storage(self.gen, v, self.element) for v in values]
+        return bits[0] if len(bits) == 1 else joined(bits, self.gen.builder)
+
+    def _values(self, word: Value) -> list[Value]:
+        b, count = self.gen.builder, 4 // self.size
+        if count == 1:
+            return [register(self.gen, word, self.element)]
+        vector = b.bitcast(word, ir.VectorType(ir.IntType(8 * self.size), count))
+        bits = [b.extract_element(vector, ir.Constant(I32, i)) for i in range(count)]
+        return [register(self.gen, v, self.element) for v in bits]

@@ -1,0 +1,65 @@
+"""Chains of small products on `mma.sync`, whose tiles go from sums to either operand, as they are and transposed."""
+
+import random
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+from tilewright import dtypes
+from tilewright import language as tl
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr, pointer_type
+from tilewright.frontend import build
+from tilewright.language.kernel_function import KernelFunction
+
+
+def chain(a, b, out, M: tl.constexpr, K: tl.constexpr):
+    """((a b) (a b)^T a)^T ((a b) b^T), with tiles as right, left, and transposed operands."""
+    kind = a.dtype.element_ty
+    rows, columns = tl.arange(0, M), tl.arange(0, K)
+    x = tl.load(a + rows[:, None] * K + columns[None, :])
+    y = tl.load(b + columns[:, None] * K + columns[None, :])
+    s = tl.dot(x, y, input_precision="tf32").to(kind)
+    t = tl.dot(s, tl.trans(s), input_precision="tf32").to(kind)
+    u = tl.dot(t, x, input_precision="tf32").to(kind)
+    v = tl.dot(s, tl.trans(y), input_precision="tf32").to(kind)
+    w = tl.dot(tl.trans(u), v, input_precision="tf32")
+    tl.store(out + columns[:, None] * K + columns[None, :], w)
+
+
+def compiled(kind, m, k, warps, target):
+    types = {"a": pointer_type(kind), "b": pointer_type(kind), "out": pointer_type(dtypes.float32)}
+    types |= {"M": constexpr(m), "K": constexpr(k)}
+    module = build(KernelFunction(chain), types, dict.fromkeys(("a", "b", "out"), 16)).module
+    return backend.compile(module, Options(num_warps=warps), target_info(target))
+
+
+HALF, SINGLE = dtypes.float16, dtypes.float32
+CASES = [
+    (HALF, 16, 16, 1, "sm_90a"), (HALF, 32, 16, 2, "sm_80"), (HALF, 16, 32, 4, "sm_90a"), (HALF, 32, 32, 2, "sm_90a"),
+    (SINGLE, 16, 16, 1, "sm_90a"), (SINGLE, 32, 16, 2, "sm_80"), (SINGLE, 32, 32, 4, "sm_90a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "m", "k", "warps", "target"), CASES)
+def test_chains(kind, m, k, warps, target):
+    rng = np.random.default_rng(m + k)
+    real = np.float16 if kind is HALF else np.float32
+    a, b = (rng.normal(size=s).astype(np.float16).astype(real) / 4 for s in ((m, k), (k, k)))
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    s = x @ y
+    expected = (s @ s.T @ x).T @ (s @ y.T)
+    arguments = [a, b, np.zeros((k, k), np.float32)]
+    artifact = compiled(kind, m, k, warps, target)
+    found = run_ptx(artifact, arguments, (1, 1, 1), random.Random(warps))[2]
+    np.testing.assert_allclose(found, expected, atol=8e-3 * np.abs(expected).max())
+
+
+def test_sums_reach_operands_by_matrices():
+    """Neither 16-bit nor 32-bit operands are read element by element where matrices do."""
+    ptx = compiled(HALF, 32, 32, 1, "sm_90a").asm["ptx"]
+    assert "ldmatrix" in ptx and "ld.shared.b16" not in ptx and "ld.shared.u16" not in ptx
+    assert "bar.warp.sync" in ptx and "bar.sync" not in ptx and "barrier.sync" not in ptx
