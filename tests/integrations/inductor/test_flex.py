@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 import pytest
 from tests.integrations.inductor.test_install import run
 
 from tilewright.integrations.inductor import flex
 from tilewright.integrations.inductor.flex import Problem
-from tilewright.integrations.inductor.replacements import Replacement, copied
 
 NONE = 1 << 30
 """A block of the block mask where there is no mask."""
@@ -36,52 +32,6 @@ def test_block_sizes(problem, head_dim, forward, backward):
         assert problem.mask_queries % queries == 0
     for keys in (forward[1], first_keys, second_keys):
         assert problem.mask_keys % keys == 0
-
-
-class Base:
-    def number(self):
-        return 1
-
-
-class Derived(Base):
-    pass
-
-
-def limited(device):
-    if device == "cpu":
-        return helper()
-    return "general"
-
-
-def helper():
-    return "special"
-
-
-def test_replacements(monkeypatch):
-    module = ModuleType("tilewright_test_module")
-    module.Derived, module.function = Derived, helper
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    method = Replacement(
-        module.__name__, "Derived.number", lambda m, old: lambda self: old(self) + 1
-    )
-    function = Replacement(module.__name__, "function", lambda m, old: lambda: old() + "!")
-    absent = Replacement(module.__name__, "Gone.number", lambda m, old: pytest.fail("made"))
-    for _ in range(2):  # the second time does nothing
-        for each in (method, function, absent):
-            each.install()
-    assert Derived().number() == 2 and Base().number() == 1 and module.function() == "special!"
-    for each in (method, function, absent):
-        each.uninstall()
-    assert "number" not in vars(Derived) and Derived().number() == 1
-    assert module.function is helper
-
-
-def test_copies_of_functions():
-    assert copied(limited, {"cpu": "none"})("cpu") == "general"
-    assert copied(limited, helper=lambda: "ours")("cpu") == "ours"
-    assert limited("cpu") == "special"
-    with pytest.raises(LookupError, match="does not contain 'tpu'"):
-        copied(limited, {"tpu": "none"})
 
 
 @pytest.mark.long

@@ -1,7 +1,7 @@
 """Functions to compile, by name: `(function, shapes of its arguments, options)`.
 
 Options: `grad` compares gradients as well; `dynamic` compiles for any sizes; `half` allows for results of 16 bits;
-`quick` is for every run of the tests.
+`tuned` takes templates for products; `quick` is for every run of the tests.
 Run as a program it compiles those that are named, each compared with eager mode, and prints a line of JSON for each.
 """
 
@@ -266,6 +266,29 @@ add("flex_decoding", (2, 8, 1, 64), (2, 2, 300, 64), (2, 2, 300, 64))(
 )
 
 
+# ---- matrix products and convolutions from templates -------------------------------------------------
+
+add("tuned_linear", (3, 33, 96), (65, 96), (65,), options="quick tuned grad")(
+    lambda x, w, b: F.gelu(F.linear(x * 2, w, b))
+)
+add("tuned_convolution", (2, 8, 11, 11), (12, 8, 3, 3), (12,), options="quick tuned")(
+    lambda x, w, b: F.conv2d(x, w, b, padding=1).relu()
+)
+add("tuned_batches", (5, 40, 30), (5, 30, 70), (5, 40, 70), options="tuned")(
+    lambda x, y, b: (torch.bmm(x, y).sigmoid(), torch.baddbmm(b, x, y, alpha=0.5, beta=2))
+)
+add("tuned_depthwise", (2, 16, 21), (16, 1, 3), (16,), options="tuned")(
+    lambda x, w, b: F.conv1d(x, w, b, stride=2, groups=16)
+)
+add("tuned_sum", (64, 80), (80, 64), (64, 96), (96, 64), options="tuned")(
+    lambda x, a, y, b: x @ a + y @ b
+)
+add("tuned_half", (64, 128), (96, 128), (96,), options="tuned half")(
+    lambda x, w, b: F.silu(F.linear(x.half(), w.half(), b.half())).float()
+)
+add("tuned_mix", (100, 100), (100, 100), options="tuned dynamic")(lambda x, y: (x + 1) @ y + x)
+
+
 # ---- comparison --------------------------------------------------------------------------------------
 
 
@@ -282,6 +305,14 @@ def results(function: Any, given: list[torch.Tensor], grad: bool) -> list[torch.
     return found
 
 
+TUNED = {
+    "max_autotune": True,
+    "max_autotune_gemm_backends": "TRITON",
+    "max_autotune_conv_backends": "TRITON",
+}
+"""Take templates only, where there is one."""
+
+
 def compare(name: str) -> None:
     """Compile a workload and compare it with eager mode in fp64. Raises AssertionError."""
     function, shapes, options = WORKLOADS[name]
@@ -290,7 +321,10 @@ def compare(name: str) -> None:
     scale = 0.3 if len(shapes) > 3 else 1.0
     given = [torch.randn(shape) * scale for shape in shapes]
     grad = "grad" in options
-    compiled = torch.compile(function, dynamic=True if "dynamic" in options else None)
+    dynamic = True if "dynamic" in options else None
+    compiled = torch.compile(
+        function, dynamic=dynamic, options=TUNED if "tuned" in options else None
+    )
     found = results(compiled, given, grad)
     eager = results(function, given, grad)
     wide = results(function, [t.double() for t in given], grad)

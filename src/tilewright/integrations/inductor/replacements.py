@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 from tilewright.integrations import after_import
@@ -60,6 +60,34 @@ class Replacement:
         self._before = vars(owner).get(name, _ABSENT)
         self._value = self.make(module, original)
         setattr(owner, name, self._value)
+
+
+@dataclass
+class LoweringReplacement(Replacement):
+    """The function behind one of Inductor's lowerings, which its tables refer to through a wrapper."""
+
+    def uninstall(self) -> None:
+        """Restore the function."""
+        after_import.forget(self.module, self._replace)
+        cell = self._cell(sys.modules.get(self.module))
+        if cell is not None and self._value is not None and cell.cell_contents is self._value:
+            cell.cell_contents = self._before
+        self._value = None
+
+    def _cell(self, module: Any) -> CellType | None:
+        wrapper = getattr(module, self.path, None)
+        code = getattr(wrapper, "__code__", None)
+        if code is None or "decomp_fn" not in code.co_freevars:
+            return None
+        return wrapper.__closure__[code.co_freevars.index("decomp_fn")]
+
+    def _replace(self, module: Any) -> None:
+        cell = self._cell(module)
+        if cell is None or cell.cell_contents is self._value:
+            return
+        self._before = cell.cell_contents
+        self._value = self.make(module, self._before)
+        cell.cell_contents = self._value
 
 
 def copied(function: Any, constants: dict[str, str] | None = None, **names: Any) -> Any:

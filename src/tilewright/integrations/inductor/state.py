@@ -14,6 +14,7 @@ from tilewright.integrations.inductor import (
     choices,
     features,
     flex,
+    matmul,
     names,
     settings,
     torch_caches,
@@ -113,11 +114,13 @@ def _apply(wanted: frozenset[str]) -> None:
         choices.install()
         features.install()
         flex.install()
+        matmul.install()
         user_kernels.install()
     else:
         choices.uninstall()
         features.uninstall()
         flex.uninstall()
+        matmul.uninstall()
         user_kernels.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))

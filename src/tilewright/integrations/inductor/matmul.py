@@ -1,0 +1,183 @@
+"""Matrix products and convolutions under max-autotune on a CPU: the candidates and their block sizes.
+
+Inductor's candidates are ATen's operators, Triton templates, and C++ templates. The last need a C++ compiler and do
+not go with Triton kernels, so they are left out where kernels for the CPU are ours. Triton templates get a few block
+sizes from the extents instead of a list for GPUs, and the generated matmul (`tilewright.matmul`) is one more candidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tilewright.integrations.inductor.replacements import LoweringReplacement, Replacement, copied
+
+_UTILS = "torch._inductor.utils"
+_INTERFACES = "torch._dynamo.device_interface"
+_OVERRIDES = "torch._inductor.codegen.cpu_device_op_overrides"
+_SELECTION = "torch._inductor.select_algorithm"
+_HEURISTICS = "torch._inductor.template_heuristics.triton"
+_MM, _BMM = "torch._inductor.kernel.mm", "torch._inductor.kernel.bmm"
+_CONVOLUTION = "torch._inductor.kernel.conv"
+
+_SMALLEST = 16
+_MOST_ROWS = 128
+#: columns and steps of k of a tile, the best first: measured on AVX-512 against the rows that a product has
+_TILES = ((256, 256), (128, 256), (256, 64), (128, 64))
+
+
+def install() -> None:
+    """Replace torch's functions, now or when their modules are imported."""
+    for each in _REPLACEMENTS:
+        each.install()
+
+
+def uninstall() -> None:
+    """Restore torch's functions."""
+    for each in _REPLACEMENTS:
+        each.uninstall()
+
+
+def _config() -> Any:
+    return sys.modules["torch._inductor.config"]
+
+
+def _is_tuned() -> bool:
+    """Whether kernels for the CPU are ours and products are chosen by measurement."""
+    config = _config()
+    return config.cpu_backend == "triton" and (config.max_autotune or config.max_autotune_gemm)
+
+
+# ---- candidates --------------------------------------------------------------------------------------
+
+
+def _without_cpp(_: Any, original: Callable[[str], bool]) -> Any:
+    def is_used(backend: str) -> bool:
+        if backend.upper() == "CPP" and _config().cpu_backend == "triton":
+            return False
+        return original(backend)
+
+    return is_used
+
+
+def tilewright_matmul(a: Any, b: Any, *, out: Any) -> Any:
+    """`out = a @ b` by a generated program; compiled graphs call it as `extern_kernels.tilewright_matmul`."""
+    from tilewright.runtime.matmul import matmul
+
+    return matmul(a, b, out)
+
+
+def _registered(module: Any, extern_kernels: Any) -> Any:
+    """`extern_kernels`, which knows our function also where a graph comes from a cache."""
+    if not hasattr(extern_kernels, tilewright_matmul.__name__):
+        module.ExternKernelChoice(tilewright_matmul)
+    return extern_kernels
+
+
+def _with_generated(module: Any, original: Callable[..., Any]) -> Any:
+    """`autotune_select_algorithm` with the generated matmul among the candidates of plain products."""
+
+    def select(
+        name: str, choices: list[Any], nodes: Sequence[Any], layout: Any, **more: Any
+    ) -> Any:
+        graph = sys.modules["torch._inductor.virtualized"].V.graph
+        if (
+            name in ("mm", "bmm")
+            and layout.device.type == "cpu"
+            and choices
+            and _is_tuned()
+            and not graph.cpp_wrapper
+            and len({layout.dtype, *(node.get_dtype() for node in nodes)}) == 1
+        ):
+            known = sys.modules[_SELECTION].ExternKernelChoice
+            ours = known.lookup(tilewright_matmul.__name__)
+            choices = [*choices, ours.bind(nodes, layout)]
+        return original(name, choices, nodes, layout, **more)
+
+    return select
+
+
+# ---- convolutions ------------------------------------------------------------------------------------
+
+
+def _with_bias_apart(_: Any, original: Callable[..., Any]) -> Any:
+    """The lowering of convolutions, which adds the bias afterwards where Triton templates compete.
+
+    They have no bias, and on a CPU torch leaves it to ATen's convolution alone.
+    """
+    generic = copied(original, {"cpu": "no device"})
+
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        return (generic if _is_tuned() else original)(*args, **kwargs)
+
+    return lower
+
+
+# ---- block sizes -------------------------------------------------------------------------------------
+
+
+def tiles(m: int, n: int, k: int, threads: int) -> list[tuple[int, int, int]]:
+    """Extents of tiles (m, n, k) to measure for a product."""
+    rows = min(_MOST_ROWS, _power_of_two(m))
+    found: dict[tuple[int, int, int], None] = {}
+    for columns, steps in _TILES:
+        tile = (rows, min(columns, _power_of_two(n)), min(steps, _power_of_two(k)))
+        found[tile] = None
+    programs = -(-m // rows) * -(-n // min(_TILES[0][0], _power_of_two(n)))
+    if programs < 2 * threads:  # too few for all threads to get the same share
+        found[max(_SMALLEST, rows // 2), min(64, _power_of_two(n)), min(256, _power_of_two(k))] = (
+            None
+        )
+    return [*found]
+
+
+def _power_of_two(n: int) -> int:
+    return max(_SMALLEST, 1 << (n - 1).bit_length())
+
+
+def _few_tiles(_: Any, original: Callable[..., Any]) -> Any:
+    """`preprocess_mm_configs(self, m, n, k, configs, …)`: our tiles instead of all that are listed."""
+
+    def preprocess(self: Any, m: Any, n: Any, k: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        config = _config()
+        if config.cpu_backend != "triton" or config.max_autotune_gemm_search_space == "EXHAUSTIVE":
+            yield from original(self, m, n, k, *args, **kwargs)
+            return
+        import torch
+
+        sizes = sys.modules["torch._inductor.virtualized"].V.graph.sizevars
+        hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint
+        order = {} if kwargs.get("op_name") == "conv" else {"GROUP_M": 8}
+        extents = (int(hint(e)) for e in (m, n, k))
+        for rows, columns, steps in tiles(*extents, torch.get_num_threads()):
+            blocks = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": steps}
+            yield self.triton_config(1, 1, **blocks, hint_override=None, **order)
+
+    return preprocess
+
+
+# ---- measurements ------------------------------------------------------------------------------------
+
+
+def _stream_in_one_line(_: Any, __: Any) -> Any:
+    """torch indents the first of several lines that define this in the program that measures a fused kernel."""
+    return lambda self, name: f"{name} = lambda device: 0"
+
+
+def _no_device_to_enter(_: Any, __: Any) -> Any:
+    """`with interface.device(…)` around measurements, which torch does not define for CPUs."""
+    return contextlib.nullcontext
+
+
+_REPLACEMENTS = (
+    Replacement(_UTILS, "_use_autotune_backend", _without_cpp),
+    Replacement(_SELECTION, "extern_kernels", _registered),
+    Replacement(_MM, "autotune_select_algorithm", _with_generated),
+    Replacement(_BMM, "autotune_select_algorithm", _with_generated),
+    Replacement(_HEURISTICS, "CPUConfigHeuristic.preprocess_mm_configs", _few_tiles),
+    Replacement(_INTERFACES, "CpuInterface.device", _no_device_to_enter),
+    Replacement(_OVERRIDES, "CpuDeviceOpOverrides.import_get_raw_stream_as", _stream_in_one_line),
+    LoweringReplacement(_CONVOLUTION, "convolution", _with_bias_apart),
+)
