@@ -1,51 +1,80 @@
-"""What Inductor may generate for a CPU: all it generates for GPUs but sorting.
+"""What Inductor may generate for a CPU: all it generates for GPUs but sorts and sums over indices.
 
 Its sorting kernel is a network over whole rows, made for registers shared by a block's threads. On a CPU it takes
 seconds to compile and is slower than torch's own `sort`, which Inductor calls where a back end cannot sort.
+
+Sums into elements given by indices (`index_put` with accumulation, `scatter_add`, gradients of embeddings) become one
+atomic addition per element, each a locked instruction of some 20 ns on x86: 16 times the time of torch's
+own operators, which Inductor calls where a type has no atomic addition.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from tilewright.integrations import after_import
+from tilewright.integrations.inductor.replacements import Replacement
 
 _TRITON = "torch._inductor.codegen.triton"
+_UTILS, _LOWERING = "torch._inductor.utils", "torch._inductor.lowering"
 
 
 def install() -> None:
-    """Limit the features whenever torch's module of Triton kernels is there."""
-    if not after_import.is_waiting(_TRITON, _limit):
-        after_import.call_after_import(_TRITON, _limit)
+    """Replace torch's functions, now or when their modules are imported."""
+    for each in _REPLACEMENTS:
+        each.install()
 
 
 def uninstall() -> None:
-    """Give torch its own method back."""
-    after_import.forget(_TRITON, _limit)
-    scheduling = getattr(sys.modules.get(_TRITON), "TritonScheduling", None)
-    original = getattr(vars(scheduling or object).get("get_backend_features"), "original", None)
-    if scheduling is not None and original is not None:
-        scheduling.get_backend_features = original
+    """Restore torch's functions."""
+    for each in _REPLACEMENTS:
+        each.uninstall()
 
 
-class _WithoutSort(classmethod):  # pyright: ignore[reportMissingTypeArgument]
-    original: Any = None
-    """torch's own class method."""
-
-
-def _limit(module: Any) -> None:
-    scheduling = module.TritonScheduling
-    original = vars(scheduling)["get_backend_features"]
-    if isinstance(original, _WithoutSort):
-        return
-
+def _without_sort(_: Any, original: Any) -> Any:
     def get_backend_features(cls: Any, device: Any) -> Any:
         features = original.__func__(cls, device)
         if getattr(device, "type", device) != "cpu":
             return features
         return type(features)(f for f in features if f.name != "SORT")
 
-    method = _WithoutSort(get_backend_features)
-    method.original = original
-    scheduling.get_backend_features = method
+    return classmethod(get_backend_features)
+
+
+def _without_atomics(_: Any, original: Callable[[Any], bool]) -> Any:
+    """`needs_fallback_due_to_atomic_add_limitations`, which holds for all types in kernels for the CPU."""
+
+    def needs_fallback(dtype: Any) -> bool:
+        return original(dtype) or _lowers_for_cpu()
+
+    return needs_fallback
+
+
+def _without_scatter(_: Any, original: Callable[..., bool]) -> Any:
+    """`use_scatter_fallback`, which holds for all sums in kernels for the CPU."""
+
+    def use(operator: Any, kind: str | None, own: Any, given: Any, device: str, *rest: Any) -> bool:
+        if kind in ("sum", "add") and device == "cpu" and _lowers_for_cpu():
+            return True
+        return original(operator, kind, own, given, device, *rest)
+
+    return use
+
+
+def _lowers_for_cpu() -> bool:
+    """Whether the operation that is lowered now becomes a Triton kernel for the CPU."""
+    if sys.modules["torch._inductor.config"].cpu_backend != "triton":
+        return False
+    graph = sys.modules["torch._inductor.virtualized"].V.graph
+    value = getattr(getattr(graph, "current_node", None), "meta", {}).get("val")
+    return getattr(getattr(value, "device", None), "type", None) == "cpu"
+
+
+_NAME = "needs_fallback_due_to_atomic_add_limitations"
+_REPLACEMENTS = (
+    Replacement(_TRITON, "TritonScheduling.get_backend_features", _without_sort),
+    Replacement(_UTILS, _NAME, _without_atomics),
+    Replacement(_LOWERING, _NAME, _without_atomics),
+    Replacement(_LOWERING, "use_scatter_fallback", _without_scatter),
+)

@@ -1,0 +1,53 @@
+"""What Inductor is told that it cannot generate for a CPU."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tilewright.integrations.inductor import features
+
+
+@pytest.fixture
+def lowered_on(monkeypatch):
+    """Stands for torch's modules while an operation on a device is lowered."""
+
+    def set_device(device, back_end="triton"):
+        config, virtualized = ModuleType("config"), ModuleType("virtualized")
+        config.cpu_backend = back_end
+        value = SimpleNamespace(device=SimpleNamespace(type=device))
+        node = SimpleNamespace(meta={"val": value})
+        virtualized.V = SimpleNamespace(graph=SimpleNamespace(current_node=node))
+        monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
+        monkeypatch.setitem(sys.modules, "torch._inductor.virtualized", virtualized)
+
+    return set_device
+
+
+def test_sums_over_indices_are_torchs_own_on_the_cpu(lowered_on):
+    limited = features._without_atomics(None, lambda dtype: dtype == "int64")
+    scatter = features._without_scatter(None, lambda *given: given[1] == "prod")
+    lowered_on("cpu")
+    assert limited("float32") and scatter("op", "sum", "f", "f", "cpu", True)
+    assert not scatter("op", "amax", "f", "f", "cpu", True)
+    for device, back_end in (("cuda", "triton"), ("cpu", "cpp")):
+        lowered_on(device, back_end)
+        assert not limited("float32") and limited("int64")
+        assert not scatter("op", "sum", "f", "f", device, True)
+        assert scatter("op", "prod", "f", "f", device, True)
+
+
+def test_sort_is_torchs_own_on_the_cpu():
+    class Feature(str):
+        name = property(str)
+
+    class Scheduling:
+        @classmethod
+        def get_backend_features(cls, device):
+            return [Feature("SCAN"), Feature("SORT")]
+
+    Scheduling.get_backend_features = features._without_sort(None, Scheduling.get_backend_features)
+    assert Scheduling.get_backend_features("cpu") == ["SCAN"]
+    assert Scheduling.get_backend_features(SimpleNamespace(type="cuda")) == ["SCAN", "SORT"]
