@@ -145,7 +145,7 @@ def parallel_stickbreaking_attn_packed(m):
 
 
 def path(q, k, v, w, beta, g=None):
-    """Attention whose score of (i, j) is q_i H_i … H_{j+1} k_j, H = I − beta w wᵀ."""
+    """Attention whose score of (i, j) is q_i H_i … H_{j+1} k_j, H = I − beta w wᵀ; the scale is the gate's, too."""
     heads = q.shape[2]
     k, w, v = (grouped(x, heads) for x in (k, w, v))
     beta = grouped(beta[..., None], heads)[..., 0]
@@ -158,7 +158,8 @@ def path(q, k, v, w, beta, g=None):
         keys = torch.cat([keys, k[:, i : i + 1]], 1)
         row = torch.einsum("bhd,bkhd->bhk", q[:, i], keys)
         rows.append(functional.pad(row, (0, q.shape[1] - i - 1)))
-    return attention(q, k, v, g=g, score=torch.stack(rows, 2))
+    gate = None if g is None else g * q.shape[-1] ** -0.5
+    return attention(q, k, v, g=gate, score=torch.stack(rows, 2))
 
 
 def _path(m, gate=False):
