@@ -16,6 +16,8 @@ from tilewright.semantics.program import Program
 from tilewright.semantics.values import TensorValue, describe, type_text
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
+_DESCRIPTOR_ALIGNMENT = 16
+"""What the address and the strides of a tensor descriptor are multiples of, in bytes: TMA's, and Triton's contract."""
 _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
 _EVICTION = ("", "evict_first", "evict_last", "evict_normal")
 
@@ -367,7 +369,18 @@ class Memory(Program):
                 help="describe the array with its contiguous dimension last, and transpose the block",
             )
         padding = self.known_text(padding_option, f"{what}: padding_option", ("", "zero", "nan"))
+        base, steps = self._aligned(base, steps)
         return TensorDescriptor(base, extents, steps, block, padding or "zero")
+
+    def _aligned(self, base: Any, strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The address and the strides of a descriptor with what its contract says of them: multiples of 16 bytes,
+        but for the last stride, which is 1."""
+        step = max(1, _DESCRIPTOR_ALIGNMENT // base.dtype.element_ty.itemsize)
+        *leading, last = strides
+        promised = [
+            self._hint("aligned", stride, step) if step > 1 else stride for stride in leading
+        ]
+        return self._hint("aligned", base, _DESCRIPTOR_ALIGNMENT), (*promised, last)
 
     def _descriptor_window(self, what: str, desc: Any, offsets: Any) -> BlockPointer:
         if not isinstance(desc, TensorDescriptor):

@@ -43,6 +43,7 @@ from tilewright.dialects.tile.elementwise import (
     SelectOp,
 )
 from tilewright.dialects.tile.hints_and_io import (
+    ALIGNED,
     AssertOp,
     AssumeOp,
     BarrierOp,
@@ -100,6 +101,7 @@ Tile = Dialect(
 )
 
 __all__ = [
+    "ALIGNED",
     "ROW_ALIGNMENT",
     "WRAPS",
     "AddPtrOp",

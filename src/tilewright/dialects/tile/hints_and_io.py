@@ -26,11 +26,17 @@ from xdsl.traits import Pure
 from tilewright.dialects.tile.base import elementwise, ints, require, require_element
 from tilewright.dialects.tile.traits import Elementwise
 
+ALIGNED = "aligned"
+"""A `kind` of `tile.hint`."""
+
 
 @irdl_op_definition
 class HintOp(IRDLOperation):
     """The value itself, with the author's promise `kind` ("multiple_of", "max_contiguous",
-    "max_constancy") and one integer a dimension in `values`."""
+    "max_constancy") and one integer a dimension in `values`.
+
+    "aligned" promises what "multiple_of" does, by the contract of an operation (`tl.make_tensor_descriptor`)
+    rather than in the author's words. It is dropped where the launcher knows the value (`simplify`)."""
 
     name = "tile.hint"
     source = operand_def()

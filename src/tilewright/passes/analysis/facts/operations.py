@@ -215,7 +215,7 @@ def _compare(op: tile.CmpIOp, value: SSAValue, bits: int, grid: Grid) -> Equatio
 
 def _hint(op: tile.HintOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
     """`multiple_of` of a scalar or pointer; of a tile it promises something of the first element of a run."""
-    if op.kind.data != "multiple_of" or tile.is_tile(value):
+    if op.kind.data not in ("multiple_of", tile.ALIGNED) or tile.is_tile(value):
         return _same(op, value, bits, grid)
     zeros = max(trailing_zeros(int(v), bits) for v in op.values.get_values())
     return _unary(op.source, lambda fact: meet(fact, multiple(zeros, bits)))
