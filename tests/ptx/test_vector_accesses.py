@@ -143,3 +143,30 @@ def test_hints_on_lines_of_their_own_promise_alignment():
     assert "ld.global.v4" in text and "st.global.v4" not in text
     found = run_ptx(made.artifact, [x, out, 96, 3], (1, 1, 1))[1]
     np.testing.assert_array_equal(found, x.reshape(8, 3, 32).sum(1))
+
+
+@tw.jit
+def store_to_loaded(x_ptr, table_ptr, out_ptr, offset, n, SIZE: tl.constexpr):
+    """A tile stored to an address from a table, at which nothing is known of its alignment."""
+    if tl.program_id(0) == 0:
+        tl.store(table_ptr, (out_ptr + offset).to(tl.int64))
+        tl.debug_barrier()
+        out = tl.load(table_ptr).to(tl.pointer_type(tl.float16))
+        i = tl.arange(0, SIZE)
+        x = tl.load(x_ptr + i[:, None] * SIZE + i[None, :])
+        tl.store(out + i[:, None] * n + i[None, :], x, mask=i[None, :] < n)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("offset", "n"), [(0, 16), (8, 24), (3, 16), (8, 15), (1, 13)])
+def test_alignment_of_loaded_addresses_is_tested(target, offset, n):
+    types = {"x_ptr": "*fp16:16", "table_ptr": "*i64:16", "out_ptr": "*fp16:16", "offset": "i32", "n": "i32"}  # fmt: skip
+    made, ptx = artifact(store_to_loaded, target, types, SIZE=16)
+    assert "st.global.v4.b32" in ptx
+    x = np.arange(256, dtype=np.float16).reshape(16, 16)
+    out = np.full(offset + 16 * 24, -1, np.float16)
+    found = run_ptx(made, [x, np.zeros(1, np.int64), out, offset, n], (1,))[2]
+    expected = out.copy()
+    for row in range(16):
+        expected[offset + row * n :][: min(n, 16)] = x[row, : min(n, 16)]
+    np.testing.assert_array_equal(found, expected)

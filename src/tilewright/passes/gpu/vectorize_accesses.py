@@ -3,7 +3,8 @@
 A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
 address that is provably a multiple of so much (arXiv 2108.13191, section 3.7). The number is written on the
 operation as `gpu.vector_width`. A limit or a mask may cut a vector: code generation takes the vector when all of its
-elements are active, and its elements one by one otherwise.
+elements are active, and its elements one by one otherwise. Of stores to addresses that were loaded from memory
+(`gpu.check_alignment`) it tests the alignment, too.
 
     Before:
         func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
@@ -28,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -42,6 +43,7 @@ from tilewright.passes.analysis.polynomial import ONE
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import (
+    CHECKED,
     VECTOR,
     WIDEST,
     accessed,
@@ -87,6 +89,8 @@ class VectorizeAccesses(Pass):
                     self._report(op, width, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)
+                        if isinstance(op, tile.StoreViewOp) and vector_width(op, known).checked:
+                            op.attributes[CHECKED] = UnitAttr()
                         self._claim(op, width)
 
     def _report(self, op: Operation, width: int, known: Facts) -> None:
@@ -104,8 +108,9 @@ class VectorizeAccesses(Pass):
         """Write down what a wide access to memory relies on."""
         if isinstance(op, tile.LoadViewOp | tile.StoreViewOp | gpu.AsyncCopyOp):
             size, dim = _size(tile_of(op)), contiguous_dim(op)
+            aligned = {} if CHECKED in op.attributes else {"aligned": [width * size]}
             if dim is not None:
-                tile.assume(op, self.name, aligned=[width * size], contiguous=[dim, width])
+                tile.assume(op, self.name, **aligned, contiguous=[dim, width])
         elif isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
             tile.assume(op, self.name, contiguous=[len(tile.shape_of(op.value)) - 1, width])
 

@@ -25,7 +25,13 @@ from tilewright.dialects import tile
 from tilewright.layouts import Layout
 from tilewright.layouts.layout import Vector
 from tilewright.passes.analysis.emit import constant_int
-from tilewright.passes.gpu.analysis.accesses import View, accessed, contiguous_dim, vector_of
+from tilewright.passes.gpu.analysis.accesses import (
+    CHECKED,
+    View,
+    accessed,
+    contiguous_dim,
+    vector_of,
+)
 
 if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
@@ -322,12 +328,21 @@ def lower_store_view(gen: KernelCodegen, op: tile.StoreViewOp) -> None:
     active, hints = _Predicates(gen, place), suffix(op)
     first = owner(gen, place.layout)
     values = gen.parts(op.value)
+    checked = CHECKED in op.attributes
     for run in runs(place.layout, active.dim, vector_of(op)):
         live = _both(gen, first, active.whole(run))
         data = [values[r] for r in run.registers]
+        if checked:
+            live = _both(gen, live, _is_aligned(gen, place, run))
         store_vector(gen, place.address(run.offset), data, place.element, live, hints)
-        if live is not None and active.may_differ(run):
+        if live is not None and (checked or active.may_differ(run)):
             _store_rest(gen, active, run, data, _both(gen, first, gen.builder.not_(live)), hints)
+
+
+def _is_aligned(gen: KernelCodegen, place: ViewAddress, run: Run) -> Value:
+    """i1: the address of a run is a multiple of its size."""
+    b, last = gen.builder, ir.Constant(I64, len(run.registers) * place.size - 1)
+    return b.icmp_unsigned("==", b.and_(place.address(run.offset), last), ir.Constant(I64, 0))
 
 
 def _store_rest(

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import blocked
+from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
@@ -24,6 +25,9 @@ WIDEST = 16
 
 VECTOR = "gpu.vector_width"
 """On an access: how many neighbours it takes at once (`vectorize-accesses`); 1 without it."""
+CHECKED = "gpu.check_alignment"
+"""On a store (unit attribute): the addresses of its vectors are not known to be aligned. Code generation tests them,
+and stores the elements of a misaligned vector one by one."""
 SMALLEST_COPY = 4
 """Bytes that the narrowest asynchronous copy moves (PTX ISA, `cp.async`)."""
 
@@ -69,6 +73,8 @@ class VectorWidth:
 
     elements: int
     missed: Missed | None = None
+    checked: bool = False
+    """Whether the address must be tested when the program runs."""
 
 
 def run_length(op: View, known: Facts) -> int:
@@ -95,11 +101,25 @@ def vector_width(op: View, known: Facts) -> VectorWidth:
     promised = op.attributes.get(tile.ROW_ALIGNMENT)
     if isinstance(promised, DenseArrayBase) and tile.ints(promised)[dim] > align:
         align, missed = tile.ints(promised)[dim], None
-    run = min(WIDEST, align) // size
+    checked = align < WIDEST and _has_unknown_base(op)
+    run = WIDEST // size if checked else min(WIDEST, align) // size
     row = shape[dim] & -shape[dim]
     if row < run:
-        return VectorWidth(max(1, row), Missed(Reason.NARROW_ROW, (shape[dim],)))
-    return VectorWidth(max(1, run), missed)
+        return VectorWidth(max(1, row), Missed(Reason.NARROW_ROW, (shape[dim],)), checked)
+    return VectorWidth(max(1, run), None if checked else missed, checked)
+
+
+def _has_unknown_base(op: View) -> bool:
+    """Whether a store is to an address that launches know nothing of, as it was loaded from memory.
+
+    An argument that launches do not know to be aligned is none: they specialize on that. Such a pointer nearly
+    always is, so that testing it pays.
+    """
+    return (
+        isinstance(op, tile.StoreViewOp)
+        and base_argument(op.base) is None
+        and all(kind == "strided" for kind in tile.view_kinds(op))
+    )
 
 
 def _alignments(
