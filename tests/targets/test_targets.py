@@ -205,10 +205,10 @@ def test_tiles_are_estimated(target):
 
 
 def walk_through():
-    """The code block of "Adding a target" in docs/gpu.md."""
-    text = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
-    section = text[text.index("### Adding a target") :]
-    return textwrap.dedent(re.search(r"```python\n(.*?)```", section, re.DOTALL)[1])
+    """The row that docs/contributing/add-a-chip.md adds."""
+    text = (ROOT / "docs" / "contributing" / "add-a-chip.md").read_text(encoding="utf-8")
+    added = re.search(r"```diff[^\n]*\n((?:\+.*\n)+)", text)[1]
+    return textwrap.dedent(re.sub(r"^\+", "", added, flags=re.MULTILINE))
 
 
 def test_a_new_chip_is_one_entry(monkeypatch):
