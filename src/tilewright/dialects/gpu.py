@@ -1,9 +1,9 @@
-"""The `gpu` dialect: tiles with layouts, and what moves them between threads.
+"""The `gpu` dialect: tiles with layouts, shared memory, asynchronous copies and MMA.
 
 After `assign-layouts` every tile type carries its layout as the tensor's encoding
-(`tensor<64x32xf16, "64x32 r[0,1] l[...] w[...]">`), so two values of one type are in the same
-registers of the same threads. The operations of `tile`, `arith` and `math` keep their meaning; those
-here change where a tile is, not what it is. Codegen walks this level once.
+(`tensor<64x32xf16, "64x32 r[0,1] l[...] w[...]">`), so two values of one type are in the same registers of the same
+threads. Operations of `tile`, `arith` and `math` keep their meaning; the operations here move tiles and do not change
+their elements, except for `gpu.wgmma`. Code generation walks this level once.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from tilewright.layouts import Layout
 from tilewright.layouts.shared import SharedLayout, parse_shared
 
 UNBOUNDED = 1 << 31
-"""The extent of a box's dimension that has no end: the host encodes no longer one."""
+"""Extent of an unbounded dimension; the largest that the host encodes."""
 REACH = UNBOUNDED - 256
-"""Boxes that begin before this along a dimension end where coordinates of 32 bits reach."""
+"""TMA tiles that begin below this coordinate end within 32-bit coordinates."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -63,7 +63,7 @@ def laid_out(element: Attribute, layout: Layout) -> Attribute:
 
 @irdl_op_definition
 class ConvertLayoutOp(IRDLOperation):
-    """The same tile in another layout: moves between registers, lanes or through shared memory."""
+    """The tile in another layout: moves elements between registers, lanes, or through shared memory."""
 
     name = "gpu.convert_layout"
     source = operand_def(TensorType)
@@ -83,7 +83,7 @@ class ConvertLayoutOp(IRDLOperation):
 
 @irdl_op_definition
 class ExtractSliceOp(IRDLOperation):
-    """The part of a tile that begins at `start`: some registers of every thread (`Layout.subtile`)."""
+    """The slice of a tile that begins at `start`: a subset of the registers of every thread (`Layout.subtile`)."""
 
     name = "gpu.extract_slice"
     source = operand_def(TensorType)
@@ -99,7 +99,7 @@ class ExtractSliceOp(IRDLOperation):
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of the program arrive before any goes on; memory before it is seen after it."""
+    """Synchronize all threads of the program; writes before the barrier are visible after it."""
 
     name = "gpu.barrier"
     assembly_format = "attr-dict"
@@ -110,7 +110,7 @@ class BarrierOp(IRDLOperation):
 
 @irdl_attr_definition
 class SharedType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", 3>`: room for 3 such tiles."""
+    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", 3>`: a buffer with 3 stages of such a tile."""
 
     name = "gpu.shared"
     tile: TensorType
@@ -130,7 +130,7 @@ def shared_layout_of(value: SSAValue) -> SharedLayout:
 
 @irdl_op_definition
 class LocalAllocOp(IRDLOperation):
-    """Shared memory for some tiles; it holds nothing until written."""
+    """Allocate a buffer in shared memory; its contents are undefined until written."""
 
     name = "gpu.local_alloc"
     result = result_def(SharedType)
@@ -139,7 +139,7 @@ class LocalAllocOp(IRDLOperation):
 
 @irdl_op_definition
 class LocalDeallocOp(IRDLOperation):
-    """The buffers are not used any more: after the next `gpu.barrier` others may have their place."""
+    """Free the buffers. Their shared memory may be reused after the next `gpu.barrier`."""
 
     name = "gpu.local_dealloc"
     buffers = var_operand_def(SharedType)
@@ -148,7 +148,7 @@ class LocalDeallocOp(IRDLOperation):
 
 @irdl_op_definition
 class LocalStoreOp(IRDLOperation):
-    """Write a tile to stage `stage` of a buffer; others see it after a `gpu.barrier`."""
+    """Write a tile to stage `stage` of a buffer; visible to other threads after a `gpu.barrier`."""
 
     name = "gpu.local_store"
     source = operand_def(TensorType)
@@ -164,8 +164,10 @@ class LocalStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class LocalTransposeOp(IRDLOperation):
-    """Copy stage `source_stage` of a buffer to stage `stage` of one that is contiguous along the other
-    dimension; others see it after a `gpu.barrier`."""
+    """Copy stage `source_stage` of a buffer to stage `stage` of one that is contiguous along the other dimension.
+
+    The result is visible to other threads after a `gpu.barrier`.
+    """
 
     name = "gpu.local_transpose"
     source = operand_def(SharedType)
@@ -198,12 +200,11 @@ class LocalLoadOp(IRDLOperation):
 @fast_operand_segments
 @irdl_op_definition
 class AsyncCopyOp(IRDLOperation):
-    """Start copying a structured access to stage `stage` of a buffer, if `pred`.
+    """Issue the copy of a structured access to stage `stage` of a buffer, if `pred`.
 
-    The first operands are those of `tile.load_view`, tiles among them in the thread layout; elements beyond a limit or
-    masked off become 0. The copy is
-    part of the group that the next `gpu.async_commit_group` closes, and has landed once a `gpu.async_wait` says so.
-    `layout` is the thread layout in which the elements are taken.
+    The first operands are those of `tile.load_view`, in the thread layout `layout`; elements beyond a limit or masked off
+    become 0. The copy belongs to the commit group that the next `gpu.async_commit_group` closes, and is complete when a
+    `gpu.async_wait` has waited for that group.
     """
 
     name = "gpu.async_copy"
@@ -228,7 +229,7 @@ class AsyncCopyOp(IRDLOperation):
 
 @irdl_op_definition
 class AsyncCommitGroupOp(IRDLOperation):
-    """Close a group of copies (it may be empty)."""
+    """Close a commit group (it may be empty)."""
 
     name = "gpu.async_commit_group"
     assembly_format = "attr-dict"
@@ -236,7 +237,7 @@ class AsyncCommitGroupOp(IRDLOperation):
 
 @irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
-    """Wait until at most `pending` groups of this thread's copies are in flight."""
+    """Wait until at most `pending` commit groups of this thread are in flight."""
 
     name = "gpu.async_wait"
     pending = prop_def(IntegerAttr)
@@ -245,7 +246,7 @@ class AsyncWaitOp(IRDLOperation):
 
 @irdl_attr_definition
 class MbarriersType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.mbarriers<4>`: memory barriers that count bytes, one a stage."""
+    """`!gpu.mbarriers<4>`: mbarriers, one per stage."""
 
     name = "gpu.mbarriers"
     stages: IntAttr
@@ -253,10 +254,10 @@ class MbarriersType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_op_definition
 class MbarrierInitOp(IRDLOperation):
-    """Memory barriers, ready for their first phase (0).
+    """Initialize mbarriers, for phase 0.
 
-    A phase ends with one arrival (that of `gpu.mbarrier_arrive_expect_tx`) and the bytes, or with those of as many warps as
-    `arrival_count` says (`gpu.mbarrier_arrive`).
+    A phase completes with one arrival (`gpu.mbarrier_arrive_expect_tx`) and its bytes, or with the arrivals of
+    `arrival_count` warps (`gpu.mbarrier_arrive`).
     """
 
     name = "gpu.mbarrier_init"
@@ -267,7 +268,7 @@ class MbarrierInitOp(IRDLOperation):
 
 @irdl_op_definition
 class MbarrierArriveOp(IRDLOperation):
-    """Each warp of the program says, if `pred`, that it is done with a stage."""
+    """Each warp of the program arrives at a stage's mbarrier, if `pred`: it releases the stage."""
 
     name = "gpu.mbarrier_arrive"
     barriers = operand_def(MbarriersType)
@@ -301,7 +302,7 @@ class ProducerWarpOp(IRDLOperation):
 
 @irdl_op_definition
 class ElectOp(IRDLOperation):
-    """True in one thread of the program: the one that starts copies of boxes."""
+    """True in one thread of the program, which issues TMA operations."""
 
     name = "gpu.elect"
     result = result_def(i1)
@@ -313,7 +314,7 @@ class ElectOp(IRDLOperation):
 
 @irdl_op_definition
 class MbarrierArriveExpectTxOp(IRDLOperation):
-    """This phase of a stage's barrier ends when `bytes` have been copied."""
+    """Arrive at a stage's mbarrier and expect `bytes` of TMA loads in this phase."""
 
     name = "gpu.mbarrier_arrive_expect_tx"
     barriers = operand_def(MbarriersType)
@@ -329,14 +330,13 @@ class MbarrierArriveExpectTxOp(IRDLOperation):
 @fast_operand_segments
 @irdl_op_definition
 class TmaLoadOp(IRDLOperation):
-    """Start copying the box at `coords` of an array to stage `stage` of a buffer.
+    """Issue the load of the tile at `coords` of an array into stage `stage` of a buffer.
 
-    The array starts at `base` (a kernel argument) and has 2 to 5 dimensions, the first contiguous, of
-    `global_dims` elements; `global_strides` are the elements from one to the next along each of the others. The box
-    is what the buffer holds, in the first two dimensions, and one element along the others. What it has
-    outside of the array becomes 0. Dimensions of extent 2^31 have no end. The program is stopped if the
-    box begins, along a dimension in `range_checked`, where coordinates do not reach (below 0, or from 2^31 - 256
-    on), and along none beyond the array's end. The stage's barrier counts the bytes.
+    The array starts at `base` (a kernel argument) and has 2 to 5 dimensions, the first contiguous, of `global_dims` elements;
+    `global_strides` are the element strides of the others. The box has the extents of the buffer in the first two dimensions and one
+    element in the others. Elements outside the array become 0; a dimension of extent 2^31 is unbounded. Traps if the tile
+    begins, along a dimension in `range_checked`, outside the range of coordinates (below 0, or from 2^31 - 256 on), and
+    along none beyond the array's end. The bytes count towards the stage's mbarrier.
     """
 
     name = "gpu.tma_load"
@@ -357,7 +357,7 @@ class TmaLoadOp(IRDLOperation):
 
 @irdl_op_definition
 class MbarrierWaitOp(IRDLOperation):
-    """Wait for the end of phase `phase` (0 or 1) of a stage's barrier."""
+    """Wait for the completion of phase `phase` (0 or 1) of a stage's mbarrier."""
 
     name = "gpu.mbarrier_wait"
     barriers = operand_def(MbarriersType)
@@ -369,11 +369,10 @@ class MbarrierWaitOp(IRDLOperation):
 @fast_operand_segments
 @irdl_op_definition
 class TmaStoreOp(IRDLOperation):
-    """Start copying stage `stage` of a buffer to the box at `coords` of an array.
+    """Issue the store of stage `stage` of a buffer to the tile at `coords` of an array.
 
-    The array is as for `gpu.tma_load`; what the box has beyond it is left out. The stage must stay as
-    it is until a `gpu.tma_store_wait`; the array has the box at the end of the program, or after a wait
-    for what is written.
+    The array is as for `gpu.tma_load`; elements outside it are not stored. The stage must not be written until a
+    `gpu.tma_store_wait`; the data is in memory at the end of the program, or after a wait with `complete`.
     """
 
     name = "gpu.tma_store"
@@ -393,8 +392,7 @@ class TmaStoreOp(IRDLOperation):
 
 @irdl_op_definition
 class TmaStoreWaitOp(IRDLOperation):
-    """Wait until all boxes that this thread stores, but for the last `pending` of them, have been read from a
-    buffer.
+    """Wait until all but the last `pending` TMA stores of this thread have read their buffer.
 
     With `complete`, until they are in memory as well.
     """
@@ -410,12 +408,11 @@ class TmaStoreWaitOp(IRDLOperation):
 
 @irdl_op_definition
 class WgmmaOp(IRDLOperation):
-    """Start `acc + a @ b` on stages of two buffers; the result is usable after a `gpu.wgmma_wait`.
+    """Issue `acc + a @ b` on stages of two buffers; the result may be used after a `gpu.wgmma_wait`.
 
-    `a` may be a tile in registers instead, in the layout that sums of the same rows have (its stage then
-    means nothing). An instruction that ends in `.rs` or `.rs.swap_ab` has threads read that buffer, contiguous across k,
-    into registers as part of the product; sums are laid out accordingly (`layouts/wgmma_partition.py`).
-    `max_num_imprecise_acc` is that of `tile.dot`.
+    `a` may be a tile in registers instead, as the instruction's A fragment (its stage is then ignored). With an instruction
+    that ends in `.rs` or `.rs.swap_ab`, threads load an MN-major buffer into registers as part of the operation, and the accumulator has
+    permuted rows (`layouts/wgmma_partition.py`). `max_num_imprecise_acc` is that of `tile.dot`.
     """
 
     name = "gpu.wgmma"
@@ -439,7 +436,7 @@ class WgmmaOp(IRDLOperation):
 
 @irdl_op_definition
 class WgmmaWaitOp(IRDLOperation):
-    """Wait until at most `pending` multiplications are in flight; the value passes through."""
+    """Wait until at most `pending` groups of MMAs are in flight; passes the accumulator through."""
 
     name = "gpu.wgmma_wait"
     acc = operand_def(TensorType)

@@ -1,4 +1,4 @@
-"""The arrays that a kernel copies boxes from and to, as parameters and as recipes for the host."""
+"""Tensor maps of a kernel: parameters, and recipes from which the host encodes them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TensorMaps:
                 self._numbers[op] = self.recipes.index(recipe)
 
     def number(self, op: Box) -> int:
-        """Which of the recipes a copy uses."""
+        """Index of the tensor map of a TMA operation."""
         return self._numbers[op]
 
     def _recipe(self, op: Box) -> TensorMap:
@@ -60,7 +60,7 @@ def _extent(value: SSAValue, symbols: Symbolic) -> Extent:
 
 
 def _parts(op: Box) -> int:
-    """Into how many boxes the lines of a panel are divided."""
+    """Number of boxes into which a swizzle panel's rows are divided."""
     if not isinstance(op, gpu.TmaLoadOp) or SHARED not in op.attributes:
         return 1
     return 2 if halves(op) == "lines" else 1

@@ -237,7 +237,7 @@ def report_missed(access: Operation, form: str, missed: object) -> None:
 
 
 def why_opaque(value: SSAValue) -> Missed:
-    """Why a value is taken as it is, and not as a form of the operands of the operation that computes it."""
+    """Why a value is opaque to the analysis, instead of a form of the operands of its operation."""
     op = value.owner
     if isinstance(op, Block):
         return Missed(Reason.CARRIED_POINTER, (value,))
@@ -260,7 +260,7 @@ def no_contiguous_dim(access: Operation) -> Missed:
 
 
 def root_cause(value: SSAValue, missed: Mapping[SSAValue, Missed]) -> Missed | None:
-    """The first reason on the way from what a value is computed of to the value."""
+    """The first reason among the operands from which a value is computed, transitively."""
     pending, seen = [value], set[SSAValue]()
     while pending:
         current = pending.pop()
@@ -287,7 +287,7 @@ _SIGNS: dict[type, str] = {arith.AddiOp: "+", arith.SubiOp: "-", arith.MuliOp: "
 
 
 def describe(value: SSAValue, depth: int = 2) -> str:
-    """A value by its name in the source, by an expression of such, or by where it is computed."""
+    """A value as its name in the source, an expression of names, or the place where it is computed."""
     owner = value.owner
     number = constant_int(value) if not tile.shape_of(value) else None
     if number is not None:

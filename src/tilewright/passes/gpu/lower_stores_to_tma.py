@@ -1,16 +1,14 @@
-"""`lower-stores-to-tma`: tiles that change their layout to be stored are stored by the tensor memory accelerator.
+"""`lower-stores-to-tma`: store tiles that would change their layout for the store by TMA.
 
-A tile that tensor cores made lies in their fragments, in which no thread has many neighbours; to be
-stored it goes through shared memory into a layout of wide accesses. Where its place in memory is a box of
-a matrix, it is enough to bring it there: one thread then has the whole box copied, and the hardware
-leaves out what is beyond the matrix, which takes the place of a mask.
+An accumulator has the layout of MMA fragments, in which threads hold few consecutive elements; for wide stores it would go through
+shared memory into another layout. If its destination is a TMA tile, writing it to shared memory suffices: one thread issues the
+store, and the hardware clips it at the end of the array, which replaces the mask.
 
-A tile goes through shared memory in parts where it can: panels of its columns, each of which is computed
-(element-wise operations of an epilogue are done for the part alone), written, and stored while the next one
-is. After a program's last product all parts find room where operands were. In a loop over tiles the operands
-of the next one have that place, and the tile goes there whole if there is room beside enough stages of the
-pipeline, else in parts that take turns: one is written when the store that reads its place has been waited
-for.
+The tile passes through shared memory as epilogue subtiles where possible: panels of its columns, each computed (element-wise epilogue
+operations are applied to the subtile alone), written, and stored while the next is computed. After a program's last dot
+all subtiles fit into the memory of the operands. In a loop over tiles, whose next operands occupy that memory, the tile is
+staged whole if it fits next to enough stages of the pipeline, else as subtiles that take turns: one is written when the
+store that reads its slot has been waited for.
 
     Before:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
@@ -39,11 +37,10 @@ for.
           func.return
         }
 
-Relies on `assign-layouts`, and on `pipeline-loads` having chosen its buffers. Guarantees: what is stored
-as boxes is accessed in no other way by the kernel (boxes are written past the order of its other accesses),
-and the shared memory that they are read from is waited for before it is written again or released. In
-loops the boxes of one iteration are in memory before those of the next are started, unless iterations store
-disjoint boxes (`analysis/disjoint_tiles.py`).
+Requires `assign-layouts`, and `pipeline-loads` to have chosen its buffers. Ensures: arrays stored by TMA are not accessed otherwise
+by the kernel (the async proxy does not observe the order of its other accesses), and shared memory is not written again or freed
+before the stores that read it have been waited for. In loops the stores of one iteration are in memory before
+those of the next are issued, unless iterations store disjoint tiles (`analysis/disjoint_tiles.py`).
 """
 
 from __future__ import annotations
@@ -123,11 +120,11 @@ class LowerStoresToTma(Pass):
     def _division(
         self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: TargetInfo
     ) -> tuple[int, int] | None:
-        """Into how many parts a tile is cut, and how many places there are for them; None: no room."""
+        """Number of subtiles and of slots for them; None if there is no memory."""
         limit = target.shared_bytes
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
-        if again:  # the buffer stays in use while other tiles change their layouts
+        if again:  # the buffer is live while other tiles change their layouts
             used += exchanged(op, function, store.convert)
             least += exchanged_in_parts(op, function, target, store.convert)
         at_once = again or _of_several_tiles(store, op)
@@ -138,8 +135,10 @@ class LowerStoresToTma(Pass):
 
 
 def _of_several_tiles(store: TmaStorePlan, op: Operation) -> bool:
-    """Whether what is stored is made of more tiles than the sums, all of which would stay in registers while
-    parts are made one after another."""
+    """Return whether the stored value combines several tiles besides the accumulator.
+
+    All of them would stay in registers while subtiles are computed one after another.
+    """
     if store.cut is None:
         return False
     dim, count = store.cut
@@ -149,7 +148,7 @@ def _of_several_tiles(store: TmaStorePlan, op: Operation) -> bool:
 
 
 class _Storer:
-    """Rewrites one store."""
+    """Rewrite one store."""
 
     def __init__(
         self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, count: int, slots: int
@@ -164,7 +163,7 @@ class _Storer:
         self.again = False
 
     def run(self) -> None:
-        """Write the tile to shared memory part by part, and have each part stored as a box."""
+        """Write the tile to shared memory subtile by subtile, and issue a TMA store of each."""
         op, function = self.op, self.function
         dead = dead_buffers(function, op)
         self.buffer = allocate(
@@ -187,12 +186,12 @@ class _Storer:
         erase_dead(function.body.block)
 
     def _part(self, number: int) -> None:
-        """Write a part to its place once that is free, and have it stored."""
+        """Write a subtile to its slot once that is free, and issue its store."""
         op, slots, following = self.op, self.slots, number + 1
         source = self._source(number)
         if number == 0:
             first = _after_products(op) if self.again else op
-            if self.again:  # boxes of the iteration before
+            if self.again:  # TMA stores of the previous iteration
                 self._wait_for_iterations(first)
             insert_before(gpu.BarrierOp.create(), first)
         elif number >= slots and slots < _APART:
@@ -209,19 +208,23 @@ class _Storer:
         self._store(number, slot, elect.result)
 
     def _wait_for_iterations(self, first: Operation) -> None:
-        """Wait for what earlier iterations store: until it has been read from shared memory where iterations store
-        disjoint tiles, else until it is in memory."""
+        """Wait for the stores of earlier iterations.
+
+        Until they have read shared memory if iterations store disjoint tiles, else until they are in memory.
+        """
         loop = innermost_loop(self.op)
         shared, box = self.store.whole, self.store.box
         if not isinstance(loop, scf.ForOp) or not iterations_are_disjoint(box, shared, loop):
             self._wait(first, complete=UnitAttr())
             return
         self._wait(first)
-        if is_in_loop(loop, self.function):  # other iterations of those around may store the same
+        if is_in_loop(
+            loop, self.function
+        ):  # other iterations of enclosing loops may store the same tile
             self._wait(loop, complete=UnitAttr())
 
     def _source(self, number: int) -> SSAValue:
-        """The registers of a part."""
+        """The registers of a subtile."""
         whole = self.store.convert.source
         return whole if self.parts is None else self.parts.of(whole, number)
 
@@ -250,7 +253,7 @@ class _Storer:
         insert_before(branch, op)
 
     def _corner(self, number: int) -> list[SSAValue]:
-        """Where a part begins: along a line x is the first coordinate, across lines y the second."""
+        """Coordinates of a subtile: x along its rows, y across them."""
         if number == 0:
             return self.corner
         extent: Any = self._part_type().get_shape()[self.dim]
@@ -269,8 +272,11 @@ class _Storer:
 
 
 def _after_products(op: Operation) -> Operation:
-    """Where the last products before `op` in its block are over. A barrier there has few to wait for; one right
-    before `op` would stand between what computes the tile and what writes it, which otherwise go side by side."""
+    """Return the position after the last MMA before `op` in its block.
+
+    A barrier there waits for few threads; right before `op` it would separate the computation of the tile from its writes to shared
+    memory, which otherwise overlap.
+    """
     place = op
     while (before := place.prev_op) is not None:
         if before.regions or isinstance(before, gpu.WgmmaWaitOp | gpu.WgmmaOp | gpu.BarrierOp):
@@ -280,8 +286,9 @@ def _after_products(op: Operation) -> Operation:
 
 
 def _first_after(buffers: list[SSAValue], op: Operation, function: FuncOp) -> Operation:
-    """Where buffers can be released: behind their last use and the wait for products that read them,
-    so that what is between there and `op` (tiles of an epilogue that change their layout) has room.
+    """Return where buffers can be freed: after their last use and the wait for MMAs that read them.
+
+    Layout conversions of an epilogue between there and `op` can then use the memory.
     """
     block = function.body.block
     users = {outermost_in(block, use.operation) for buffer in buffers for use in buffer.uses}

@@ -1,38 +1,34 @@
-"""`pipeline-loads`: fetch the operands of later iterations while tensor cores work on this one.
+"""`pipeline-loads`: copy the operands of later iterations while the tensor cores work on the current one.
 
-A loop that copies operands to shared memory, waits, and multiplies, becomes one that keeps several
-stages of each buffer: iteration i multiplies stage i and starts the copies of iteration i + D. Two
-things overlap: copies in flight and one multiplication that the next iteration does not wait for.
-Boxes arrive at every thread by themselves, so one barrier an iteration is enough, and it stands where
-the tensor cores are busy:
+A loop that copies operands to shared memory, waits, and multiplies becomes one with several stages per buffer: iteration i
+multiplies stage i and issues the copies of iteration i + D. Copies are in flight, and so is one MMA, which the next
+iteration does not wait for. TMA loads signal every waiting thread through an mbarrier, so one barrier per iteration suffices,
+placed where the tensor cores are busy:
 
     for i:                               copies of iterations 0 … S-2
       copy -> buffer                     for i:
       commit, wait 0, barrier    ->        wait for stage i % S
-      multiply, wait 0, barrier            multiply it; wait for the product before, barrier
+      multiply, wait 0, barrier            issue its MMA; wait for the previous MMA, barrier
                                            copies of iteration i+S-1 -> its stage
                                          wait 0
 
-What threads copy themselves (`cp.async`) others see after a barrier. That barrier comes first then, the
-copies follow it, and a multiplication in flight costs a stage (D = S - 2), since its operands are still
-read; it is given one where it fits into shared memory.
+Data copied by `cp.async` is visible to other threads only after a barrier. That barrier comes first then, the copies follow it, and an
+MMA in flight costs a stage (D = S - 2), since it still reads its operands; the stage is added if it fits into shared memory.
 
-Operands of `mma.sync` are read into registers (`gpu.local_load`) before the next barrier, so there no
-product is in flight and D = S - 1. The same holds where a loop has several products (attention), each
-of which is waited for in its own iteration: all copies of an iteration are waited for at its start, and
-barriers that keep nothing apart any more are taken away (`analysis/barriers.py`):
+Operands of `mma.sync` are loaded into registers (`gpu.local_load`) before the next barrier, so no MMA is in flight and
+D = S - 1. The same holds for loops with several dots (attention), each of which is waited for in its own iteration: all
+copies of an iteration are waited for at its start, and redundant barriers are removed (`analysis/barriers.py`):
 
     for i:                                 copies of iterations 0 … S-2
       copy -> k; commit, wait, barrier     for i:
-      multiply, wait, barrier       ->       wait for stage i % S; start the first product
+      multiply, wait, barrier       ->       wait for stage i % S; issue the first MMA
       softmax                                barrier; copies of iteration i+S-1 -> stage (i-1) % S
-      copy -> v; commit, wait, barrier       wait for the product; softmax
+      copy -> v; commit, wait, barrier       wait for the MMA; softmax
       multiply, wait, barrier                multiply, wait
 
-Relies on `promote-shared`. Guarantees: a stage is written only after a barrier that all its readers
-have passed, and read only after its copies have landed and a barrier. Copies beyond the last iteration
-are inactive, and so are loads that their addresses depend on (`analysis/copy_slices.py`). Loops that write what they
-copy, or what addresses are read from, stay as they are.
+Requires `promote-shared`. Ensures: a stage is written only after a barrier that all its readers have passed, and read only after its
+copies are complete and a barrier. Copies beyond the last iteration are predicated off, and so are loads that their addresses
+depend on (`analysis/copy_slices.py`). Loops that write what they copy, or what addresses are loaded from, are left alone.
 """
 
 from __future__ import annotations
@@ -71,10 +67,10 @@ from tilewright.targets import TargetInfo
 
 STAGES = "gpu.num_stages"
 _RESERVE = 512
-"""Bytes of shared memory left to memory barriers."""
+"""Bytes of shared memory reserved for mbarriers."""
 _ENOUGH, _ENOUGH_BYTES = 3, 128 << 10
-"""Stages, and bytes of them, beside which a tile that is stored as boxes has the rest of shared memory: a
-fourth stage of 48 KB brought less than fewer places for its parts cost (128 x 256 tiles on an H200)."""
+"""Stages, and their bytes, that suffice: the rest of shared memory stages the epilogue. A fourth stage of 48 KB gained less than
+fewer slots for epilogue subtiles cost (128 x 256 tiles on an H200)."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +84,15 @@ class PipelineLoads(Pass):
         "lower-stores-to-tma": {"epilogue_subtiles": False}
     }
     mma_in_flight: int = 1
-    """Multiplications that an iteration leaves in flight (0 or 1)."""
+    """MMAs that an iteration leaves in flight (0 or 1)."""
     tma: bool = True
-    """Copy whole tiles by the tensor memory accelerator where an access is a box."""
+    """Copy TMA tiles by TMA."""
     multiple_dots: bool = True
-    """Also fetch ahead in loops with several products."""
+    """Also pipeline loops with several dots."""
     epilogue_subtiles: bool = True
-    """Count on tiles that are stored as boxes going through shared memory in parts (`lower-stores-to-tma`)."""
+    """Assume that TMA stores use epilogue subtiles (`lower-stores-to-tma`)."""
     max_shared_bytes: int = 0
-    """Bytes of shared memory that all buffers may take (0: what the target has)."""
+    """Shared memory of all buffers in bytes (0: the target's)."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
@@ -115,7 +111,7 @@ class PipelineLoads(Pass):
 
 
 def _report_serial(loop: scf.ForOp, stages: int) -> None:
-    """Report the copies that the loop still waits for where it starts them."""
+    """Report the copies that the loop waits for where it issues them."""
     missed = Missed(Reason.ONE_STAGE if stages < 2 else Reason.NO_PIPELINE)
     for op in loop.body.block.ops:
         if isinstance(op, gpu.AsyncCopyOp) and op.buffer.type.stages.data == 1:  # type: ignore[union-attr]
@@ -171,13 +167,15 @@ class Pipeliner:
 
     @staticmethod
     def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
-        """Whether one more stage fits without fewer programs sharing an SM (two programs
-        fill each other's gaps better than one that does not wait)."""
+        """Return whether one more stage fits without reducing the number of programs per SM.
+
+        Two resident programs hide more latency than one with an MMA in flight.
+        """
         return 1 <= limit // ((stages + 1) * bytes_) == limit // (stages * bytes_)
 
     @property
     def ahead(self) -> int:
-        """Iterations that copies are ahead."""
+        """Number of iterations by which copies are ahead."""
         return self.stages - 1 - (0 if self.late else self.lag)
 
     def run(self) -> None:
@@ -187,8 +185,10 @@ class Pipeliner:
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
         around = enclosing_loops(self.loop, self.function)
-        boxes = self.options.tma and around is not None
-        self.transport = choose(self.pattern.copies, self.stages, self.function, boxes, self.target)
+        use_tma = self.options.tma and around is not None
+        self.transport = choose(
+            self.pattern.copies, self.stages, self.function, use_tma, self.target
+        )
         if self.transport.phases and self.options.mma_in_flight and not self.at_once:
             self.late, self.lag = True, self.options.mma_in_flight
         sliced = self._slice(self.transport.operands)
@@ -202,22 +202,26 @@ class Pipeliner:
         loops = around or []
         place = self.loop if not loops else loops[0]
         self.state = LoopCarriedScalars(loops, [constant(0, place), constant(0, place)])
-        """Stage and phase that come next: of boxes they go on where the loop stopped the last time."""
-        if is_in_loop(self.loop, self.function):  # everybody is done with the products of last time
+        """Next stage and phase: with TMA they continue where the previous run of the loop stopped."""
+        if is_in_loop(
+            self.loop, self.function
+        ):  # all MMAs of the previous run of the loop are complete
             insert_before(gpu.BarrierOp.create(), self.loop)
         self._rebuild(self._prologue())
 
-    # ---- what the copies need --------------------------------------------------------------------
+    # ---- operands of the copies --------------------------------------------------------------------
 
     def _slice(self, values: list[SSAValue]) -> tuple[list[Operation], list[BlockArgument]] | None:
-        """Operations of the body, and carried values, that the copies' operands are made of."""
+        """Operations of the body, and carried values, from which the operands of the copies are computed."""
         return slice_of(self.loop, values)
 
     def _advance(
         self, state: dict[SSAValue, SSAValue], before: Operation
     ) -> tuple[dict[SSAValue, SSAValue], SSAValue]:
-        """Clone the slice with `state` (counter and carried values); the values it maps to, and whether that
-        iteration is one of the loop."""
+        """Clone the slice for `state` (counter and carried values).
+
+        Returns the mapping of its values, and whether that iteration is in the loop.
+        """
         active = self._runs(state[self.body.args[0]], before)
         return clone_slice(self.ops, state, before, active), active
 
@@ -238,7 +242,7 @@ class Pipeliner:
     # ---- before the loop -----------------------------------------------------------------------------
 
     def _prologue(self) -> dict[SSAValue, SSAValue]:
-        """Copies of the first iterations; the state of the iteration after those."""
+        """Issue the copies of the first iterations; return the state of the iteration after those."""
         loop = self.loop
         state: dict[SSAValue, SSAValue] = {self.body.args[0]: loop.lb}
         state.update({arg: loop.iter_args[arg.index - 1] for arg in self.carried})
@@ -250,7 +254,7 @@ class Pipeliner:
         return state
 
     def _stage(self, further: int, before: Operation) -> SSAValue:
-        """The stage so many after the first."""
+        """The stage that many places after the first."""
         first = self.state.values[0]
         if constant_int(first) == 0:
             return constant(further % self.stages, before)
@@ -264,7 +268,7 @@ class Pipeliner:
         return pick.result
 
     def _runs(self, counter: SSAValue, before: Operation) -> SSAValue:
-        """i1: the loop has an iteration with this counter."""
+        """i1: whether the loop has an iteration with this counter."""
         op = _compare("slt", counter, self.loop.ub)
         insert_before(op, before)
         return op.result
@@ -272,7 +276,7 @@ class Pipeliner:
     # ---- the loop -------------------------------------------------------------------------------------
 
     def _rebuild(self, first: dict[SSAValue, SSAValue]) -> None:
-        """Carry the stages and the state of the copies; wait, copy ahead, multiply."""
+        """Carry the stages and the state of the copies; wait, issue copies, multiply."""
         loop, body, end = self.loop, self.body, end_of(self.body)
         extra = [first[body.args[0]], *(first[arg] for arg in self.carried)]
         take, phase = self.state.values
@@ -309,7 +313,7 @@ class Pipeliner:
             remove_redundant_barriers(body, self.barrier)
 
     def _stages_of_operands(self, stage: SSAValue, turned: SSAValue) -> None:
-        """What the products read, and what is turned for them before."""
+        """Stages that MMAs read, and those of tiles transposed before them."""
         slots = {copy.buffer: stage for copy in self.pattern.copies}
         slots |= {turn.target: turned for turn in self.pattern.turns}
         for reader in self.pattern.readers:
@@ -320,7 +324,7 @@ class Pipeliner:
             turn.operands[1], turn.operands[3] = stage, turned
 
     def _next_turned(self, turned: SSAValue, before: Operation) -> SSAValue:
-        """Turned tiles take turns: the product in flight reads the other one."""
+        """Transposed tiles alternate between two buffers: the MMA in flight reads the other one."""
         if not (self.lag and self.pattern.turns):
             return turned
         other = arith.XOrIOp(turned, constant(1, before))
@@ -328,7 +332,7 @@ class Pipeliner:
         return other.result
 
     def _order(self, pattern: PipelinePattern, stage: SSAValue, phase: SSAValue) -> Operation:
-        """Put the wait and the barrier in their places; what the copies are to stand before."""
+        """Move the wait and the barrier to their positions; return the operation before which copies are issued."""
         if pattern.several:
             return self._order_of_several(pattern, stage, phase)
         reader = (*pattern.turns, *pattern.readers)[0]
@@ -348,7 +352,7 @@ class Pipeliner:
     def _order_of_several(
         self, pattern: PipelinePattern, stage: SSAValue, phase: SSAValue
     ) -> Operation:
-        """Boxes are copied behind the start of the first product, where tensor cores are busy."""
+        """Issue TMA loads after the issue of the first MMA, where the tensor cores are busy."""
         first = start_of(self.body)
         self.transport.wait(stage, phase, self.ahead, first)
         reader = pattern.readers[0]
@@ -361,7 +365,7 @@ class Pipeliner:
     def _next_stages(
         self, put: SSAValue, take: SSAValue, phase: SSAValue, before: Operation
     ) -> list[SSAValue]:
-        """Both stages one further, and the phase, which changes when the stages start again."""
+        """Advance both stages by one, and the phase, which flips when the ring wraps."""
         zero, one = constant(0, before), constant(1, before)
         count = constant(self.stages, before)
         following, wraps = [], []
@@ -404,8 +408,11 @@ class Pipeliner:
         loop.erase()
 
     def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
-        """Wait for the last product, where there is one: a wait that sums reach past no product would
-        have the assembler take what sets them for a part of the products, and serialise those."""
+        """Wait for the last MMA inside the branch that has one.
+
+        If accumulators that no MMA has written reached the wait, ptxas would take their initialization for a part of the MMAs, and
+        serialize those.
+        """
         loop, position = self.loop, self._sum_position(new)
         runs = self._runs(loop.lb, loop)
         wait = gpu.WgmmaWaitOp.create(
@@ -447,6 +454,6 @@ def constant(number: int, before: Operation) -> SSAValue:
 
 
 def widen(buffer: SSAValue, stages: int) -> None:
-    """Give a buffer that many stages."""
+    """Give a buffer that number of stages."""
     kind: Any = buffer.type
     buffer._type = gpu.SharedType(kind.tile, kind.layout, IntAttr(stages))

@@ -1,9 +1,9 @@
-"""Products of warpgroups (`wgmma`): operands in shared memory, sums in registers.
+"""Lower `gpu.wgmma`: operands in shared memory, accumulators in registers.
 
-Operands are read through descriptors, or the left one from registers. The sums are tied from asm to asm, so
-that LLVM keeps them in place; fp16 sums travel in pairs (PTX ISA, "Asynchronous warpgroup level matrix
-multiply"). An operand that passes through registers (`layouts/wgmma_partition.py`) is read a few steps of k at a
-time, into one set of registers while the products of the other are in flight.
+Operands are read through matrix descriptors, or A from registers (RS). Accumulators are tied operands of every asm, so that
+LLVM keeps them in place; fp16 accumulators are packed in pairs (PTX ISA, "Asynchronous warpgroup level matrix multiply").
+An MN-major A operand (`layouts/wgmma_partition.py`) is loaded a few k steps at a time into one set of registers while the
+MMAs of the other set are in flight.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _NAMES = {"f32": "f32", "i32": "s32", "f16": "f16"}
 _FENCE = "wgmma.fence.sync.aligned;"
 
 
-# ---- sums -------------------------------------------------------------------------------------------
+# ---- accumulators -------------------------------------------------------------------------------------------
 
 
 def accumulator_registers(gen: KernelCodegen, value: SSAValue) -> list[Value]:
-    """The registers of sums as the instruction takes them: fp16 in pairs, others one by one."""
+    """Accumulator registers as the instruction takes them: fp16 in pairs, others one by one."""
     if value in gen.pairs:
         return gen.pairs[value]
     parts = gen.parts(value)
@@ -57,7 +57,7 @@ def accumulator_registers(gen: KernelCodegen, value: SSAValue) -> list[Value]:
 
 
 def apart(gen: KernelCodegen, pairs: list[Value]) -> list[Value]:
-    """fp16 values one by one."""
+    """Unpack fp16 pairs."""
     return [value for word in pairs for value in halves(gen, word)]
 
 
@@ -66,7 +66,7 @@ def _bind(gen: KernelCodegen, value: SSAValue, sums: list[Value]) -> None:
 
 
 def paired_in_loops(function: FuncOp) -> set[SSAValue]:
-    """Arguments and results of loops that carry fp16 sums from product to product."""
+    """Loop-carried values that are fp16 accumulators, carried in pairs from MMA to MMA."""
     found: set[SSAValue] = set()
     pending = [op.acc for op in function.walk() if type(op) is gpu.WgmmaOp]
     while pending:
@@ -80,11 +80,11 @@ def paired_in_loops(function: FuncOp) -> set[SSAValue]:
     return found
 
 
-# ---- products ---------------------------------------------------------------------------------------
+# ---- MMA ---------------------------------------------------------------------------------------
 
 
 def lower_wgmma(gen: KernelCodegen, op: gpu.WgmmaOp) -> None:
-    """All instructions of one tile product as one group; without tensor cores it is over at once."""
+    """Emit all instructions of one dot as one wgmma group; without tensor cores it is synchronous FMA."""
     if op.instruction.data == SHARED_FMA:
         lower_shared_fma(gen, op)
     else:
@@ -153,7 +153,7 @@ class _WgmmaEmitter:
         _bind(gen, op.result, parts)
 
     def _promoted(self, parts: list[Value], steps: list[int]) -> list[Value]:
-        """Sums of some steps on their own, added to the others at full precision."""
+        """Accumulate a few k steps separately and add them to the accumulator in full precision."""
         gen = self.gen
         made = list(parts)
         made, _ = _fence(gen, self.op.acc, made, [])
@@ -163,11 +163,11 @@ class _WgmmaEmitter:
         return [gen.builder.fadd(a, b) for a, b in zip(parts, made, strict=True)]
 
     def _through_registers(self, parts: list[Value], steps: list[int]) -> list[Value]:
-        """Reads and products by turns, in portions of k, each a group of its own.
+        """Alternate loads and MMAs of batches of k steps, each batch a group of its own.
 
-        A portion is read when the products of the one before the last are over, whose registers it takes;
-        those of the last are in flight meanwhile. At the end that is so again, so that the next tile may be
-        read at once. A tile of a single step finds no second set of registers, and waits.
+        A batch is loaded when the MMAs of the batch before the last have completed, whose registers it takes, while those of the last batch
+        are in flight. The same holds at the end, so that the next dot's first batch can be loaded at once. A dot with a single batch
+        has no second set of registers, and waits.
         """
         gen, reader = self.gen, RegisterOperand(self.gen, self.op, self.product)
         portions = reader.portions(steps)
@@ -184,12 +184,12 @@ class _WgmmaEmitter:
             self.words = {p: words[4 * j : 4 * j + 4] for j, p in enumerate(places)}
             self._blocks(parts, portion, fresh=False)
             _commit(gen)
-        if pending:  # an odd number's last portion has the registers of the first
+        if pending:  # with an odd number of batches the last one has the registers of the first
             _drain(gen, 1 - len(portions) % 2)
         return parts
 
     def _blocks(self, parts: list[Value], steps: list[int], fresh: bool) -> None:
-        """Every block of 64 rows, in place; `fresh`: without what the sums were before."""
+        """Emit the MMAs of every block of 64 rows, in place; `fresh`: ignore the previous accumulator."""
         for row in self.rows:
             for column in self.columns:
                 registers = self._block_registers(row, column)
@@ -237,7 +237,7 @@ class _WgmmaEmitter:
         return self.gen.builder.add(first, ir.Constant(I64, offset >> 4)) if offset else first
 
     def _block_registers(self, row: int, column: int) -> list[int]:
-        """Registers of one instruction's sums, in its order (PTX ISA, fragment D)."""
+        """Registers of one instruction's accumulator, in its order (PTX ISA, fragment D)."""
         return [
             self.layout.register_of[
                 self.product.place(row + 8 * (i >> 1 & 1), column + 8 * (i >> 2) + (i & 1))
@@ -250,7 +250,7 @@ class _WgmmaEmitter:
         return [(m, k) for m in self.rows for k in range(0, self.b.rows, self.instruction.k)]
 
     def _words(self) -> list[Value]:
-        """Operand A from registers: four words for each block of 64 rows and one instruction's k."""
+        """Operand A from registers: four 32-bit registers per block of 64 rows and k step."""
         gen, value, pack = self.gen, self.op.lhs, self.instruction.k // 8
         layout, parts, element = gen.layout(value), gen.parts(value), tile.element_of(value)
         registers = [
@@ -267,7 +267,7 @@ class _WgmmaEmitter:
         ]
 
     def _descriptors(self) -> list[Value]:
-        """Descriptors of the operands in shared memory at the first block of this warpgroup."""
+        """Matrix descriptors of the operands in shared memory at this warpgroup's first block."""
         gen, op, b = self.gen, self.op, self.gen.builder
         result: list[Value] = []
         through = self.instruction.through
@@ -292,7 +292,7 @@ class _WgmmaEmitter:
 
 
 def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
-    """Rows and columns where blocks of one instruction begin, in a warp group's part, and their width."""
+    """First row and column of every instruction of a warpgroup, and the instruction's width."""
     rows = sorted({row for row, _ in layout.register_offsets if row % 64 == 0})
     columns = sorted({column for _, column in layout.register_offsets if column % 8 == 0})
     width = 8
@@ -304,7 +304,7 @@ def _blocks(layout: Layout) -> tuple[list[int], list[int], int]:
 
 
 def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value, int]]:
-    """Where a warpgroup begins along `dim` of the sums: numbers, and what each counts."""
+    """Where a warpgroup begins along `dim` of the accumulator: indices, and the stride of each."""
     b, group = gen.builder, gen.threads.warp_group()
     bits = [v[dim] for v in sums.warps[2:]]
     found = []
@@ -320,8 +320,11 @@ def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value
 def _fence(
     gen: KernelCodegen, acc: SSAValue, sums: list[Value], words: list[Value]
 ) -> tuple[list[Value], list[Value]]:
-    """Registers written before are seen by the products after; sums that ordinary instructions made,
-    and operands (`words`), pass through, so that LLVM does not make them later."""
+    """Emit `wgmma.fence`, which orders earlier register writes before the MMAs.
+
+    Accumulators that ordinary instructions wrote, and operands (`words`), pass through the asm, so that LLVM cannot sink their
+    computation below it.
+    """
     in_place = _made_by_products(acc)
     values = [*([] if in_place else sums), *words]
     if not values:
@@ -333,8 +336,10 @@ def _fence(
 
 
 def _made_by_products(acc: SSAValue) -> bool:
-    """Whether sums are where a product has them, maybe one in flight. Of a loop only if it carries these:
-    of one that ends its products LLVM may write out the iterations, and make the first sums where it likes.
+    """Whether accumulators come from an MMA, which may be in flight.
+
+    Of a loop only if it carries them: LLVM may peel or unroll a loop that waits for its MMAs, and then place the initialization
+    of the accumulator anywhere.
     """
     loop = acc.owner.parent_op() if isinstance(acc, BlockArgument) else None
     if isinstance(loop, scf.ForOp) and isinstance(acc, BlockArgument):
@@ -346,7 +351,7 @@ def _made_by_products(acc: SSAValue) -> bool:
 
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
-    """Wait until no more than `pending` groups are in flight: the registers of the others are free."""
+    """Wait until at most `pending` groups are in flight: the registers of the others are free."""
     text = f"wgmma.wait_group.sync.aligned {pending};"
     gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
 
@@ -356,12 +361,12 @@ def _commit(gen: KernelCodegen) -> None:
 
 
 def _outputs(sums: list[Value]) -> list[str]:
-    """Constraints of sums that an instruction gives."""
+    """Constraints of the accumulators that an asm returns."""
     return ["=r" if isinstance(value.type, ir.IntType) else "=f" for value in sums]
 
 
 def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
-    """An instruction that sums pass through: what made them comes before it, what reads them after."""
+    """An asm that accumulators pass through: their definition stays before it, their uses after it."""
     ties = [str(i) for i in range(len(sums))]
     constraints = ",".join([*_outputs(sums), *ties, "~{memory}"])
     kind = gen.registers([v.type for v in sums])
@@ -370,7 +375,7 @@ def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
 
 
 def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
-    """Wait until no more than `pending` products are in flight."""
+    """Wait until at most `pending` groups are in flight."""
     return _through(gen, f"wgmma.wait_group.sync.aligned {pending};", sums)
 
 
@@ -385,10 +390,10 @@ def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
 
 
 def wait_after_loop(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> list[Value]:
-    """What a loop carries of a result, after the wait for all products that stands behind the loop.
+    """Pass a loop's accumulator through the wait for all MMAs after the loop.
 
-    The assembler lets products overlap only where nothing else may have made the sums that a wait is
-    for; zeros that come around a loop which does not run would be such.
+    ptxas overlaps MMAs only if nothing else can have defined the accumulators of a wait; zeros that reach it when the loop does not
+    run would (C7515).
     """
     users = [use.operation for use in result.uses]
     if len(users) != 1 or not isinstance(users[0], gpu.WgmmaWaitOp):
@@ -400,7 +405,7 @@ def wait_after_loop(gen: KernelCodegen, result: SSAValue, sums: list[Value]) -> 
 
 
 def pin_to_block(gen: KernelCodegen, values: list[Value]) -> list[Value]:
-    """Values that LLVM may not make elsewhere."""
+    """Values that LLVM must not recompute in another block."""
     ties = [str(i) for i in range(len(values))]
     letters = {I32: "r", I64: "l", ir.FloatType(): "f", ir.DoubleType(): "d"}
     if not values or any(v.type not in letters for v in values):

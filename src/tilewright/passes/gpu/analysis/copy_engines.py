@@ -1,8 +1,7 @@
-"""Two ways to bring operands into shared memory: copies of each thread, or boxes of the TMA.
+"""Two copy engines that bring operands into shared memory: `cp.async` by every thread, and TMA.
 
-Both start the copies of an iteration into a stage and later wait for a stage; `pipeline-loads` does the
-rest. Threads' copies are counted in groups, boxes by a memory barrier a stage, whose phase changes each
-time round.
+Both issue the copies of an iteration into a stage and later wait for a stage; `pipeline-loads` does the rest. `cp.async`
+copies are counted in commit groups, TMA loads by one mbarrier per stage, whose phase changes each time the ring wraps.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from tilewright.targets import Feature, TargetInfo
 Mapping = dict[SSAValue, SSAValue]
 
 TMA = "TMA tile"
-"""The form of a copy by the tensor memory accelerator, in remarks."""
+"""Name of this form of a copy in remarks."""
 
 
 class CopyEngine(Protocol):
-    """How the copies of one iteration are made."""
+    """How the copies of one iteration are issued and awaited."""
 
     operands: list[SSAValue]
-    """What they need that the loop's body computes."""
+    """Values computed in the loop's body that the copies use."""
     phases: bool
-    """Whether `wait` needs to know the phase of a stage."""
+    """Whether `wait` takes the phase of a stage."""
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
-        """Emit the copies of the iteration that `mapping` leads to, into a stage."""
+        """Emit the copies of the iteration that `mapping` leads to, into stage `slot`, predicated by `active`."""
         ...
 
     def wait(self, slot: SSAValue, phase: SSAValue | None, ahead: int, before: Operation) -> None:
-        """Emit the wait for a stage, `ahead` iterations having been started beyond it."""
+        """Emit the wait for stage `slot`, when copies of `ahead` later iterations have been issued."""
         ...
 
 
 class CpAsyncCopies:
-    """`cp.async`: each thread copies its elements."""
+    """`cp.async`: every thread copies its elements."""
 
     phases = False
 
@@ -68,25 +67,25 @@ class CpAsyncCopies:
 
 
 class TmaCopies:
-    """The tensor memory accelerator: one thread starts the copy of whole tiles."""
+    """TMA: one elected thread issues loads of whole tiles."""
 
     phases = True
 
     def __init__(
-        self, copies: list[gpu.AsyncCopyOp], boxes: list[TmaTile], stages: int, function: FuncOp
+        self, copies: list[gpu.AsyncCopyOp], tiles: list[TmaTile], stages: int, function: FuncOp
     ):
-        self._copies, self._boxes = copies, boxes
+        self._copies, self._tiles = copies, tiles
         self._entry = start_of(function.body.block)
-        self._places = [box.place(copy) for copy, box in zip(copies, boxes, strict=True)]
+        self._places = [tile.place(copy) for copy, tile in zip(copies, tiles, strict=True)]
         self.operands = [v for place in self._places for v in place]
-        self._shapes = [box.shape(self._entry) for box in boxes]
+        self._shapes = [tile.shape(self._entry) for tile in tiles]
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
         barriers = gpu.MbarrierInitOp.create(result_types=[gpu.MbarriersType(IntAttr(stages))])
         insert_before(barriers, self._entry)
         self.barriers = barriers.result
 
     def give_up(self) -> None:
-        """Take back what was made for copies that are not to be."""
+        """Erase the mbarriers. Requires: no copy has been emitted."""
         barriers = self.barriers.owner
         barriers.detach()  # type: ignore[union-attr]
         barriers.erase()  # type: ignore[union-attr]
@@ -100,13 +99,13 @@ class TmaCopies:
             properties={"bytes": IntegerAttr(self._bytes, i32)},
         )
         inside.add_op(expect)
-        for copy, box, shape, place in zip(
-            self._copies, self._boxes, self._shapes, self._places, strict=True
+        for copy, tile, shape, place in zip(
+            self._copies, self._tiles, self._shapes, self._places, strict=True
         ):
-            corner = [mapping.get(v, v) for v in place]
+            coords = [mapping.get(v, v) for v in place]
             new = gpu.TmaLoadOp.build(
-                operands=[box.root, *shape, corner, copy.buffer, self.barriers, slot],
-                properties={"range_checked": box.range_checked},
+                operands=[tile.root, *shape, coords, copy.buffer, self.barriers, slot],
+                properties={"range_checked": tile.range_checked},
             )
             new.location = copy.location
             inside.add_op(new)
@@ -123,14 +122,14 @@ class TmaCopies:
 
 
 def choose(
-    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, boxes: bool, target: TargetInfo
+    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, use_tma: bool, target: TargetInfo
 ) -> CopyEngine:
-    """Boxes where the target copies them and all copies are boxes, else threads' copies.
+    """Return TMA copies if the target has TMA and every copy is a TMA tile, else `cp.async` copies.
 
-    Boxes are read past the order of the program's own accesses (the async proxy), so nothing of what
-    they read may be written by the kernel.
+    TMA reads through the async proxy, which does not observe the program order of ordinary stores: nothing that the copies
+    read may be written by the kernel.
     """
-    able = boxes and target.has(Feature.TMA)
+    able = use_tma and target.has(Feature.TMA)
     if not able or may_clobber(function, [copy.base for copy in copies]):
         reason = Reason.CLOBBERED if able else Reason.NO_TMA
         for copy in copies:
@@ -138,13 +137,13 @@ def choose(
         return CpAsyncCopies(copies)
     known = Facts()
     found = [match_tma_tile(copy, known) for copy in copies]
-    tiles = [box for box in found if isinstance(box, TmaTile)]
-    for copy, box in zip(copies, found, strict=True):
+    tiles = [tile for tile in found if isinstance(tile, TmaTile)]
+    for copy, tile in zip(copies, found, strict=True):
         if len(tiles) < len(copies):
-            missed = box if isinstance(box, Missed) else Missed(Reason.OTHER_COPY)
+            missed = tile if isinstance(tile, Missed) else Missed(Reason.OTHER_COPY)
             report_missed(copy, TMA, missed)
-        elif isinstance(box, TmaTile) and box.guards:
-            report_missed(copy, TMA, Missed(Reason.RANGE_CHECK, (str(box.guards),)))
+        elif isinstance(tile, TmaTile) and tile.guards:
+            report_missed(copy, TMA, Missed(Reason.RANGE_CHECK, (str(tile.guards),)))
     if len(tiles) < len(copies):
         return CpAsyncCopies(copies)
     return TmaCopies(copies, tiles, stages, function)

@@ -1,4 +1,4 @@
-"""Tiles that are stored as boxes: which ones can be, and the shared memory that they pass through."""
+"""Find stores that can be TMA stores, and the shared memory that their tiles pass through."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ _ACCESSES = (
 
 @dataclass(frozen=True)
 class TmaStorePlan:
-    """How a store becomes one of boxes: the tile before it changed its layout, where it goes, how the whole
-    of it would lie in shared memory."""
+    """How a store becomes a TMA store: the tile before its layout conversion, its destination, and the shared layout of the whole tile."""
 
     convert: gpu.ConvertLayoutOp
     box: TmaTile
@@ -53,10 +52,9 @@ class TmaStorePlan:
 
     @property
     def cut(self) -> tuple[int, int] | None:
-        """Along which dimension the tile can be cut into parts, and into how many; None where threads have
-        no even shares of parts.
+        """Dimension and number of subtiles of a tile; None if threads would hold unequal shares.
 
-        A part is a panel, or where threads share a line out some whole lines.
+        A subtile is a swizzle panel, or a set of whole rows if threads share a row.
         """
         layout, shared = self.layout, self.whole
         if layout is None:
@@ -71,12 +69,12 @@ class TmaStorePlan:
 
     @property
     def part_bytes(self) -> int:
-        """Bytes of a part."""
+        """Bytes of a subtile."""
         return self.whole.bytes // (self.cut[1] if self.cut is not None else 1)
 
     @property
     def least_bytes(self) -> int:
-        """What it can do with, if it has to."""
+        """The least memory that suffices."""
         return min(_FEWEST_SLOTS * self.part_bytes, self.whole_bytes)
 
     @property
@@ -85,7 +83,7 @@ class TmaStorePlan:
 
 
 def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaStorePlan | Missed:
-    """How a store becomes one of boxes, or why it cannot."""
+    """Return the plan of a TMA store, or why there is none."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
@@ -108,7 +106,7 @@ def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaS
 
 
 def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
-    """Whether nothing else in the kernel may access the argument that a store goes to."""
+    """Return whether the store is the only access of the kernel to its argument."""
     root = base_argument(op.base)
     if root is None:
         return False
@@ -121,15 +119,17 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
 
 
 def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
-    """Bytes of the largest tile that changes its layout (except by `but`) in the outermost loop that
-    holds `op`, while the buffers of that loop are in use."""
+    """Bytes of the largest layout conversion (except of `but`) in the outermost loop that holds `op`.
+
+    Its scratch memory is needed while the buffers of that loop are live.
+    """
     return max(map(_exchange_bytes, _changes(op, function, but)), default=0)
 
 
 def exchanged_in_parts(
     op: Operation, function: FuncOp, target: TargetInfo, but: Operation | None = None
 ) -> int:
-    """The same where tiles that are stored as boxes go through shared memory in parts, each by itself."""
+    """The same if tiles stored by TMA pass through shared memory as subtiles."""
     if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
         return exchanged(op, function, but)
     known = Facts()

@@ -1,19 +1,18 @@
-"""Accesses as boxes of an array in memory, which the tensor memory accelerator copies by itself.
+"""Match structured accesses with TMA tiles.
 
-A copy from `root + z * plane + y * pitch + x`, contiguous along x, is a box at (x, y, z) of an array of
-matrices with that pitch. Where a dimension has a limit, the matrix ends there and the hardware fills with
-zeros. Where it has none, what the program reads is there by contract, so the matrix is taken not to end. Dimensions
-that wrap around are strided ones with a limit by then, where no store sees the rows beyond (`analysis/demanded.py`).
+A copy from `root + z * plane + y * pitch + x`, contiguous along x, is the tile at (x, y, z) of a stack of matrices with that
+pitch. A dimension with a limit ends there, and the hardware fills with zeros. Without a limit what the program reads is
+in bounds by contract, and the dimension is unbounded. Wrapped dimensions have become strided ones with a limit where
+no store observes the rows beyond (`analysis/demanded.py`).
 
-Coordinates have 32 bits. What has to be told apart is then a dimension of its own:
+Coordinates have 32 bits. A dimension of its own is made of
 
-- terms of the offset that are no part of a limited dimension's place (`batch * stride`): with them the
-  matrix would not end at a place that the host knows (`tma_coordinates` divides an offset);
-- along x without a limit, where coordinates are not known to reach: parts of 2^30 elements (`x >> 30`),
-  which reach all memory.
+- offset terms that do not belong to the coordinate of a limited dimension (`batch * stride`): with them the matrix would not
+  end where the host can compute it (`tma_coordinates` decomposes an offset);
+- the high bits of x, where x has no limit and may exceed the range of coordinates: blocks of 2^30 elements (`x >> 30`).
 
-Along x the hardware takes chunks of 16 bytes, which the PTX ISA does not say: a box that begins within one
-is an illegal instruction, and one that is stored writes its last chunk whole, with what is beside the array.
+Along x the hardware works in 16-byte units, which the PTX ISA does not document: a tile that begins inside one is an illegal
+instruction, and a store writes its last unit whole, including what lies next to the array.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _LARGEST_BOX = 256
 
 @dataclass(frozen=True)
 class TmaTile:
-    """A copy as a box: x is the first dimension, which is contiguous."""
+    """A TMA tile: the first dimension, x, is contiguous."""
 
     root: SSAValue
     extents: tuple[Polynomial, ...]
@@ -67,7 +66,7 @@ class TmaTile:
     """Dimensions, and scalars without which the box is beyond their ends."""
 
     def shape(self, before: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
-        """Emit extents and pitches."""
+        """Emit extents and strides."""
         extents = [scalar_of(e, before) for e in self.extents]
         pitches = [scalar_of(p, before) for p in self.pitches]
         if self.parts:
@@ -76,7 +75,7 @@ class TmaTile:
         return extents, pitches
 
     def place(self, before: Operation) -> list[SSAValue]:
-        """Emit the corner."""
+        """Emit the coordinates."""
         emitter = Emitter(before)
         corner = [scalar_of(p, before) for p in self.corner]
         for d, condition in self.conditions:
@@ -91,7 +90,7 @@ class TmaTile:
 
     @property
     def range_checked(self) -> DenseArrayBase:
-        """The property of this name."""
+        """The property `range_checked` of the load or store."""
         last = (len(self.extents),) if self.parts else ()
         return DenseArrayBase.from_list(i64, [*self.guards, *last])
 
@@ -103,9 +102,9 @@ _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 def match_tma_tile(
     copy: Access, known: Facts, buffer: SharedLayout | None = None
 ) -> TmaTile | Missed:
-    """The box of a two-dimensional copy, if it is one, aligned, in an array that the host can describe.
+    """Return the TMA tile of a two-dimensional copy, or why there is none.
 
-    Of a store, the box that is stored from a `buffer`.
+    For a store, the tile that is stored from `buffer`.
     """
     dim = contiguous_dim(copy)
     root = base_argument(copy.base)
@@ -165,7 +164,7 @@ def match_tma_tile(
 def _buffer_obstacle(
     root: SSAValue, pitch: SSAValue, shared: SharedLayout, known: Facts, copied: bool
 ) -> Missed | None:
-    """Why a box cannot fill a buffer from an array at `root` with this row pitch; None if it can."""
+    """Return why a TMA load from `root` with this row pitch cannot fill a buffer; None if it can."""
     if not _fits_box(shared, copied) or shared.strided_extent > _LARGEST_BOX:
         return Missed(Reason.BOX_SHAPE, (str(shared),))
     if known.divisor(root) % _ALIGNMENT:
@@ -178,7 +177,7 @@ def _buffer_obstacle(
 def _lines_obstacle(
     copy: Access, lines: list[_Line], known: Facts, shared: SharedLayout, stored: bool
 ) -> Missed | None:
-    """Why a tensor map cannot have these dimensions; None if it can."""
+    """Return why a tensor map cannot have these dimensions; None if it can."""
     if not lines:
         return Missed(Reason.COORDINATES, (copy.base,))
     if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
@@ -189,7 +188,7 @@ def _lines_obstacle(
 
 
 def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
-    """What is known of the scalars in an offset of elements of `size` bytes."""
+    """Facts about the scalars in an offset, in elements of `size` bytes."""
 
     def aligned(elements: Polynomial) -> bool:
         return all(
@@ -210,7 +209,7 @@ def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
 def _divided(
     offset: Polynomial, strides: tuple[Polynomial, ...], ends: list[_End | None], rules: Rules
 ) -> tuple[list[_Line], tuple[Plane, ...]]:
-    """Place and end along both dimensions of a tile, and planes; no lines where there are none that fit."""
+    """Coordinates and ends along both dimensions of a tile, and planes; none if no decomposition fits."""
     if None in ends:
         return [], ()
     given = [end for end in ends if end is not None]
@@ -226,8 +225,10 @@ def _divided(
 
 
 def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) -> bool:
-    """Whether a box is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored; and
-    whether its line goes on behind a tile that does not fill its last panel (what is there is read, too)."""
+    """Return whether a tile is known to begin at a multiple of 16 bytes along x, and to end at one if it is stored.
+
+    Also whether its row continues behind a tile that does not fill its last panel (the rest of the panel is read too).
+    """
     if not shared.whole and line.extent is None:
         return False
     ends = [line.place] if line.extent is None or not stored else [line.place, line.extent]
@@ -243,12 +244,12 @@ def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) ->
 
 
 def _reached(place: Polynomial, size: int, sums: Inequalities) -> bool:
-    """Whether coordinates reach all of a box that begins at a place, wherever the program has it."""
+    """Return whether 32-bit coordinates reach every element of the tile in every program."""
     return sums.nonnegative(place) and sums.highest(place) + size <= gpu.UNBOUNDED
 
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:
-    """Whether the hardware writes panels as they are in a buffer."""
+    """Return whether a box has the panels of the buffer's layout."""
     if shared.pad or shared.width > _LARGEST_BOX or shared.row_stride_bytes % _ALIGNMENT:
         return False
     if shared.panel_bytes % _START and (copied or shared.width < shared.contiguous_extent):
@@ -257,7 +258,7 @@ def _fits_box(shared: SharedLayout, copied: bool) -> bool:
 
 
 def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial | None:
-    """Elements from the kernel argument to a pointer made of it."""
+    """The offset in elements of a pointer from its kernel argument."""
     total, value = ZERO, pointer
     while value is not root:
         op = value.owner
@@ -270,7 +271,7 @@ def _offset(pointer: SSAValue, root: SSAValue, symbols: Symbolic) -> Polynomial 
 
 @dataclass(frozen=True)
 class _Line:
-    """Where a box begins along x or y, and where that ends (None: nowhere)."""
+    """Coordinate of a tile along x or y, and the dimension's end (None: unbounded)."""
 
     place: Polynomial
     extent: Polynomial | None
@@ -278,7 +279,7 @@ class _Line:
     """Without it the box is beyond the end."""
 
     def within(self, size: int, sums: Inequalities) -> bool:
-        """Whether coordinates are known to reach all of a box of this size, or where it ends."""
+        """Return whether 32-bit coordinates reach all of a tile of this size, or its end."""
         if self.extent is None:
             return _reached(self.place, size, sums)
         return sums.nonnegative(self.place)
@@ -286,14 +287,14 @@ class _Line:
 
 @dataclass(frozen=True)
 class _End:
-    """Where a tile ends along a dimension: a limit in elements from its start, or none."""
+    """End of a tile along a dimension: a limit in elements from its start, or none."""
 
     limit: Polynomial | None = None
     condition: SSAValue | None = None
 
 
 def _for_host(line: _Line, symbols: Symbolic) -> _Line:
-    """The line with an end that is `max(n, 0)` as n: no element is before 0."""
+    """The dimension with an end of `max(n, 0)` as n: no element has a negative coordinate."""
     if line.extent is None or len(line.extent.terms) != 1:
         return line
     ((monomial, coefficient),) = line.extent.terms
@@ -302,7 +303,7 @@ def _for_host(line: _Line, symbols: Symbolic) -> _Line:
 
 
 def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
-    """n where a term is `max(n, 0)`, as the extents of descriptors and block pointers are."""
+    """n for a term `max(n, 0)`, as the extents of descriptors and block pointers are."""
     op = monomial[0].value.owner if len(monomial) == 1 else None
     if isinstance(op, arith.MaxSIOp):
         for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
@@ -312,7 +313,7 @@ def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
 
 
 def _end_of(copy: Access, dim: int, symbols: Symbolic) -> _End | None:
-    """The end along one dimension; None where boxes do not end as it does."""
+    """The end along one dimension; None if a tensor map cannot express it."""
     kinds = tile.view_kinds(copy)
     limits = tile.view_limits(copy)
     if kinds[dim] == "strided":
@@ -326,7 +327,7 @@ def _end_of(copy: Access, dim: int, symbols: Symbolic) -> _End | None:
 
 
 def _known_to_host(extent: Polynomial) -> bool:
-    """Whether an extent is made of kernel arguments and constants."""
+    """Return whether an extent consists of kernel arguments and constants."""
     return all(_on_host(monomial) for monomial, _ in extent.terms)
 
 
