@@ -1,6 +1,9 @@
 """Kernels compiled for GPUs on a machine without one: texts, cubins, registers, errors of tools."""
 
+from dataclasses import replace
+
 import pytest
+from tests.attention import attention
 
 import tilewright as tw
 import tilewright.language as tl
@@ -10,6 +13,7 @@ from tilewright.backends.base import Options
 from tilewright.backends.nvidia import assemble, tools
 from tilewright.backends.nvidia.target import of_capability, target_info
 from tilewright.errors import LaunchError, OutOfResources, PassError, UnsupportedTarget
+from tilewright.runtime.compiler import forms_as_asked
 from tilewright.runtime.options import of_parameters, parse
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
@@ -47,6 +51,27 @@ def test_no_more_threads_than_there_is_work_for():
     )
     assert (few.plan.threads, asked.plan.threads) == (128, 256)
     assert ".maxntid 128" in few.asm["ptx"] and ".maxntid 256" in asked.asm["ptx"]
+
+
+def test_less_shared_memory_is_used_where_a_form_does_not_fit():
+    """Stages, then operands in shared memory, are given up before a kernel is; the log tells of it."""
+    pointers = dict.fromkeys(("Q", "K", "V", "Out", "L"), "*fp32:16")
+    types = {**pointers, "scale": "fp32", "stride_h": "i32:16", "pitch": "i32:16", "N": "i32:16"}
+    sizes = {"BLOCK_M": 64, "BLOCK_N": 64, "D": 64, "CAUSAL": False, "RAGGED": True}
+    whole = target_info("sm_90a")
+
+    def of_size(kib):
+        target = replace(whole, shared_bytes=kib << 10)
+        return attention.compile(types, sizes, target=target, num_warps=4, num_stages=3)
+
+    small = of_size(48)
+    assert small.plan.shared_bytes <= 48 << 10
+    assert "num_stages=3" in small.asm["log"] and "compiled with num_stages=1" in small.asm["log"]
+    assert "gpu.local_alloc" not in small.asm["gpu"]  # the text of the form that was taken
+    with forms_as_asked(), pytest.raises(OutOfResources):
+        of_size(40)
+    with pytest.raises(OutOfResources):
+        of_size(16)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -112,7 +137,7 @@ def square(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
 
 def refused(kind, n, **options):
     types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), f"*{kind}:16")
-    with pytest.raises(OutOfResources) as caught:
+    with forms_as_asked(), pytest.raises(OutOfResources) as caught:
         square.compile(types, {"N": n}, target="sm_90a", options=options)
     return str(caught.value)
 

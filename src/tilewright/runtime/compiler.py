@@ -15,7 +15,8 @@ import platform
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from contextvars import ContextVar
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tilewright import config
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
-from tilewright.errors import InternalError, SourceLocation, TilewrightError
+from tilewright.errors import InternalError, OutOfResources, SourceLocation, TilewrightError
 from tilewright.language.target_info import GPUTarget, compiled_for
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
@@ -55,20 +56,22 @@ def compile_kernel(
     machine = target if isinstance(target, TargetInfo) else registry.machine(target)
     backend = registry.get(machine.name)
 
-    def texts() -> dict[str, str]:
-        with compiling_for(machine):
-            module = _build(kernel, signature, options).module
-        return backend.texts(module, options, machine)
-
-    def location_at(code: bytes, offset: int) -> SourceLocation | None:
-        with compiling_for(machine):
-            module = _build(kernel, signature, options).module
-        return backend.location_at(module, options, machine, code, offset)
-
     cache = disk_cache()
     key = _key(kernel, signature, options, machine, settings.disabled_passes, backend)
 
     def _finished(artifact: Artifact, loaded: bool) -> CompiledKernel:
+        taken = _taken(artifact, options)
+
+        def texts() -> dict[str, str]:
+            with compiling_for(machine):
+                module = _build(kernel, signature, taken).module
+            return backend.texts(module, taken, machine)
+
+        def location_at(code: bytes, offset: int) -> SourceLocation | None:
+            with compiling_for(machine):
+                module = _build(kernel, signature, taken).module
+            return backend.location_at(module, taken, machine, code, offset)
+
         found = CompiledKernel(artifact, key, options, machine, kernel, loaded, texts)
         found.signature, found.location_at = signature, location_at
         return found
@@ -96,9 +99,78 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
+    """The first form of a kernel whose shared memory the machine has (`_with_less_shared_memory`)."""
+    start_workers()
+    try:
+        return _compile_with(kernel, signature, options, machine)
+    except OutOfResources as error:
+        if not error.name.startswith("shared memory") or _as_asked.get():
+            raise
+        for smaller in _with_less_shared_memory(options, error):
+            try:
+                artifact = _compile_with(kernel, signature, smaller, machine)
+            except OutOfResources:
+                continue
+            log = [*artifact.asm.get("log", "").splitlines(), _told(error, options, smaller)]
+            form = json.dumps({"num_stages": smaller.num_stages, "disable": smaller.disable})
+            return replace(artifact, asm={**artifact.asm, "log": "\n".join(log), _FORM: form})
+        raise
+
+
+_FORM = "form"
+"""Text of an artifact: the options of the form that fit, where that is not the one asked for."""
+
+
+def _taken(artifact: Artifact, options: Options) -> Options:
+    """The options that a kernel was compiled with in the end."""
+    form = artifact.asm.get(_FORM)
+    if form is None:
+        return options
+    found = json.loads(form)
+    return replace(options, num_stages=found["num_stages"], disable=tuple(found["disable"]))
+
+
+_as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
+_FAR_TOO_LARGE = 1.5
+"""Share of the shared memory above which registers could not hold a kernel's operands either."""
+
+
+@contextmanager
+def forms_as_asked() -> Generator[None]:
+    """Let kernels that need more shared memory than there is fail: an autotuner has other configurations."""
+    token = _as_asked.set(True)
+    try:
+        yield
+    finally:
+        _as_asked.reset(token)
+
+
+def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterator[Options]:
+    """What is tried where a kernel does not fit: fewer stages, then nothing that is copied ahead of its use, then
+    no operands in shared memory."""
+    for stages in range(options.num_stages - 1, 0, -1):
+        yield replace(options, num_stages=stages)
+    given = options.disable
+    yield replace(options, num_stages=1, disable=(*given, "schedule-loops"))
+    if error.required <= _FAR_TOO_LARGE * error.limit:
+        off = ("schedule-loops", "pipeline-loads", "promote-shared")
+        yield replace(options, num_stages=1, disable=(*given, *off))
+
+
+def _told(error: OutOfResources, wanted: Options, taken: Options) -> str:
+    off = [name for name in taken.disable if name not in wanted.disable]
+    return (
+        f"{error.required} bytes of shared memory would be needed with num_stages={wanted.num_stages}, the target has "
+        f"{error.limit}: compiled with num_stages={taken.num_stages}"
+        + (f", without {', '.join(off)}" if off else "")
+    )
+
+
+def _compile_with(
+    kernel: Any, signature: Mapping[str, ArgumentType], options: Options, machine: TargetInfo
+) -> Artifact:
     from tilewright.ir.formats import formats_read_when_used
 
-    start_workers()
     with formats_read_when_used():
         module = build_ir(kernel, signature, options)
     try:

@@ -18,6 +18,7 @@ from tilewright.errors import (
     PassError,
     UnsupportedTarget,
 )
+from tilewright.runtime.compiler import forms_as_asked
 from tilewright.runtime.descriptors import TensorDescriptor, opened
 from tilewright.runtime.devices import device_of
 from tilewright.runtime.drivers.kernels import cores
@@ -193,7 +194,8 @@ class Tuner:
 
         def compile_one(config: Config) -> Any:
             try:
-                compiled = self.task.described(config).launch(config, warmup=True)
+                with forms_as_asked():
+                    compiled = self.task.described(config).launch(config, warmup=True)
                 if hasattr(compiled, "check_fits"):
                     compiled.check_fits()
             except _SKIPPED as error:

@@ -298,8 +298,9 @@ class KernelCodegen:
         were where it is. Raises OutOfResources when the target has not that much.
         """
         block, small = self.current.parent, bytes_needed <= SMALL_EXCHANGE
-        both_turns = SMALL_EXCHANGE + bytes_needed if small else bytes_needed
-        start = self.shared.scratch_from(self.current, both_turns)
+        start = self.shared.scratch_from(self.current, SMALL_EXCHANGE + bytes_needed)
+        if not small or start + SMALL_EXCHANGE + bytes_needed > self.target.shared_bytes:
+            start, small = self.shared.scratch_from(self.current, bytes_needed), False
         before = self._exchange
         turn = 0
         if before is None:
