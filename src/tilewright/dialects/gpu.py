@@ -147,6 +147,20 @@ class LocalDeallocOp(IRDLOperation):
 
 
 @irdl_op_definition
+class MemdescTransOp(IRDLOperation):
+    """A buffer as the transposed tiles: the same bytes, contiguous along the other dimension."""
+
+    name = "gpu.memdesc_trans"
+    source = operand_def(SharedType)
+    result = result_def(SharedType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        rules.verify_memdesc_trans(self)
+
+
+@irdl_op_definition
 class LocalStoreOp(IRDLOperation):
     """Write a tile to stage `stage` of a buffer; visible to other threads after a `gpu.barrier`."""
 
@@ -451,7 +465,7 @@ class WgmmaWaitOp(IRDLOperation):
 Gpu = Dialect(
     "gpu",
     [
-        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, AsyncCommitGroupOp,
+        ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, AsyncCommitGroupOp,
         AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
         MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,
         TmaStoreOp, TmaStoreWaitOp,

@@ -122,6 +122,15 @@ def verify_turn(op: Any) -> None:
     require(whole, f"gpu.local_transpose: {source} is not made of blocks that a warp turns")
 
 
+def verify_memdesc_trans(op: Any) -> None:
+    source, result = _shared(op.source), _shared(op.result)
+    same = _held(op.source).element_type == _held(op.result).element_type
+    same = same and op.source.type.stages == op.result.type.stages
+    shapes = tile.shape_of(_held(op.source))[::-1] == tile.shape_of(_held(op.result))
+    require(same and shapes, "gpu.memdesc_trans: no buffer of the transposed tiles")
+    require(result == source.transposed, f"gpu.memdesc_trans: {result} is not {source} transposed")
+
+
 def verify_copy(op: Any) -> None:
     held = _held(op.buffer)
     shape = tile.shape_of(held)

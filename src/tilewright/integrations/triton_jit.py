@@ -17,7 +17,7 @@ def jit(fn: Any = None, **options: Any) -> Any:
     """`tilewright.jit` for kernels that import `triton`; the same arguments."""
 
     def decorate(function: Any) -> JITFunction:
-        kernel = own_jit(function, **options)
+        kernel: Any = own_jit(function, **options)
         if kernel is not function:
             kernel.dot_precision = triton_knobs.language.fp32_default or "tf32"
         return kernel

@@ -436,6 +436,14 @@ def _tma_wait(run: Executor, op: gpu.MbarrierWaitOp) -> list[Any]:
 # ---- products -------------------------------------------------------------------------------------------
 
 
+def _seen_through(buffer: Any, stage: Stage) -> np.ndarray:
+    """The tile of a stage as a buffer has it that may be a view."""
+    value = np.asarray(stage.value)
+    while isinstance(buffer.owner, gpu.MemdescTransOp):
+        buffer, value = buffer.owner.source, value.T
+    return value
+
+
 def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     stages = tuple(
         read_stage(run, buffer, slot)
@@ -444,8 +452,8 @@ def _wgmma(run: Executor, op: gpu.WgmmaOp) -> list[Any]:
     )
     acc = run.value(op.acc)
     before = acc._value if isinstance(acc, InFlightAccumulator) else np.asarray(acc)
-    a = run.value(op.lhs) if tile.is_tile(op.lhs) else stages[0].value
-    a, b = np.asarray(a), np.asarray(stages[-1].value)
+    a = run.value(op.lhs) if tile.is_tile(op.lhs) else _seen_through(op.lhs, stages[0])
+    a, b = np.asarray(a), _seen_through(op.rhs, stages[-1])
     made = dot(a, b, before).astype(before.dtype)
     for stage in stages:
         stage.readers += 1
@@ -469,6 +477,7 @@ def _wgmma_wait(run: Executor, op: gpu.WgmmaWaitOp) -> list[Any]:
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.LocalAllocOp: _alloc,
     gpu.LocalDeallocOp: _release,
+    gpu.MemdescTransOp: lambda run, op: [run.value(op.source)],
     gpu.LocalStoreOp: _local_store,
     gpu.LocalTransposeOp: _turn,
     gpu.LocalLoadOp: _local_load,

@@ -14,7 +14,7 @@ A tile lies in lines along its contiguous dimension. Three kinds:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SWIZZLE_ATOM_BYTES = 16
 LINEAR = -1
@@ -58,6 +58,11 @@ class SharedLayout:
     def row_stride_bytes(self) -> int:
         """Bytes from a line of a panel to the next."""
         return (self.width + self.pad) * self.size
+
+    @property
+    def transposed(self) -> SharedLayout:
+        """The same bytes as the transposed matrix."""
+        return replace(self, rows=self.columns, columns=self.rows, major_dim=1 - self.major_dim)
 
     @property
     def swizzled(self) -> bool:

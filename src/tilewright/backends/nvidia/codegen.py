@@ -51,6 +51,7 @@ from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import NO_UNROLL
 from tilewright.passes.gpu.analysis import cluster_loops
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.shared_allocation import SharedAllocation
 from tilewright.passes.gpu.assign_layouts import warps_of
@@ -328,7 +329,7 @@ class KernelCodegen:
 
     def buffer_address(self, buffer: SSAValue) -> Value:
         """Shared address (i32) of the first stage of a buffer."""
-        start, end = self.shared.place(buffer)
+        start, end = self.shared.place(buffer_root(buffer))
         self.reserve(end)
         space = self.space()
         base = self.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
@@ -440,7 +441,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.BarrierOp: _barrier,
     gpu.BarrierOp: _barrier,
     tile.AssumeOp: _assume,
-    tile.ClaimOp: _nothing,
+    **dict.fromkeys((tile.ClaimOp, gpu.LocalAllocOp, gpu.MemdescTransOp), _nothing),
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,
     tile.BroadcastOp: shapes.lower_broadcast,
@@ -449,7 +450,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.ReshapeOp: shapes.lower_reshape,
     tile.JoinOp: shapes.lower_join,
     tile.SplitOp: shapes.lower_split,
-    gpu.LocalAllocOp: _nothing,
     gpu.LocalDeallocOp: asynchronous.lower_release,
     gpu.LocalStoreOp: asynchronous.lower_local_store,
     gpu.LocalTransposeOp: local_transpose.lower_turn,

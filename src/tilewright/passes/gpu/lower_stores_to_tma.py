@@ -72,6 +72,7 @@ from tilewright.passes.gpu.analysis.disjoint_tiles import iterations_are_disjoin
 from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.operand_buffers import allocate
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
 from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
@@ -81,7 +82,6 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     plan_tma_store,
 )
 from tilewright.passes.gpu.pipeline_loads import constant, widen
-from tilewright.passes.gpu.promote_shared import allocate
 from tilewright.targets import Feature, TargetInfo
 
 _APART = 3

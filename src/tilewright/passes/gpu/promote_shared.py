@@ -49,24 +49,29 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, StringAttr, TensorType, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i1, i32
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.layouts import Layout
 from tilewright.layouts.blocked import transposed_copy_layout
 from tilewright.layouts.fragments import INSTRUCTIONS, parse_wgmma
-from tilewright.layouts.shared import LINEAR, SharedLayout, is_transposable
-from tilewright.passes.analysis.edit import insert_before, outermost_in, start_of
+from tilewright.layouts.shared import LINEAR, is_transposable
+from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.dot_chains import chain_dots
-from tilewright.passes.gpu.analysis.loop_carried import is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.operand_buffers import (
+    Stored,
+    allocate,
+    copy_of,
+    first_stage,
+    stored_operand,
+)
 from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
@@ -88,10 +93,6 @@ from tilewright.passes.gpu.select_mma import (
     reads_shared,
 )
 from tilewright.targets import TargetInfo
-
-Stored = dict[tuple[SSAValue, int, Block | None], tuple[SSAValue, SSAValue]]
-"""Tiles that were written to buffers (along a dimension, in a block)."""
-
 
 Copied = dict[SSAValue, tuple[SSAValue, SSAValue]]
 """Loaded tiles that several operations use, and the stages of buffers that they are copied to."""
@@ -181,7 +182,7 @@ def _promote(
         registers and loads[0] is None and op.lhs not in copied and is_register_operand(op)
     )
     places = [
-        (value, _first_stage(op))
+        (value, first_stage(op))
         if in_registers and number == 0  # the other operand may be the same tile
         else copied.get(value) or _operand(value, load, dim, op, function, stored)
         for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))
@@ -319,15 +320,10 @@ def _operand(
         layout = gpu.layout_of(value)
         units = [v for v in layout.registers if sum(v) == 1] if layout is not None else []
         dim = units[0].index(1) if units else 1
-    place = _outside_loops(value, op) if load is None else op
-    key = (value, dim, place.parent)
-    if load is None and key in stored:
-        return stored[key]
-    buffer = allocate(value.type, dim, span, function)
     if load is None:
-        stored[key] = buffer, _store(value, buffer, place, function)
-        return stored[key]
-    slot = _first_stage(op)
+        return stored_operand(value, dim, op, function, stored, span)
+    buffer = allocate(value.type, dim, span, function)
+    slot = first_stage(op)
     active = arith.ConstantOp(IntegerAttr(1, i1))
     insert_before(active, op)
     layout = gpu.layout_of(value)
@@ -335,76 +331,6 @@ def _operand(
         layout = transposed_copy_layout(layout.shape, layout.warp_count, dim)
     insert_before(copy_of(load, layout, buffer, slot, active.result), op)
     return buffer, slot
-
-
-def _first_stage(before: Operation) -> SSAValue:
-    slot = arith.ConstantOp(IntegerAttr(0, i32))
-    insert_before(slot, before)
-    return slot.result
-
-
-def _outside_loops(value: SSAValue, op: Operation) -> Operation:
-    """Where a tile can be written once for all times that `op` reads it: before the loops around `op`
-    that do not change it."""
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    return op if block is None or block is op.parent else outermost_in(block, op)
-
-
-def _store(value: SSAValue, buffer: SSAValue, place: Operation, function: FuncOp) -> SSAValue:
-    """Write a tile to the stage of a buffer, which is returned; outside of the loops that read it, barriers
-    stand around that."""
-    slot = _first_stage(place)
-    store = gpu.LocalStoreOp.create(operands=[value, buffer, slot], location=place.location)
-    outside = bool(place.regions)
-    if outside and is_in_loop(place, function):
-        insert_before(gpu.BarrierOp.create(), place)
-    insert_before(store, place)
-    if outside:
-        insert_before(gpu.BarrierOp.create(), place)
-    return slot
-
-
-def allocate(held: Any, dim: int, span: int, function: FuncOp) -> SSAValue:
-    """A buffer for one tile of the type `held`, contiguous along `dim`, in panels of `span`."""
-    (rows, columns), element = held.get_shape(), held.element_type
-    layout = SharedLayout(rows, columns, tile.element_bytes(element), dim, span)
-    kind = gpu.SharedType(TensorType(element, [rows, columns]), StringAttr(str(layout)), IntAttr(1))
-    alloc = gpu.LocalAllocOp.create(result_types=[kind])
-    insert_before(alloc, start_of(function.body.block))
-    return alloc.result
-
-
-def copy_of(
-    load: tile.LoadViewOp, layout: Layout | None, buffer: SSAValue, slot: SSAValue, active: SSAValue
-) -> gpu.AsyncCopyOp:
-    """A load's access as a copy, by threads in `layout`."""
-    from xdsl.dialects.builtin import DenseArrayBase
-
-    groups = [
-        [load.base],
-        load.strides,
-        load.starts,
-        load.sizes,
-        load.indices,
-        load.limits,
-        [] if load.mask is None else [load.mask],
-        [buffer],
-        [slot],
-        [active],
-    ]
-    counts = [len(group) for group in groups]
-    return gpu.AsyncCopyOp.create(
-        operands=[value for group in groups for value in group],
-        properties={
-            "kinds": load.kinds,
-            "limited": load.limited,
-            "layout": StringAttr(str(layout)),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, counts),
-        },
-        attributes={k: v for k, v in load.attributes.items() if k == tile.ROW_ALIGNMENT},
-        location=load.location,
-    )  # fmt: skip
 
 
 # ---- mma.sync ---------------------------------------------------------------------------------------

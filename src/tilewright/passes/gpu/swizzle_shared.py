@@ -46,6 +46,7 @@ from tilewright.layouts.shared import (
 )
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.buffer_views import buffer_users, retype_views
 from tilewright.passes.gpu.select_mma import SHARED_FMA, warps_around
 from tilewright.targets import TargetInfo
 
@@ -71,6 +72,7 @@ class SwizzleShared(Pass):
                 kind: Any = op.result.type
                 layout = self._arranged(gpu.shared_layout_of(op.result), op.result)
                 op.result._type = gpu.SharedType(kind.tile, StringAttr(str(layout)), kind.stages)
+                retype_views(op.result)
 
     def _arranged(self, layout: SharedLayout, buffer: SSAValue) -> SharedLayout:
         if self.mode == "swizzle":
@@ -89,6 +91,8 @@ def _stretch(buffer: SSAValue) -> int:
     found: list[int] = []
     for use in buffer.uses:
         op = use.operation
+        if isinstance(op, gpu.MemdescTransOp):
+            found.append(_stretch(op.result))
         if isinstance(op, gpu.WgmmaOp) and op.rhs is buffer and op.instruction.data != SHARED_FMA:
             m, n = tile.shape_of(op.result)
             product = partition_wgmma(parse_wgmma(op.instruction.data), m, n, warps_around(op))
@@ -96,13 +100,13 @@ def _stretch(buffer: SSAValue) -> int:
                 continue
             if gpu.shared_layout_of(buffer).major_dim == 1:
                 found.append(n // product.groups.columns)
-    return min(found, default=0)
+    return min(filter(None, found), default=0)
 
 
 def _ends(buffer: SSAValue, dim: int) -> bool:
     """Whether only `wgmma` and copies use a buffer, and what is copied comes from lines that go on behind
     the tile, up to an end (a limit, as masks give): a panel may then bring more of them."""
-    operations = [use.operation for use in buffer.uses]
+    operations = buffer_users(buffer)
     copies = [op for op in operations if isinstance(op, gpu.AsyncCopyOp)]
     known = all(
         tile.view_kinds(copy)[dim] == "wrapped" or dim in tile.view_limits(copy) for copy in copies

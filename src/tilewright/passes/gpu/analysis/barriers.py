@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import erase
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 
 _ANY = (gpu.BarrierOp, tile.BarrierOp)
 
@@ -68,10 +69,10 @@ def _add(
         case gpu.LocalLoadOp():
             found.reads.add(op.buffer)
         case gpu.WgmmaOp():
-            found.reads.update((op.lhs, op.rhs))
+            found.reads.update(map(buffer_root, (op.lhs, op.rhs)))
         case gpu.WgmmaWaitOp():
             for product in products:
-                found.reads.update((product.lhs, product.rhs))
+                found.reads.update(map(buffer_root, (product.lhs, product.rhs)))
         case gpu.AsyncCopyOp() | gpu.TmaLoadOp():
             found.writes.add(op.buffer)
         case gpu.AsyncWaitOp():

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import insert_before
 from tilewright.passes.analysis.effects import is_pure
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root
 
 
 def chain_dots(block: Block) -> None:
@@ -71,7 +72,7 @@ def _may_stand_before(
     if block is None:
         return False
     order = {op: i for i, op in enumerate(block.ops)}
-    read = {buffer for product in readers for buffer in (product.lhs, product.rhs)}
+    read = {buffer_root(b) for product in readers for b in (product.lhs, product.rhs)}
     for op in moved:
         if isinstance(op, gpu.LocalStoreOp) and op.buffer in read:
             return False

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tilewright.dialects import gpu
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
+from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 
 BARRIER = 8
 """Bytes of one memory barrier."""
@@ -53,7 +54,7 @@ def release_between_loops(function: FuncOp) -> None:
     later ones could have their place."""
     block = function.body.block
     buffers = [a.result for a in function.walk() if isinstance(a, gpu.LocalAllocOp)]
-    users = {b: {outermost_in(block, use.operation) for use in b.uses} for b in buffers}
+    users = {b: {outermost_in(block, op) for op in buffer_users(b)} for b in buffers}
     order = {op: i for i, op in enumerate(block.ops)}
     last = max((order[op] for ops in users.values() for op in ops), default=-1)
     for op in list(block.ops):
@@ -74,7 +75,7 @@ def release_at_barriers(function: FuncOp) -> None:
     for op in function.walk():
         if not isinstance(op, gpu.LocalAllocOp):
             continue
-        users = [use.operation for use in op.result.uses]
+        users = buffer_users(op.result)
         if users and not any(isinstance(user, gpu.LocalDeallocOp) for user in users):
             places = [order[_outermost(block, user)] for user in users]
             overs = [
@@ -137,7 +138,7 @@ class SharedAllocation:
         self._mbarriers = (self._mbarriers[0], end)
 
     def _note(self, value: SSAValue) -> None:
-        uses = [self._top(use.operation) for use in value.uses]
+        uses = [self._top(op) for op in buffer_users(value)]
         self._first[value], self._last[value] = min(uses, default=0), max(uses, default=-1)
 
     def _first_if_released(self, value: SSAValue) -> int:
