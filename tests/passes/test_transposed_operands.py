@@ -1,4 +1,5 @@
-"""Outside of loops a tile and the transposed one are one buffer for products that read shared memory."""
+"""What products outside of loops move: a tile and the transposed one are one buffer, and conversions of layouts move the
+narrow elements of what is widened."""
 
 from tilewright import dtypes
 from tilewright import language as tl
@@ -28,3 +29,20 @@ def test_one_buffer_for_a_tile_and_the_transposed_one():
     assert text.count("gpu.wgmma ") == 3
     assert text.count("gpu.local_store ") == 2
     assert text.count("gpu.memdesc_trans ") == 2
+
+
+def residual(a, out):
+    rows = tl.arange(0, 64)
+    places = rows[:, None] * 64 + rows[None, :]
+    x = tl.load(a + places)
+    tl.store(out + places, tl.dot(x, x) + x.to(tl.float32))
+
+
+def test_what_is_widened_is_moved_before():
+    types = {"a": pointer_type(dtypes.float16), "out": pointer_type(dtypes.float32)}
+    module = build(KernelFunction(residual), types, dict.fromkeys(types, 16)).module
+    options = Options(num_warps=4, disable=("lower-stores-to-tma",))
+    backend.lower(module, options, target_info("sm_90a"))
+    moved = [line for line in str(module).splitlines() if "gpu.convert_layout" in line]
+    assert sum("xf16" in line for line in moved) == 1
+    assert sum("xf32" in line for line in moved) <= 1  # what is stored

@@ -47,6 +47,12 @@ def test_buffers_take_turns(artifact):
     assert artifact.plan.shared_bytes <= 6 * TILE_BYTES
 
 
+def test_descriptors_are_made_for_each_product(artifact):
+    """Kept from product to product they took registers."""
+    made = artifact.asm["llvm"].count('"mov.b32 $0, $1;"')
+    assert made >= 9  # and one more where the left operand is not in registers
+
+
 def test_results(artifact):
     rng = np.random.default_rng(0)
     a, b = (rng.normal(size=(N, N)).astype(np.float16) / 8 for _ in range(2))

@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -53,6 +53,8 @@ from tilewright.passes.gpu.select_mma import instruction_of, reads_shared
 from tilewright.targets import TargetInfo
 
 WARPS = "gpu.num_warps"
+_WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
+"""Conversions whose operands take fewer bytes than their results."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,8 @@ class _Assigner:
             source = _source_layout(op, layout)
             if source is not None:
                 return self._clone(op, value, [source], layout, user)
+        if isinstance(op, _WIDENING) and gpu.layout_of(op.operands[0]) is not None:
+            return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives

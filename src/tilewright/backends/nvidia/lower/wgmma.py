@@ -280,6 +280,8 @@ class _WgmmaEmitter:
                 continue
             layout = gpu.shared_layout_of(buffer)
             start = stage_address(gen, buffer, slot)
+            if op.parent is gen.source.body.block:  # made anew for each product: kept, they spill
+                start = gen.emit_asm("mov.b32 $0, $1;", "=r,r", I32, [start])
             dim = 1 if self.product.swap_ab else 1 - k_dim
             for index, extent in _group_place(gen, self.product.plain, dim):
                 step = mn_offset(layout, k_dim, extent)
