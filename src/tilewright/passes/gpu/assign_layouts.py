@@ -254,7 +254,7 @@ class _Assigner:
             source = _source_layout(op, layout)
             if source is not None:
                 return self._clone(op, value, [source], layout, user)
-        if isinstance(op, _WIDENING) and gpu.layout_of(op.operands[0]) is not None:
+        if isinstance(op, _WIDENING) and self._converts_once(op.operands[0], layout):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
@@ -269,6 +269,12 @@ class _Assigner:
         )
         insert_before(convert, user)
         return convert.result
+
+    @staticmethod
+    def _converts_once(source: SSAValue, layout: Layout) -> bool:
+        """Whether threads in `layout` hold no more copies of elements than those of a tile do."""
+        found = gpu.layout_of(source)
+        return found is not None and layout.registers_per_thread <= found.registers_per_thread
 
     def _scattered(self, op: Operation) -> Layout:
         return self.homes.default(op.operands[0])
