@@ -109,6 +109,26 @@ def test_reductions_in_memory(kind, target, form, n):
     np.testing.assert_array_equal(found.astype(np.float64), expected)
 
 
+@tw.jit
+def add_rows(x_ptr, out_ptr, m, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Rows of a known length added to rows: where they begin is known to be aligned."""
+    i, j = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    places = i[:, None] * COLUMNS + j[None, :]
+    x = tl.load(x_ptr + places, mask=i[:, None] < m, other=0)
+    tl.atomic_add(out_ptr + places, x, mask=i[:, None] < m)
+
+
+def test_reductions_at_aligned_addresses_have_no_second_form():
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16", "m": "i32"}
+    made, text = artifact(add_rows, "sm_90a", types, ROWS=8, COLUMNS=16)
+    assert "add.v4.f32" in text and "add.f32" not in text
+    x, out = (np.arange(128, dtype=np.float32).reshape(8, 16) + i for i in (0, 5))
+    found = run_ptx(made.artifact, [x, out, 5], (1, 1, 1))[1]
+    np.testing.assert_array_equal(found, out + np.where(np.arange(8)[:, None] < 5, x, 0))
+    types["out_ptr"] = "*fp32"
+    assert "add.f32" in artifact(add_rows, "sm_90a", types, ROWS=8, COLUMNS=16)[1]
+
+
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_used_results_are_fenced_once(target):
     out, old, n = np.zeros(8, np.int32), np.zeros(128, np.int32), 120

@@ -27,6 +27,7 @@ accelerator and `ldmatrix` have widths of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
@@ -82,14 +83,18 @@ class VectorizeAccesses(Pass):
                 known, forms = Facts(), AffineAnalysis(address_arithmetic(function))
                 wide = target.has(Feature.VECTOR_ATOMICS)
                 for op in function.walk():
+                    unaligned = False
                     if isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
                         width = self._reduction_width(op, forms, wide)
+                        unaligned = _alignment(op, forms) % (width * _size(op.value)) != 0
                     else:
                         width = self._width(op, known)
+                        store = isinstance(op, tile.StoreViewOp) and width > 1
+                        unaligned = store and vector_width(op, known).checked
                     self._report(op, width, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)
-                        if isinstance(op, tile.StoreViewOp) and vector_width(op, known).checked:
+                        if unaligned:
                             op.attributes[CHECKED] = UnitAttr()
                         self._claim(op, width)
 
@@ -112,7 +117,9 @@ class VectorizeAccesses(Pass):
             if dim is not None:
                 tile.assume(op, self.name, **aligned, contiguous=[dim, width])
         elif isinstance(op, tile.AtomicRMWOp) and not op.result.uses:
-            tile.assume(op, self.name, contiguous=[len(tile.shape_of(op.value)) - 1, width])
+            size, dim = _size(op.value), len(tile.shape_of(op.value)) - 1
+            aligned = {} if CHECKED in op.attributes else {"aligned": [width * size]}
+            tile.assume(op, self.name, **aligned, contiguous=[dim, width])
 
     def _width(self, op: Operation, known: Facts) -> int:
         """Elements that the instructions for `op` may take at once."""
@@ -150,7 +157,7 @@ class VectorizeAccesses(Pass):
 
     def _reduction_width(self, op: tile.AtomicRMWOp, forms: AffineAnalysis, wide: bool) -> int:
         """Neighbours along the last dimension that one `red` may add to: floats, by 16 bytes or by pairs of halves.
-        Code generation checks that their address is a multiple of their size."""
+        Where `gpu.check_alignment` is set, code generation tests that their address is a multiple of their size."""
         layout = gpu.layout_of(op.value)
         form = forms.form(op.pointer, forms.addresses)
         kind = str(tile.element_of(op.value))
@@ -165,6 +172,23 @@ class VectorizeAccesses(Pass):
 
     def _run(self, layout: Layout, dim: int, length: int, size: int) -> int:
         return layout.num_consecutive(dim, max(1, min(length, self.max_bytes // size)))
+
+
+def _alignment(op: tile.AtomicRMWOp, forms: AffineAnalysis) -> int:
+    """What the addresses of lanes that begin a vector along the last dimension are multiples of, as far as known, for
+    vectors of up to 16 bytes (a power of two)."""
+    form, size = forms.form(op.pointer, forms.addresses), _size(op.value)
+    if form is None or form.base is None:
+        return size
+    reading, last = forms.addresses, len(tile.shape_of(op.value)) - 1
+    known = gcd(WIDEST, reading.facts.divisor(form.base.value), reading.divisor(form.offset) * size)
+    for dim, atoms in form.terms.items():
+        for atom, coefficient in atoms.items():
+            if dim != last:
+                known = gcd(known, reading.divisor(coefficient) * size)
+            elif atom != LANE:
+                known = gcd(known, size)
+    return known
 
 
 def _size(value: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -15,7 +15,7 @@ from tilewright.backends.nvidia.lower.memory import owner, runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
 from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
 from tilewright.dialects import tile
-from tilewright.passes.gpu.analysis.accesses import vector_of
+from tilewright.passes.gpu.analysis.accesses import CHECKED, vector_of
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
@@ -147,8 +147,15 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
     layout = gen.layout(op.value)
     first = owner(gen, layout)
     dim = len(layout.shape) - 1
+    together: dict[int, tuple[Value | None, list[tuple[Value, list[Value]]]]] = {}
     for run in runs(layout, dim, vector_of(op)):
         of_run = [_part(masks, r) for r in run.registers] if masks is not None else []
+        if len(run.registers) > 1 and CHECKED not in op.attributes and _all_same(of_run):
+            address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
+            data = [_part(values, r) for r in run.registers]
+            mask = of_run[0] if of_run else None
+            together.setdefault(id(mask), (mask, []))[1].append((address, data))
+            continue
         live = first
         for mask in {id(m): m for m in of_run}.values():
             live = mask if live is None else b.and_(live, mask)
@@ -161,8 +168,8 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
         bits = b.and_(address, ir.Constant(I64, size * len(data) - 1))
         aligned = b.icmp_unsigned("==", bits, ir.Constant(I64, 0))
         whole = aligned if live is None else b.and_(live, aligned)
-        with b.if_else(whole) as (together, one_by_one):
-            with together:
+        with b.if_else(whole) as (at_once, one_by_one):
+            with at_once:
                 _red(gen, order, form, address, data, element, None)
             with one_by_one:
                 for i, value in enumerate(data):
@@ -171,6 +178,16 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
                         live = b.and_(live, first)
                     at = b.add(address, ir.Constant(I64, i * size))
                     _red(gen, order, form, at, [value], element, live)
+    for mask, accesses in together.values():
+        live = first if mask is None else mask if first is None else b.and_(mask, first)
+        with b.if_then(live) if live is not None else nullcontext():
+            for address, data in accesses:
+                _red(gen, order, form, address, data, element, None)
+
+
+def _all_same(masks: list[Value]) -> bool:
+    """Whether neighbours are done or left together; otherwise they are tried together only if all are live."""
+    return len({id(mask) for mask in masks}) <= 1
 
 
 def _part(parts: list[Value], register_: int) -> Value:
