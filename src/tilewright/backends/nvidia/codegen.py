@@ -42,6 +42,7 @@ from tilewright.backends.nvidia.lower import (
     wgmma,
 )
 from tilewright.backends.nvidia.lower.cluster_exchange import ClusterExchanges
+from tilewright.backends.nvidia.lower.instruction_order import lower_register_peaks
 from tilewright.backends.nvidia.tensor_maps import TensorMaps
 from tilewright.backends.nvidia.threads import Threads
 from tilewright.dialects import gpu, tile
@@ -154,6 +155,7 @@ class KernelCodegen:
             if op is self.overlap.lets:
                 programmatic_launch.emit_launch_dependents(self)
         self.threads.finish(start)
+        lower_register_peaks(self)
 
     def _argument(self, arg: SSAValue, value: Value) -> None:
         wanted = llvm_type(arg.type)

@@ -20,6 +20,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
     from tilewright.passes.gpu.lower_stores_to_tma import LowerStoresToTma
     from tilewright.passes.gpu.multicast_tma_loads import MulticastTmaLoads
+    from tilewright.passes.gpu.order_instructions import OrderInstructions
     from tilewright.passes.gpu.partition_loops import PartitionLoops
     from tilewright.passes.gpu.pipeline_loads import PipelineLoads
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
@@ -63,4 +64,5 @@ def nvidia_passes() -> tuple[Pass, ...]:
         Cse(),
         VectorizeAccesses(),
         Unroll(),
+        OrderInstructions(),
     )
