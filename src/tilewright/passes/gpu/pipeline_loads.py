@@ -52,7 +52,7 @@ from tilewright.passes.gpu.analysis.copy_engines import choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import (
     LoopCarriedScalars,
-    enclosing_loops,
+    enclosing_regions,
     is_in_loop,
 )
 from tilewright.passes.gpu.analysis.loop_dots import (
@@ -184,7 +184,7 @@ class Pipeliner:
             return
         if self._slice([v for c in self.pattern.copies for v in c.operands]) is None:
             return
-        around = enclosing_loops(self.loop, self.function)
+        around = enclosing_regions(self.loop, self.function)
         use_tma = self.options.tma and around is not None
         self.transport = choose(
             self.pattern.copies, self.stages, self.function, use_tma, self.target
@@ -199,13 +199,15 @@ class Pipeliner:
             widen(copy.buffer, self.stages)
         for turn in self.pattern.turns:
             widen(turn.target, 1 + self.lag)
-        loops = around or []
-        place = self.loop if not loops else loops[0]
-        self.state = LoopCarriedScalars(loops, [constant(0, place), constant(0, place)])
+        regions = around or []
+        if not self.transport.phases and any(not isinstance(r, scf.ForOp) for r in regions):
+            regions = []  # stages begin anew
+        place = regions[0] if regions else self.loop
+        zeros = [constant(0, place), constant(0, place)]
+        self.state = LoopCarriedScalars(regions, zeros, self.loop)
         """Next stage and phase: with TMA they continue where the previous run of the loop stopped."""
-        if is_in_loop(
-            self.loop, self.function
-        ):  # all MMAs of the previous run of the loop are complete
+        if is_in_loop(self.loop, self.function):
+            # all MMAs of the previous run of the loop are complete
             insert_before(gpu.BarrierOp.create(), self.loop)
         self._rebuild(self._prologue())
 

@@ -6,27 +6,28 @@ from collections.abc import Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.passes.analysis.edit import end_of, erase, insert_before
+from tilewright.errors import PassError
+from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before
+
+Around = scf.ForOp | scf.WhileOp | scf.IfOp
 
 
-def enclosing_loops(op: Operation, function: FuncOp) -> list[scf.ForOp] | None:
-    """The loops that `op` is in, outermost first; None when something but counted loops is between it
-    and the outermost of them."""
-    found: list[scf.ForOp] = []
-    other = False
-    above = op.parent_op()
+def enclosing_regions(op: Operation, function: FuncOp) -> list[Around] | None:
+    """The loops that `op` is in and the branches between them, outermost first; None where it is in the condition of
+    a `while`. Branches around the outermost loop do not count: they run once."""
+    found: list[Around] = []
+    inner, above = op, op.parent_op()
     while above is not None and above is not function:
-        if isinstance(above, scf.ForOp):
-            if other:
-                return None
-            found.insert(0, above)
-        elif isinstance(above, scf.WhileOp):
+        if isinstance(above, scf.WhileOp) and inner.parent is above.before_region.block:
             return None
-        else:
-            other = True
-        above = above.parent_op()
+        if not isinstance(above, scf.ForOp | scf.WhileOp | scf.IfOp):
+            return None
+        found.insert(0, above)
+        inner, above = above, above.parent_op()
+    while found and isinstance(found[0], scf.IfOp):
+        found.pop(0)
     return found
 
 
@@ -51,31 +52,46 @@ def innermost_loop(op: Operation) -> scf.ForOp | scf.WhileOp | None:
 class LoopCarriedScalars:
     """Further scalars that loops carry: `values` inside the innermost, until `finish` says the next."""
 
-    def __init__(self, loops: Sequence[scf.ForOp], inits: Sequence[SSAValue]) -> None:
+    def __init__(
+        self, around: Sequence[Around], inits: Sequence[SSAValue], op: Operation | None = None
+    ) -> None:
+        """`around`: loops and branches, each in the one before it; `op`: what is in the last of them (needed where
+        that is a branch)."""
         self.values: list[SSAValue] = list(inits)
-        self._loops: list[scf.ForOp] = []
-        for loop in loops:
-            new = with_more_carried(loop, self.values)
-            self._loops.append(new)
-            self.values = list(new.body.block.args[-len(self.values) :])
+        self._ends: list[tuple[Operation, Operation]] = []
+        """Of each: the operation, and the terminator that passes on what is inside."""
+        for outer, inner in zip(around, [*around, op][1:], strict=True):
+            self._ends.append(self._enter(outer, inner))
+
+    def _enter(self, op: Around, inner: Operation | None) -> tuple[Operation, Operation]:
+        """Add the scalars to one operation, which holds `inner`."""
+        if isinstance(op, scf.IfOp):
+            if inner is None:
+                raise PassError("it is not known in which branch the operation is")
+            return _branch_with_more(op, self.values), end_of(block_of(inner))
+        if isinstance(op, scf.WhileOp):
+            repeated = _while_with_more(op, self.values)
+            new, block = repeated, repeated.after_region.block
+        else:
+            counted = with_more_carried(op, self.values)
+            new, block = counted, counted.body.block
+        self.values = list(block.args[-len(self.values) :])
+        return new, end_of(block)
 
     def finish(self, values: Sequence[SSAValue]) -> None:
         """`values`: the scalars after the operation has run."""
         count = len(values)
-        for loop in reversed(self._loops):
-            end = end_of(loop.body.block)
+        for op, end in reversed(self._ends):
             for i, value in enumerate(values):
                 end.operands[len(end.operands) - count + i] = value
-            values = loop.results[-count:]
+            values = op.results[-count:]
 
 
 def with_more_carried(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
     """The loop with further carried values, which it passes on as they are."""
     body = loop.body.block
     added = [body.insert_arg(value.type, len(body.args)) for value in inits]
-    end = end_of(body)
-    body.insert_op_before(scf.YieldOp.create(operands=[*end.operands, *added]), end)
-    erase(end)
+    _extend(end_of(body), scf.YieldOp, added)
     region = loop.detach_region(loop.body)
     new = scf.ForOp.create(
         operands=[*loop.operands, *inits],
@@ -84,9 +100,55 @@ def with_more_carried(loop: scf.ForOp, inits: Sequence[SSAValue]) -> scf.ForOp:
         attributes=loop.attributes,
         location=loop.location,
     )
-    insert_before(new, loop)
-    for old, result in zip(loop.results, new.results, strict=False):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(result)
-    erase(loop)
+    _replace(loop, new)
     return new
+
+
+def _while_with_more(loop: scf.WhileOp, inits: Sequence[SSAValue]) -> scf.WhileOp:
+    """The same of a `while`, whose condition passes them on to the body."""
+    before, after = loop.before_region.block, loop.after_region.block
+    for block, kind in ((before, scf.ConditionOp), (after, scf.YieldOp)):
+        added = [block.insert_arg(value.type, len(block.args)) for value in inits]
+        _extend(end_of(block), kind, added)
+    regions = [loop.detach_region(region) for region in list(loop.regions)]
+    new = scf.WhileOp.create(
+        operands=[*loop.operands, *inits],
+        result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
+        regions=regions,
+        attributes=loop.attributes,
+        location=loop.location,
+    )
+    _replace(loop, new)
+    return new
+
+
+def _branch_with_more(branch: scf.IfOp, values: Sequence[SSAValue]) -> scf.IfOp:
+    """The branch with further results, which are `values` at the end of both sides."""
+    for region in branch.regions:
+        if not region.blocks:
+            region.add_block(Block([scf.YieldOp.create()]))
+        _extend(end_of(region.block), scf.YieldOp, values)
+    regions = [branch.detach_region(region) for region in list(branch.regions)]
+    new = scf.IfOp.create(
+        operands=branch.operands,
+        result_types=[*(r.type for r in branch.results), *(v.type for v in values)],
+        regions=regions,
+        attributes=branch.attributes,
+        location=branch.location,
+    )
+    _replace(branch, new)
+    return new
+
+
+def _extend(end: Operation, kind: type[Operation], values: Sequence[SSAValue]) -> None:
+    """Let a terminator pass on `values`, too."""
+    insert_before(kind.create(operands=[*end.operands, *values]), end)
+    erase(end)
+
+
+def _replace(old: Operation, new: Operation) -> None:
+    insert_before(new, old)
+    for before, result in zip(old.results, new.results, strict=False):
+        result.name_hint = before.name_hint
+        before.replace_all_uses_with(result)
+    erase(old)

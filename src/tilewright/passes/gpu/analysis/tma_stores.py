@@ -88,8 +88,6 @@ def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaS
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
     shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
-    if op.mask is not None:
-        return Missed(Reason.RESIDUAL_MASK)
     if op.cache is not None or op.eviction is not None:
         return Missed(Reason.STORE_OPTIONS, ("a cache modifier or eviction policy",))
     if dim is None:

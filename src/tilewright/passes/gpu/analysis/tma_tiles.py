@@ -17,6 +17,7 @@ instruction, and a store writes its last unit whole, including what lies next to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -37,6 +38,7 @@ from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Plane, Rules, divide_offset
+from tilewright.passes.gpu.analysis.tma_windows import Window, windows_of
 
 _PART = 30
 """Bits of the coordinates along x within a part of a line."""
@@ -111,8 +113,6 @@ def match_tma_tile(
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
     if dim is None or shared is None:
         return no_contiguous_dim(copy)
-    if copy.mask is not None:
-        return Missed(Reason.RESIDUAL_MASK)
     if root is None:
         return Missed(Reason.NO_ROOT, (copy.base,))
     pitch = copy.strides[1 - dim]
@@ -122,18 +122,22 @@ def match_tma_tile(
     if (missed := _buffer_obstacle(root, pitch, shared, known, buffer is None)) is not None:
         return missed
     symbols = Symbolic(Facts(access_arithmetic(copy), CUDA_GRID))
+    windows = windows_of(copy.mask, known, symbols) if copy.mask is not None else {}
+    if windows is None:
+        return Missed(Reason.RESIDUAL_MASK)
     offset = _offset(copy.base, root, symbols)
     between = symbols.of(pitch)
     if offset is None:
         return Missed(Reason.NO_ROOT, (copy.base,))
     if not _known_to_host(between) or len(between.terms) != 1:
         return Missed(Reason.ROW_PITCH, (pitch,))
-    ends = [_end_of(copy, d, symbols) for d in (dim, 1 - dim)]
+    seen = [windows.get(d) for d in (dim, 1 - dim)]
+    ends = [_end_of(copy, d, symbols, w) for d, w in zip((dim, 1 - dim), seen, strict=True)]
     if None in ends:
         kind = tile.view_kinds(copy)[(dim, 1 - dim)[ends.index(None)]]
         return Missed(Reason.LIMIT_FORM, (f"its offset along a dimension is {kind}",))
     sums = Inequalities(symbols, copy)
-    lines, planes = _divided(offset, (ONE, between), ends, _rules(known, size, sums))
+    lines, planes = _placed(offset, between, ends, seen, _rules(known, size, sums))
     lines = [_for_host(line, symbols) for line in lines]
     if (missed := _lines_obstacle(copy, lines, known, shared, buffer is not None)) is not None:
         return missed
@@ -144,18 +148,15 @@ def match_tma_tile(
         return Missed(Reason.TOO_MANY_DIMS)
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     sizes = [shared.contiguous_extent, shared.strided_extent, *(1 for _ in planes)]
-    range_checked = [
-        d
-        for d, (line, length) in enumerate(zip(dims, sizes, strict=True))
-        if not line.within(length, sums) and not (d == 0 and divided)
-    ]
+    unchecked = {d for d, window in enumerate(seen) if window or (divided and d == 0)}
+    inside = [line.within(length, sums) for line, length in zip(dims, sizes, strict=True)]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return TmaTile(
         root,
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
         (between, *(plane.stride for plane in planes)),
         tuple(line.place for line in dims),
-        tuple(range_checked),
+        tuple(d for d in range(len(dims)) if d not in unchecked and not inside[d]),
         divided,
         tuple(conditions),
     )
@@ -222,6 +223,39 @@ def _divided(
         for place, end in zip(coordinates.places, given, strict=True)
     ]
     return lines, coordinates.planes
+
+
+def _placed(
+    offset: Polynomial,
+    pitch: Polynomial,
+    ends: list[_End | None],
+    windows: Sequence[Window | None],
+    rules: Rules,
+) -> tuple[list[_Line], tuple[Plane, ...]]:
+    """Place and end along both dimensions, where masks have the place that they say, and planes; no lines if there
+    are none that fit."""
+    lines, planes = _divided(offset, (ONE, pitch), ends, rules)
+    if not all(w is None or line.place == w.start for line, w in zip(lines, windows, strict=False)):
+        lines = []
+    if lines or not any(windows):
+        return lines, planes
+    return _as_seen(offset, pitch, windows, ends), ()
+
+
+def _as_seen(
+    offset: Polynomial, pitch: Polynomial, windows: Sequence[Window | None], ends: list[_End | None]
+) -> list[_Line]:
+    """Place and end along both dimensions where a mask has the place along the second one, or along both; none where
+    the address is another."""
+    x, y = windows
+    if y is None or ends[0] is None:
+        return []
+    column = offset - y.start * pitch
+    if x is not None:
+        return [_Line(w.start, w.extent) for w in (x, y)] if column == x.start else []
+    end = ends[0].limit
+    row = _Line(y.start, y.extent)
+    return [_Line(column, end and end + column, condition=ends[0].condition), row]
 
 
 def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) -> bool:
@@ -312,10 +346,13 @@ def _positive(monomial: tuple[Leaf, ...]) -> SSAValue | None:
     return None
 
 
-def _end_of(copy: Access, dim: int, symbols: Symbolic) -> _End | None:
+def _end_of(copy: Access, dim: int, symbols: Symbolic, window: Window | None) -> _End | None:
     """The end along one dimension; None if a tensor map cannot express it."""
     kinds = tile.view_kinds(copy)
     limits = tile.view_limits(copy)
+    if window is not None:
+        separate = dim in limits or kinds[dim] != "strided"
+        return None if separate else _End(window.extent - window.start)
     if kinds[dim] == "strided":
         if dim not in limits:
             return _End()
