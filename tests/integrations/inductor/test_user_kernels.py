@@ -9,6 +9,7 @@ from tests.integrations.inductor.test_install import run
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.integrations.inductor import user_kernels
 from tilewright.integrations.inductor.user_kernels import written_tensors
 
 
@@ -37,6 +38,36 @@ def test_written_tensors(symbol):
 def test_what_cannot_be_found_out():
     assert written_tensors(kernel, {"x_ptr": 1, "BLOCK": 32}, {}) is None
     assert written_tensors(object(), {}, {}) is None
+
+
+class Compiler:
+    """Stands for `torch.compiler`."""
+
+    compiling = False
+
+    def is_compiling(self):
+        return self.compiling
+
+
+def test_heuristics_in_code_that_is_traced():
+    """Dynamo follows the launch to that of the kernel below; otherwise it is `run` as ever."""
+    compiler = Compiler()
+    bind = user_kernels._traceable(SimpleNamespace(compiler=compiler))
+    launches = []
+
+    class Launched(SimpleNamespace):
+        def __getitem__(self, grid):
+            return lambda *args, **kwargs: launches.append((grid, args, kwargs))
+
+    heuristic = SimpleNamespace(
+        fn=Launched(), arg_names=["x", "n", "EVEN"], _defaults={"BLOCK": 8},
+        values={"EVEN": lambda given: given["n"] % given["BLOCK"] == 0},
+        run=lambda *args, grid, **kwargs: launches.append("run"),
+    )  # fmt: skip
+    bind(heuristic, (3,))("x", 24, num_warps=2)
+    compiler.compiling = True
+    bind(heuristic, (3,))("x", 24, num_warps=2)
+    assert launches == ["run", ((3,), ("x", 24), {"EVEN": True, "num_warps": 2})]
 
 
 @pytest.mark.long
@@ -74,7 +105,16 @@ def test_launches_in_compiled_functions(tmp_path):
             wrap_triton(add)[(tw.cdiv(x.numel(), 64),)](x, y, out, x.numel(), 64)
             return out
 
+        heuristic = tw.heuristics({{"BLOCK": lambda given: 128}})(add)
+
+        def with_heuristics(x, y):
+            out = torch.empty_like(x)
+            heuristic[(8,)](x, y, out, x.numel())
+            return out
+
         x, y = torch.randn(1000), torch.randn(1000)
+        torch.testing.assert_close(torch.compile(with_heuristics, fullgraph=True)(x, y), x + y)
+        torch.testing.assert_close(with_heuristics(x, y), x + y)
         torch.testing.assert_close(torch.compile(raw, fullgraph=True)(x, y), 2 * x + y + 1)
         torch.testing.assert_close(operator(x, y), x + y)
         both = torch.compile(lambda x, y: operator(x * 2, y) + y, fullgraph=True)

@@ -16,6 +16,7 @@ from tilewright.backends.base import Options
 from tilewright.errors import TilewrightError
 from tilewright.integrations import after_import
 from tilewright.runtime.compiler import build_ir
+from tilewright.runtime.heuristics import Heuristics
 from tilewright.runtime.jit import JITFunction
 from tilewright.runtime.specialize import MockTensor, Specializer
 
@@ -37,6 +38,8 @@ def install() -> None:
 def uninstall() -> None:
     """Give torch its own functions back."""
     after_import.forget(_WRAP, _exchange)
+    if "__getitem__" in vars(Heuristics):
+        del Heuristics.__getitem__
     module = sys.modules.get(_WRAP)
     for name in _NAMES:
         original = getattr(getattr(module, name, None), "__tilewright_original__", None)
@@ -44,7 +47,28 @@ def uninstall() -> None:
             setattr(module, name, original)
 
 
+def _traceable(torch: Any) -> Any:
+    """`Heuristics.__getitem__` for Dynamo, which traces it to the kernel below and knows that.
+
+    Without Inductor's help it is hidden from Dynamo, as all launches are.
+    """
+
+    def bind(self: Any, grid: Any) -> Any:
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            if not torch.compiler.is_compiling():
+                return self.run(*args, grid=grid, **kwargs)
+            known = {**self._defaults, **dict(zip(self.arg_names, args, strict=False)), **kwargs}
+            for name, compute in self.values.items():
+                kwargs[name] = known[name] = compute(known)
+            return self.fn[grid](*args, **kwargs)
+
+        return launch
+
+    return bind
+
+
 def _exchange(module: Any) -> None:
+    setattr(Heuristics, "__getitem__", _traceable(sys.modules["torch"]))  # noqa: B010
     for name in _NAMES:
         original = getattr(module, name, None)
         if original is not None and not hasattr(original, "__tilewright_original__"):
