@@ -48,6 +48,7 @@ def options():
     parser.add_argument("--only", default="", help="cases whose package/name:type matches")
     parser.add_argument("--dtypes", default="fp32,bf16")
     parser.add_argument("--length", type=int, default=0, help="of sequences (0: 499, 101 on a CPU)")
+    parser.add_argument("--full", action="store_true", help="a GPU's sizes on a CPU, too")
     parser.add_argument("--configs", type=int, default=1, help="of each autotuner (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="which configurations")
     parser.add_argument("--jobs", type=int, default=0, help="processes at once (0: cores - 2)")
@@ -222,7 +223,8 @@ def main():
         sys.path.insert(0, str(HERE))
         from third_party_worker import serve
 
-        serve(args.worker, args.device, args.length, args.configs, args.seed)
+        sizes = args.length, args.full
+        serve(args.worker, args.device, sizes, args.configs, args.seed)
         return 0
     start = time.monotonic()
     names = all_cases(args)

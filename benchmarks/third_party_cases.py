@@ -51,11 +51,11 @@ class Problem:
 class Maker:
     """Makes inputs: the same ones whatever the device."""
 
-    def __init__(self, device: str, dtype: str, length: int) -> None:
+    def __init__(self, device: str, dtype: str, length: int, full: bool = False) -> None:
         self.device, self.length = device, length
         self.dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
         self.chance = torch.Generator().manual_seed(0)
-        small = device == "cpu"
+        small = device == "cpu" and not full
         self.batch, self.heads, self.depth = (1, 2, 32) if small else (2, 4, 64)
         self.rows, self.hidden, self.vocabulary = (24, 256, 1000) if small else (256, 1024, 8192)
 

@@ -165,7 +165,7 @@ def compared(problem, dtype, unit, rounds=2):
     return errors, bounds
 
 
-def run_case(name, device, length, launched):
+def run_case(name, device, sizes, launched):
     """What is known of a case in one type."""
     from third_party_cases import CASES, Maker
 
@@ -174,7 +174,7 @@ def run_case(name, device, length, launched):
     launched.clear()
     facts = {"status": "fault"}
     try:
-        maker = Maker(device, dtype, length)
+        maker = Maker(device, dtype, *sizes)
         problem = CASES[case](maker)
         errors, bounds = compared(problem, maker.dtype, UNIT[dtype][device])
         wrong = [n for n, e in errors.items() if not e <= bounds[n]]
@@ -205,7 +205,7 @@ def context_lost(device):
         return True
 
 
-def serve(implementation, device, length, configs, seed):
+def serve(implementation, device, sizes, configs, seed):
     """Answer the names on the input until it ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the packages print
@@ -219,7 +219,7 @@ def serve(implementation, device, length, configs, seed):
 
     load()
     for line in sys.stdin:
-        facts = run_case(line.strip(), device, length, launched)
+        facts = run_case(line.strip(), device, sizes, launched)
         lost = facts["status"] == "fault" and context_lost(device)
         facts["context lost"] = lost
         answers.write(json.dumps(facts) + "\n")
