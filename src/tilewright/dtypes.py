@@ -33,6 +33,11 @@ _SHORT = {"int1": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "
 #: names by which arrays (NumPy, ml_dtypes, torch) call the same type
 _ARRAY_NAMES = {"int1": "bool", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2",
                 "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # fmt: skip
+#: names in the language, where they differ from `dtype.name`
+_LANGUAGE_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64",
+                   **{f"fp8{kind}": f"float8{kind}" for kind in ("e4nv", "e5", "e4b8", "e5b16", "e4b15")}}  # fmt: skip
+#: the module that `repr` of a type names; the Triton drop-in sets the name that its programs import
+language_module = "tilewright.language"
 
 
 class Signedness(enum.Enum):
@@ -215,7 +220,7 @@ class dtype:
         return self.short_name
 
     def __repr__(self) -> str:
-        return f"tilewright.language.{self.array_name if self.name in _ARRAY_NAMES else self.name}"
+        return f"{language_module}.{_LANGUAGE_NAMES.get(self.name, self.name)}"
 
 
 @dataclass(frozen=True, eq=True)

@@ -106,6 +106,7 @@ def test_installing_twice_and_taking_back():
         assert drop_in.install() and drop_in.is_installed()
         import triton.language
         assert triton.language is tilewright.language
+        assert repr(triton.language.float8e5) == "triton.language.float8e5"
         """
     )
 

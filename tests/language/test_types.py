@@ -8,6 +8,7 @@ from tests.engines import ON_CPU
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright import dtypes
 from tilewright.errors import CompilationError
 
 
@@ -117,3 +118,8 @@ def test_annotations_name_booleans():
     out = np.zeros(3, np.int32)
     annotated_flags[(1,)](out, True, True, 200)
     assert out.tolist() == [0, 200, 1]
+
+
+def test_reprs_name_types_of_the_language():
+    for kind in (*dtypes.ALL_SCALARS, *dtypes.FOREIGN, dtypes.void):
+        assert eval(repr(kind), {"tilewright": tw}) is kind

@@ -12,7 +12,13 @@ from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import assemble, tools
 from tilewright.backends.nvidia.target import of_capability, target_info
-from tilewright.errors import LaunchError, OutOfResources, PassError, UnsupportedTarget
+from tilewright.errors import (
+    KernelTypeError,
+    LaunchError,
+    OutOfResources,
+    PassError,
+    UnsupportedTarget,
+)
 from tilewright.runtime.compiler import forms_as_asked
 from tilewright.runtime.options import of_parameters, parse
 
@@ -333,3 +339,19 @@ def test_numbers_of_warps_that_cannot_be(number):
     with pytest.raises(LaunchError) as caught:
         parse({"num_warps": number}, scale, config.current(), gpu=True)
     assert caught.value.help == "give a power of two or a multiple of 4 from 1 to 32"
+
+
+@tw.jit
+def names_of_cuda(x_ptr):
+    threads: tl.constexpr = tl.extra.cuda.num_threads()
+    tl.static_assert(tl.extra.cuda.num_warps() * 32 == threads)
+    value = tl.extra.cuda.globaltimer() + tl.extra.cuda.smid()
+    tl.store(x_ptr + tl.arange(0, threads), value)
+
+
+def test_names_of_cuda():
+    found = names_of_cuda.compile({"x_ptr": "*i64"}, target="sm_90a", options={"num_warps": 8})
+    assert found.plan.threads == 256
+    assert all(f"%{name};" in found.asm["ptx"] for name in ("globaltimer", "smid"))
+    with pytest.raises(KernelTypeError, match="not compiled for a GPU"):
+        names_of_cuda.compile({"x_ptr": "*i64"})

@@ -20,6 +20,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright import dtypes
 from tilewright.errors import IntegrationError
 from tilewright.integrations import hidden_modules, torch_library, triton_names
 from tilewright.language import target_info
@@ -134,6 +135,7 @@ def install() -> types.ModuleType:
     hidden_modules.hide("triton", viewers=("torch", "functorch"))
     torch_library.install()
     target_info.set_machine(_current_target)
+    dtypes.language_module = "triton.language"
     try:
         for name in triton_names.EAGER:
             importlib.import_module(name)
@@ -185,6 +187,7 @@ def uninstall() -> None:
         sys.meta_path.remove(_finder)
     hidden_modules.show("triton")
     torch_library.uninstall()
+    dtypes.language_module = "tilewright.language"
     _forget_modules()
 
 

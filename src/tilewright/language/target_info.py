@@ -21,6 +21,9 @@ class GPUTarget:
 #: what the kernel of this thread is being compiled for; None: host code asks, or a kernel that runs as Python
 compiled_for: ContextVar[GPUTarget | None] = ContextVar("compiled_for", default=None)
 
+#: `num_warps` of the launch that the kernel of this thread is being compiled for; None: not for a GPU
+warps_of_launch: ContextVar[int | None] = ContextVar("warps_of_launch", default=None)
+
 _machine: Callable[[], GPUTarget] | None = None
 """What says which machine host code means, where something has been installed that knows."""
 

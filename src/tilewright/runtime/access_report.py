@@ -81,7 +81,7 @@ def report_accesses(
     from tilewright.passes.analysis.remarks import recorded
     from tilewright.runtime.compiler import build_ir, compiling_for
 
-    with compiling_for(machine):
+    with compiling_for(machine, options.num_warps):
         module = build_ir(kernel, signature, options)
     accesses: dict[_Key, tuple[str, str, SourceLocation]] = {}
     for op in module.walk():

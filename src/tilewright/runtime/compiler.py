@@ -25,7 +25,7 @@ from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
 from tilewright.dtypes import constexpr
 from tilewright.errors import InternalError, OutOfResources, SourceLocation, TilewrightError
-from tilewright.language.target_info import GPUTarget, compiled_for
+from tilewright.language.target_info import GPUTarget, compiled_for, warps_of_launch
 from tilewright.runtime.backend_compile import compile_module, start_workers
 from tilewright.runtime.cache import DiskCache, disk_cache
 from tilewright.runtime.compiled import CompiledKernel
@@ -63,12 +63,12 @@ def compile_kernel(
         taken = _taken(artifact, options)
 
         def texts() -> dict[str, str]:
-            with compiling_for(machine):
+            with compiling_for(machine, options.num_warps):
                 module = _build(kernel, signature, taken).module
             return backend.texts(module, taken, machine)
 
         def location_at(code: bytes, offset: int) -> SourceLocation | None:
-            with compiling_for(machine):
+            with compiling_for(machine, options.num_warps):
                 module = _build(kernel, signature, taken).module
             return backend.location_at(module, taken, machine, code, offset)
 
@@ -77,7 +77,7 @@ def compile_kernel(
         return found
 
     if kernel.dependencies.private:  # no other process could use it
-        with gc_frozen(), compiling_for(machine):
+        with gc_frozen(), compiling_for(machine, options.num_warps):
             artifact = _compile(kernel, signature, options, machine)
         return _finished(artifact, False)
     artifact = None if settings.always_compile else _load(cache, key)
@@ -87,7 +87,7 @@ def compile_kernel(
             artifact = None if settings.always_compile else _load(cache, key)
             loaded = artifact is not None  # another process compiled it while this one waited
             if artifact is None:
-                with gc_frozen(), compiling_for(machine):
+                with gc_frozen(), compiling_for(machine, options.num_warps):
                     artifact = _compile(kernel, signature, options, machine)
                 _store(cache, key, artifact)
     return _finished(artifact, loaded)
@@ -193,19 +193,20 @@ def _compile_with(
 
 
 @contextmanager
-def compiling_for(machine: TargetInfo) -> Generator[None]:
-    """Let `tl.target_info` in the kernel that is compiled mean `machine`."""
+def compiling_for(machine: TargetInfo, warps: int) -> Generator[None]:
+    """Let `tl.target_info` in the kernel that is compiled mean `machine`, and `tl.extra.cuda` a launch of `warps`."""
     if machine.family == "nvidia":
         target = GPUTarget("cuda", machine.capability, 32)
     elif not machine.is_gpu:
         target = GPUTarget("cpu", machine.cpu or platform.machine(), 1)
     else:
         target = GPUTarget("hip", machine.name, 64)
-    token = compiled_for.set(target)
+    token, launch = compiled_for.set(target), warps_of_launch.set(warps if machine.is_gpu else None)
     try:
         yield
     finally:
         compiled_for.reset(token)
+        warps_of_launch.reset(launch)
 
 
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:

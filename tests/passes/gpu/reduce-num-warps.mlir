@@ -46,6 +46,14 @@ func.func @product(%a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %c: tensor<16x1
   func.return
 }
 // -----
+// Impure PTX may count threads: it names a barrier, say.
+// CHECK: func.func @ptx{{.+}}gpu.num_warps = 8 : i32
+func.func @ptx(%a: f32) attributes {gpu.num_warps = 8 : i32} {
+  %x = tile.splat %a : f32 to tensor<128xf32>
+  %t = tile.inline_asm "mov.u64 $0, %globaltimer;", "=l", 1 : i32, false to i64
+  func.return
+}
+// -----
 // RUN: reduce-num-warps{elements-per-thread=1}
 // CHECK: func.func @share{{.+}}gpu.num_warps = 4 : i32
 func.func @share(%a: f32) attributes {gpu.num_warps = 8 : i32} {

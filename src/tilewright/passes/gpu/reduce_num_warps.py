@@ -19,8 +19,9 @@ warps, which keep an SM's schedulers busy without help, need twice that.
           func.return
         }
 
-Nothing in the language tells a program how many threads it has. Programs with dots keep their warps
-(tensor cores prescribe who holds what), and so do those without tiles. Guarantees: `gpu.num_warps` is a
+Only inline PTX sees how many threads a program has: programs with some that is not pure keep their warps
+(it may name a barrier for `tl.extra.cuda.num_threads()`). So do programs with dots (tensor cores prescribe who
+holds what), and those without tiles. Guarantees: `gpu.num_warps` is a
 power of two, at least 1 and at most what it was. The launch has as many threads as it says at the end.
 """
 
@@ -34,6 +35,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 
 from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
@@ -66,10 +68,10 @@ class ReduceNumWarps(Pass):
 
 
 def _largest_tile(function: FuncOp) -> int:
-    """Elements of the largest tile; 0: there is none, or there is a dot."""
+    """Elements of the largest tile; 0: there is none, or an operation needs the warps."""
     largest = 0
     for op in function.walk():
-        if isinstance(op, tile.DotOp):
+        if isinstance(op, tile.DotOp) or (isinstance(op, tile.InlineAsmOp) and not is_pure(op)):
             return 0
         largest = max([largest, *(prod(tile.shape_of(r)) for r in op.results if tile.is_tile(r))])
     return largest

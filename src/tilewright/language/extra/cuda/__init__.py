@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.language.builtin import builtin
+from tilewright import dtypes
+from tilewright.errors import KernelTypeError
+from tilewright.language.builtin import builtin, extern
 from tilewright.language.extra.cuda import libdevice
+from tilewright.language.target_info import current_target, warps_of_launch
+from tilewright.language.tiles import inline_asm_elementwise
 
 
 @builtin()
@@ -18,4 +22,37 @@ def gdc_launch_dependents() -> Any:
     """Allow dependent kernels to start."""
 
 
-__all__ = ["gdc_launch_dependents", "gdc_wait", "libdevice"]
+@extern
+def globaltimer() -> Any:
+    """Nanoseconds of the GPU's clock, an int64 (PTX `%globaltimer`)."""
+    return inline_asm_elementwise(
+        "mov.u64 $0, %globaltimer;", "=l", [], dtype=dtypes.int64, is_pure=False, pack=1
+    )
+
+
+@extern
+def smid() -> Any:
+    """The number of the SM that runs the program, an int32 (PTX `%smid`)."""
+    return inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=dtypes.int32, is_pure=True, pack=1)  # fmt: skip
+
+
+def num_warps() -> int:
+    """The launch's `num_warps`, a compile-time value. Only of a GPU: raises KernelTypeError elsewhere."""
+    found = warps_of_launch.get()
+    if found is None:
+        backend = current_target().backend
+        raise KernelTypeError(
+            f"num_warps of a kernel that is not compiled for a GPU (the target is {backend})",
+            help="give the kernel a tl.constexpr parameter for it",
+        )
+    return found
+
+
+def num_threads() -> int:
+    """Threads of a program, 32 for each warp, a compile-time value. Only of a GPU, as `num_warps`."""
+    return 32 * num_warps()
+
+
+__all__ = [
+    "gdc_launch_dependents", "gdc_wait", "globaltimer", "libdevice", "num_threads", "num_warps", "smid",
+]  # fmt: skip
