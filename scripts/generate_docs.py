@@ -1,4 +1,4 @@
-"""Write the pages that are made from the source: passes, operations, commands.
+"""Write the pages that are made from the source: reference, passes, operations, commands, tutorials.
 
 python scripts/generate_docs.py            # write them
 python scripts/generate_docs.py --check    # exit status 1 if one is out of date
@@ -7,8 +7,11 @@ python scripts/generate_docs.py --check    # exit status 1 if one is out of date
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
+import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -139,33 +142,45 @@ def operations_page() -> str:
     """Every operation with where it means something; an operation without a way is an error."""
     from tilewright.backends.cpu import codegen
     from tilewright.backends.llvm.elementwise import rule_names
+    from tilewright.backends.nvidia import codegen as nvidia_codegen
     from tilewright.dialects import cpu, tile
     from tilewright.interpreter import executor, registry
 
     interpreted = {*registry.names(), *executor.handled_names()}
     generated = {*rule_names(), *(kind.name for kind in codegen.HANDLERS)}
+    on_nvidia = {*rule_names(), *(kind.name for kind in nvidia_codegen.HANDLERS)}
     parts = [
         _NOTE,
         "# Operations\n",
-        "What the IR consists of, what gives each operation its meaning (the interpreter runs it), "
-        "and how it gets to machine code on a CPU: by a rule of code generation, or by the pass that "
-        "makes other operations of it. Upstream operations are those of MLIR's `arith`, `math` and "
+        "Every operation of the IR: its meaning (the interpreter executes it), and how each back end lowers it, by code "
+        "generation or by the pass that rewrites it. Upstream operations are those of MLIR's `arith`, `math` and "
         "`scf`.\n",
     ]
     for title, dialect in (("The tile dialect", tile.Tile), ("The cpu dialect", cpu.Cpu)):
-        parts += [f"## {title}\n", "| operation | | interpreter | CPU |", "|---|---|---|---|"]
+        gpu = dialect is tile.Tile
+        head = "| operation | | interpreter | CPU |" + (" NVIDIA |" if gpu else "")
+        parts += [f"## {title}\n", head, "|---|---|---|---|" + ("---|" if gpu else "")]
         for kind in dialect.operations:
             text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
             text = text.replace("|", "\\|").split(". ")[0].rstrip(".")
-            run = "runs it" if kind.name in interpreted else _missing(kind.name)
+            run = "yes" if kind.name in interpreted else _missing(kind.name)
             way = "code generation" if kind.name in generated else _way(kind)
-            parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
+            row = f"| `{kind.name}` | {text} | {run} | {way} |"
+            if gpu:
+                row += (
+                    f" {'code generation' if kind.name in on_nvidia else _on_nvidia(kind.name)} |"
+                )
+            parts.append(row)
         parts.append("")
     parts += _gpu_table(interpreted)
-    parts += ["## Upstream operations\n", "| operation | interpreter | CPU |", "|---|---|---|"]
+    parts += [
+        "## Upstream operations\n",
+        "| operation | interpreter | CPU and NVIDIA |",
+        "|---|---|---|",
+    ]
     upstream = {n for n in interpreted | generated if n.startswith(("arith.", "math.", "scf."))}
     for name in sorted(upstream):
-        run = "runs it" if name in interpreted else _missing(name)
+        run = "yes" if name in interpreted else _missing(name)
         parts.append(f"| `{name}` | {run} | {_upstream_way(name, generated)} |")
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -180,7 +195,7 @@ def _gpu_table(interpreted: set[str]) -> list[str]:
     for kind in gpu.Gpu.operations:
         text = inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("\n", " ")
         text = text.replace("|", "\\|").split(". ")[0].rstrip(".")
-        run = "runs it" if kind.name in interpreted else _missing(kind.name)
+        run = "yes" if kind.name in interpreted else _missing(kind.name)
         way = "code generation" if kind.name in generated else _missing(kind.name)
         parts.append(f"| `{kind.name}` | {text} | {run} | {way} |")
     return [*parts, ""]
@@ -202,6 +217,10 @@ def _way(kind: Any) -> str:
     if kind in SHAPES:
         return "`vectorize`: coordinates of the chunk, or lanes picked"
     return _WAYS.get(kind.name.partition(".")[2]) or _missing(kind.name)
+
+
+def _on_nvidia(name: str) -> str:
+    return "with its reduction or scan" if name == "tile.yield" else _missing(name)
 
 
 def _missing(name: str) -> str:
@@ -308,7 +327,47 @@ def _cpu_choices() -> tuple[str, list[str]]:
     return explain(single, 1024, 1024, 1024, target), rows
 
 
+def tutorial_page(script: Path) -> str:
+    """A tutorial script as a page: its docstring, the text of its `# %%` cells, and their code."""
+    source = script.read_text(encoding="utf-8")
+    head, *cells = re.split(r"^# %% ", source, flags=re.M)
+    parts = [_NOTE, inspect.cleandoc(ast.literal_eval(head.strip())), ""]
+    for cell in cells:
+        text = re.match(r"(.*\n(?:# .*\n)*)", cell)
+        if text is None:
+            raise SystemExit(f"{script.name}: a cell without text")
+        words = re.sub(r"^# ", "", text[1], flags=re.M).strip()
+        parts += [words, "", "```python", cell[text.end() :].strip("\n"), "```", ""]
+    parts.append(
+        f"[The script](../../examples/tutorials/{script.name}): run it with `python {script.name}`."
+    )
+    return "\n".join(parts) + "\n"
+
+
+TUTORIALS = sorted((ROOT / "examples" / "tutorials").glob("[0-9]*.py"))
+
+
+def reference_page(name: str) -> str:
+    """A page of `reference_docs`."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import reference_docs
+
+    return f"{_NOTE}\n{reference_docs.PAGES[name]()}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    **{
+        name: functools.partial(reference_page, name)
+        for name in (
+            f"docs/reference/{n}.md" for n in ("language", "runtime", "errors", "environment")
+        )
+    },
+    **{
+        f"docs/tutorials/{script.stem.replace('_', '-')}.md": functools.partial(
+            tutorial_page, script
+        )
+        for script in TUTORIALS
+    },
     "docs/choices.md": choices_page,
     "docs/walkthrough.md": walkthrough_page,
     "docs/passes.md": passes_page,
