@@ -339,6 +339,41 @@ def test_knobs():
     )
 
 
+def test_hooks_of_compilations(tmp_path):
+    """Called once for each specialization; what they are given names it."""
+    (tmp_path / "hooked.py").write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            from tilewright.integrations import triton as drop_in
+            drop_in.install()
+            import triton, triton.language as tl
+
+            @triton.jit
+            def kernel(x, i, B: tl.constexpr):
+                tl.store(x + tl.arange(0, B), i)
+
+            seen = []
+            with triton.knobs.runtime.scope():
+                triton.knobs.runtime.jit_cache_hook = lambda **given: seen.append(("before", given))
+                triton.knobs.runtime.jit_post_compile_hook = lambda **given: seen.append(("after", given))
+                for i in (1, 3, 5, 16):
+                    kernel[(1,)](np.zeros(8, np.int32), i, B=8)
+            kernel[(1,)](np.zeros(8, np.float32), 3, B=8)
+            assert triton.knobs.runtime.jit_cache_hook is None
+            assert [when for when, _ in seen] == ["before", "after"] * 3
+            given = seen[2][1]
+            assert given["fn"].name == "kernel" and given["fn"].jit_function is kernel
+            assert given["compile"]["constants"] == {"B": 8} and not given["compile"]["is_warmup"]
+            assert given["compile"]["signature"]["x"].startswith("*i32")
+            assert given["compile"]["key"] in kernel.device_caches[0][0]
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, tmp_path / "hooked.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @needs_torch
 def test_what_suites_import():
     run(

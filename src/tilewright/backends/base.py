@@ -35,7 +35,7 @@ class AssertSite:
     file: str
     line: int
     column: int
-    """Counts from 1; that of an `AccessSite` from 0."""
+    """Counts from 0, as that of a `SourceLocation`."""
     function: str = ""
 
 

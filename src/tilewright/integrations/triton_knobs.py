@@ -1,7 +1,8 @@
 """`triton.knobs`: Triton's settings by name, over the environment variables that hold them.
 
 A knob that tilewright has sets the variable that `config` reads, so that it acts from the next launch on. The
-others keep what they are given. Hooks, which tilewright never calls, say so when one is set.
+others keep what they are given. Of the hooks those of compilations are called; the others say that they are not
+when one is set.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright import config
+from tilewright.runtime import hooks
 
 #: whether setting a knob sets its variable
 propagate_env = True
@@ -58,6 +60,19 @@ class Knob:
 
     def __delete__(self, group: Any) -> None:
         vars(group).pop(self.name, None)
+
+
+class Hook:
+    """A function that compilations call (`runtime.hooks`), by its name there; None: none."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, group: Any, owner: Any = None) -> Any:
+        return self if group is None else getattr(hooks, self.name)
+
+    def __set__(self, group: Any, value: Any) -> None:
+        setattr(hooks, self.name, value)
 
 
 class _Env:
@@ -108,11 +123,15 @@ class base_knobs:
         """Undo at the end of the `with` what is set in it, in the environment too."""
         keys = [knob.key for knob in self.knob_descriptors.values()]
         before, values = {key: config.variable(key) for key in keys}, dict(vars(self))
+        called = [name for name, value in vars(type(self)).items() if isinstance(value, Hook)]
+        functions = {name: getattr(self, name) for name in called}
         try:
             yield
         finally:
             vars(self).clear()
             vars(self).update(values)
+            for name, function in functions.items():
+                setattr(self, name, function)
             for key, value in before.items():
                 config.set_variable(key, value)
 
@@ -168,10 +187,12 @@ runtime = _group(
         "debug": Knob("TRITON_DEBUG", bool, False),
         "sanitize_overflow": Knob("TRITON_SANITIZE_OVERFLOW", bool, True),
         "override_arch": Knob("TRITON_OVERRIDE_ARCH"),
+        "jit_cache_hook": Hook("before_compilation"),
+        "jit_post_compile_hook": Hook("after_compilation"),
     },
     (
         "launch_enter_hook", "launch_exit_hook", "kernel_load_start_hook", "kernel_load_end_hook",
-        "kernel_unload_hook", "jit_cache_hook", "jit_post_compile_hook", "add_stages_inspection_hook",
+        "kernel_unload_hook", "add_stages_inspection_hook",
     ),
 )  # fmt: skip
 nvidia = _group(

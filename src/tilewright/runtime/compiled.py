@@ -465,7 +465,7 @@ class CompiledKernel:
         location = None
         if failed.file:
             location = SourceLocation(
-                failed.file, failed.line, max(0, failed.column - 1), function=failed.function
+                failed.file, failed.line, failed.column, function=failed.function
             )
         text = f": {failed.message}" if failed.message else ""
         return DeviceAssertError(

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from types import MethodType, SimpleNamespace
 from typing import Any, overload
@@ -52,7 +53,7 @@ class JITFunction(KernelFunction, KernelInterface):
         fn, src, arg_names, params, file, first_line: the Python function and its parameters.
         signature: its `inspect.Signature`. `constexprs`: indices of constexpr parameters.
         cache_key: changes with everything the code depends on besides argument types.
-        device_caches: device index → {key: CompiledKernel}.
+        device_caches: device → ({key: CompiledKernel},).
         debug, noinline, version, do_not_specialize, pre_run_hooks: as given.
         used_global_vals, _hash_lock: kept because tools set Triton's attributes of these names.
         written: whether there is Python that says what it does, for eager mode.
@@ -327,8 +328,15 @@ class JITFunction(KernelFunction, KernelInterface):
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
-    def device_caches(self) -> dict[int, dict[Any, Any]]:
-        return {0: self._launcher.compiled if self._launcher is not None else {}}
+    def device_caches(self) -> Mapping[Any, tuple[dict[Any, Any]]]:
+        """Device → `(key → CompiledKernel,)`: all devices share one, whose keys hold the target."""
+        compiled = self.compiled_kernels
+        return defaultdict(lambda: (compiled,), {0: (compiled,)})
+
+    @property
+    def compiled_kernels(self) -> dict[Any, Any]:
+        """What launches have compiled, by key."""
+        return self._launcher.compiled if self._launcher is not None else {}
 
     def __repr__(self) -> str:
         return kernel_text(self)

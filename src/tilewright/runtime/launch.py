@@ -26,12 +26,12 @@ from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
 from tilewright.runtime.bounds import CheckedLaunch, after_tuple
-from tilewright.runtime.compiler import compile_kernel
 from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
 from tilewright.runtime.dynamo import dynamo_disabled
 from tilewright.runtime.fast_path import FastPathSource, wide_integer
 from tilewright.runtime.grids import grid_extents
+from tilewright.runtime.hooks import compile_with_hooks
 from tilewright.runtime.settings import check_settings
 from tilewright.runtime.specialize import ArgumentType, MockTensor, Specializer, flatten
 from tilewright.runtime.tracebacks import caller_location, on_one_line, without_own_frames
@@ -318,7 +318,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
                     self._seen = self.kernel.dependencies
                 signature = {p.name: t for p, t in zip(self.params, types, strict=True)}
                 with self._function_meanwhile(case):
-                    found = compile_kernel(self.kernel, signature, options, target)
+                    found = compile_with_hooks(
+                        self.kernel, signature, options, target, key, case is None
+                    )
                 self.compiled[key] = found
         return found
 

@@ -37,7 +37,7 @@ def _place(kernel: JITFunction) -> str:
 def kernel_text(kernel: JITFunction) -> str:
     """Name, parameters, place, and for how many specializations it was compiled."""
     head = f"{kernel.module}:{kernel.fn.__qualname__}({_parameters(kernel)})"
-    count = len(kernel.device_caches[0])
+    count = len(kernel.compiled_kernels)
     compiled = f", {count} specialization{'s' * (count != 1)} compiled" if count else ""
     return f"JITFunction({head}, {_place(kernel)}{compiled})"
 
@@ -47,7 +47,7 @@ def kernel_html(kernel: JITFunction) -> str:
         source = kernel.src
     except Exception as error:  # a notebook shows the object all the same
         source = str(error)
-    compiled = "".join(f"<li>{html.escape(repr(k))}</li>" for k in kernel.device_caches[0].values())
+    compiled = "".join(f"<li>{html.escape(repr(k))}</li>" for k in kernel.compiled_kernels.values())
     head = html.escape(f"{kernel.fn.__qualname__}({_parameters(kernel)})")
     return (
         f"<b>kernel <code>{head}</code></b> <small>{html.escape(_place(kernel))}</small>"

@@ -109,7 +109,7 @@ def _assert_sites(function: func.FuncOp) -> tuple[AssertSite, ...]:
     recorded: Any = function.attributes["cpu.asserts"]
     for entry in recorded.data:
         message, file, line, column = entry.data
-        sites.append(AssertSite(message.data, file.data, line.data, column.data))
+        sites.append(AssertSite(message.data, file.data, line.data, max(0, column.data - 1)))
     return tuple(sites)
 
 

@@ -27,7 +27,7 @@ def lower_assert(gen: KernelCodegen, op: tile.AssertOp) -> None:
     b = gen.builder
     site = len(gen.asserts)
     where = source_location(op.location)
-    at = (where.file, where.line, where.column + 1) if where is not None else ("", 0, 0)
+    at = (where.file, where.line, where.column) if where is not None else ("", 0, 0)
     gen.asserts.append(AssertSite(_text(op.message), *at))
     good: Value = ir.Constant(I1, 1)
     for part in gen.parts(op.condition):

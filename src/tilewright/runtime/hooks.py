@@ -1,0 +1,81 @@
+"""Functions of the user's that compilations call: `jit_cache_hook` and `jit_post_compile_hook` of `triton.knobs`.
+
+Programs count and report compilations with them. Both get `key`, `repr`, `fn` (module, name, jit_function),
+`compile` (signature, constants, options and so on), `is_manual_warmup` and `already_compiled`; the first is called
+before a kernel is compiled or loaded from the disk cache, the second after it. What they return is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tilewright.backends.base import Options
+from tilewright.dtypes import constexpr
+from tilewright.runtime.compiler import compile_kernel
+from tilewright.runtime.specialize import ArgumentType, signature_text
+
+if TYPE_CHECKING:
+    from tilewright.runtime.compiled import CompiledKernel
+
+Hook = Callable[..., Any]
+
+before_compilation: Hook | None = None
+after_compilation: Hook | None = None
+
+
+def compile_with_hooks(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    target: Any,
+    key: Any,
+    warmup: bool,
+) -> CompiledKernel:
+    """`compile_kernel`, with the hooks called; `key`: under which the process remembers the result."""
+    if before_compilation is None and after_compilation is None:
+        return compile_kernel(kernel, signature, options, target)
+    given = _description(kernel, signature, options, target, key, warmup)
+    if before_compilation is not None:
+        before_compilation(**given)
+    found = compile_kernel(kernel, signature, options, target)
+    if after_compilation is not None:
+        after_compilation(**given)
+    return found
+
+
+def _text(argument: ArgumentType) -> str:
+    """As `JITFunction.compile` reads it."""
+    return (
+        signature_text(argument.type)
+        + (":16" if argument.divisible else "")
+        + ("+" if argument.nonnegative else "")
+    )
+
+
+def _description(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    target: Any,
+    key: Any,
+    warmup: bool,
+) -> dict[str, Any]:
+    constants = {n: t.type.value for n, t in signature.items() if isinstance(t.type, constexpr)}
+    types = {n: "constexpr" if n in constants else _text(t) for n, t in signature.items()}
+    chosen = asdict(options)
+    details = {
+        **chosen, "key": key, "signature": types, "constants": constants, "device": str(target), "is_warmup": warmup,
+        "specialization_data": json.dumps(
+            {"name": kernel.__qualname__, "signature": types, "constexprs": constants, "options": chosen}, default=repr
+        ),
+    }  # fmt: skip
+    shown = ", ".join(f"{name}: {text}" for name, text in types.items())
+    function = SimpleNamespace(module=kernel.module, name=kernel.__qualname__, jit_function=kernel)
+    return {
+        "key": key, "repr": f"{kernel.__name__}[num_warps={options.num_warps}, num_stages={options.num_stages}]({shown})",
+        "fn": function, "compile": details, "is_manual_warmup": warmup, "already_compiled": False,
+    }  # fmt: skip
