@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future
+
 import numpy as np
 import pytest
 from tests.engines import ON_CPU, run
@@ -9,6 +11,7 @@ from tests.engines import ON_CPU, run
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import CompilationError, KernelNameError
+from tilewright.runtime.async_compile import AsyncCompileMode
 
 
 @tw.jit
@@ -89,3 +92,51 @@ def test_resources_of_kernels_on_a_cpu_divide():
     assert (
         takes_number.compile({"out_ptr": "*fp64", "n": "i32"}, target="sm_90a").metadata.shared == 0
     )
+
+
+class Queue(Executor):
+    """Runs what it is given when told to."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, fn, *args):
+        future = Future()
+        self.waiting.append(lambda: _settle(future, fn, args))
+        return future
+
+    def run(self):
+        while self.waiting:
+            self.waiting.pop(0)()
+
+
+def _settle(future, fn, args):
+    try:
+        future.set_result(fn(*args))
+    except Exception as error:
+        future.set_exception(error)
+
+
+@tw.jit
+def stores_constant(x, C: tl.constexpr):
+    tl.static_assert(C != 2)
+    tl.store(x, C)
+
+
+def test_compilations_in_an_executor():
+    x, queue = np.zeros(1, np.int32), Queue()
+    with AsyncCompileMode(queue):
+        first = stores_constant.warmup(x, 0, grid=(1,))
+        assert stores_constant.warmup(x, 0, grid=(1,)) is first and len(queue.waiting) == 1
+        stores_constant.warmup(x, 1, grid=(1,))
+        assert not stores_constant.compiled_kernels and len(queue.waiting) == 2
+        stores_constant[(1,)](x, 3)  # nobody has begun to
+        assert x[0] == 3 and len(stores_constant.compiled_kernels) == 1
+        queue.run()
+    assert len(stores_constant.compiled_kernels) == 3 and first.name == first.result().name
+    with pytest.raises(tw.CompilationError), AsyncCompileMode(queue):
+        stores_constant.warmup(x, 2, grid=(1,))
+        queue.run()
+    with AsyncCompileMode(queue, ignore_errors=True):
+        stores_constant.warmup(x, 2, grid=(1,))
+        queue.run()

@@ -104,7 +104,11 @@ _TABLES = {
         Names(
             "triton",
             {**_TUNING, **_HEURISTICS, **_JIT}
-            | _some(_ERRORS, "OutOfResources", "TritonError", "InterpreterError"),
+            | _some(_ERRORS, "OutOfResources", "TritonError", "InterpreterError")
+            | {
+                "AsyncCompileMode": "tilewright.runtime.async_compile:AsyncCompileMode",
+                "FutureKernel": "tilewright.runtime.async_compile:FutureKernel",
+            },
             ("language", "testing", "runtime", "compiler", "errors", "tools", "backends", "knobs"),
             forward="tilewright",
         ),

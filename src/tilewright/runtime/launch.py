@@ -25,6 +25,7 @@ from tilewright.backends.base import MEANWHILE, Options
 from tilewright.errors import LaunchError
 from tilewright.runtime import devices, specialize
 from tilewright.runtime import options as launch_options
+from tilewright.runtime.async_compile import compile_in_mode
 from tilewright.runtime.bounds import CheckedLaunch, after_tuple
 from tilewright.runtime.descriptors import DescriptorKind, arrays_of, class_of, native_kinds, opened
 from tilewright.runtime.devices import Place
@@ -221,7 +222,9 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         if (settings.interpret_ir or settings.interpret) and not warmup:
             return self._interpret_ir(types, values, grid, chosen, place)
         if warmup:
-            return self._compiled(types, chosen, settings, place)
+            work = functools.partial(self._compiled, types, chosen, settings, place)
+            texts = *(t.text for t in types), str(place)
+            return compile_in_mode((self, texts, chosen, settings.disabled_passes), work)
         compiled = self._compiled(types, chosen, settings, place, case)
         extents = self._grid(grid, *given)
         self._run(compiled, types, values, extents, place)
