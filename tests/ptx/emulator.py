@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from tests.ptx import warp_collectives
+from tests.ptx import uniform, warp_collectives
 from tests.ptx.clocks import Clocks
 from tests.ptx.memory import LOCAL, Local, Shared
 from tests.ptx.scalar import OPERATIONS, compared
@@ -207,8 +207,7 @@ class Machine:
     def _gathered(self, op, place, mask):
         """Threads that take part: of every warp (or group of warps) all, or none yet."""
         here = mask | (self.parked == place)
-        unit = 128 if op.name == "wgmma" else 32
-        parts = self.index // unit
+        parts = self.index // uniform.unit_of(op)
         missing = np.zeros(parts[-1] + 1, bool)
         np.logical_or.at(missing, parts, ~here)
         ready = here & ~missing[parts]
@@ -226,6 +225,7 @@ class Machine:
         else:
             guarded = mask
         try:
+            uniform.check(self, op, mask, guarded)
             self.products.check_reads(op, guarded)
             target = self._do(op, guarded, place)
             self.products.moved(op, guarded)

@@ -60,7 +60,8 @@ class Together:
 
     def __init__(self, machine):
         self.machine = machine
-        self.arrived = {}
+        self.arrived, self.expected = {}, {}
+        """Barrier -> the threads that have come to it, and how many it waits for."""
         self.barriers = machine.shared.barriers
         self.boxes = []
         """Copies of boxes, and values sent to CTAs, in flight: (barrier, cells, data, what the sender knew)."""
@@ -224,14 +225,20 @@ class Together:
         if "warp" in op.mods:
             m.clocks.known[np.arange(m.clocks.hardware), np.arange(m.clocks.hardware)] += mask[::32]
             return
-        count = immediate(op.operands[1]) if len(op.operands) > 1 else m.plan.threads
-        ranks = m.index // m.plan.threads
-        for rank in np.unique(ranks[mask]):
-            self._meet(f"{op.operands[0]} of {rank}", count, mask & (ranks == rank))
+        numbers, ranks = m.read(op.operands[0]), m.index // m.plan.threads
+        counts = np.full(m.threads, m.plan.threads)
+        if len(op.operands) > 1:
+            counts = m.read(op.operands[1]).astype(np.int64)
+        for rank, number in {*zip(ranks[mask].tolist(), numbers[mask].tolist(), strict=True)}:
+            here = mask & (ranks == rank) & (numbers == number)
+            for count in np.unique(counts[here]):
+                self._meet(f"{number} of {rank}", int(count), here & (counts == count))
 
     def _meet(self, number, count, mask, meet=None):
         """Threads arrive at a barrier and wait; whether they were the last."""
         m = self.machine
+        if self.expected.setdefault(number, count) != count:
+            raise Fault("threads come to one barrier with different numbers of threads")
         here = self.arrived.setdefault(number, set())
         here.update(np.flatnonzero(mask).tolist())
         for t in np.flatnonzero(mask):
@@ -244,6 +251,7 @@ class Together:
             m.waiting.pop(t)
         (meet or m.clocks.meet)(np.unique(np.array(sorted(here)) // 32))
         here.clear()
+        del self.expected[number]
         return True
 
     def barrier(self, op, mask, place):
@@ -607,8 +615,10 @@ class Together:
     setmaxnreg = prefetch  # registers have no number here
 
 
-OF_ALL = frozenset(("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier"))
-"""What the lanes of a warp (threads of a warpgroup: `wgmma`) do together, or wait for each other to."""
+OF_ALL = frozenset(
+    ("shfl", "elect", "ldmatrix", "stmatrix", "mma", "wgmma", "bar", "barrier", "setmaxnreg")
+)
+"""What the lanes of a warp (threads of a warpgroup: `wgmma`, `setmaxnreg`) do together, or wait for each other to."""
 
 HANDLERS = {
     name: getattr(Together, name)
