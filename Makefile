@@ -84,6 +84,13 @@ bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned f
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py
 
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet -e . --group docs
+	touch $@
+
+site: $(VENV)/.docs  ## the documentation as a site, into site/ (no network but for the tools)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 format: $(VENV)/.check  ## format the source, apply the linter's safe fixes
 	$(BIN)/ruff format src tests benchmarks examples
 	$(BIN)/ruff check --fix src tests benchmarks examples
