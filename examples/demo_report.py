@@ -14,9 +14,12 @@ from demo_cases import Row
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>tilewright demo</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
  body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; color: #1c2733; padding: 0 1rem }
- table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; white-space: nowrap }
+ .scroll { overflow-x: auto } .split { display: grid; grid-template-columns: minmax(20rem, 2fr) minmax(0, 3fr); gap: 1rem }
+ .split > * { min-width: 0 } @media (max-width: 60rem) { .split { display: block } body { margin: .5rem auto } }
  th, td { padding: .3rem .6rem; border-bottom: 1px solid #d8dee6; text-align: right }
  th:first-child, td:first-child, td.left { text-align: left }
  tr.bad td { background: #ffe9e6 } .fast { color: #0a7a3d } .slow { color: #a33 }
@@ -24,26 +27,32 @@ _PAGE = """<!doctype html>
  details { margin: .3rem 0; border: 1px solid #d8dee6; border-radius: 4px; padding: .3rem .8rem }
  pre { overflow-x: auto; font-size: 12px; line-height: 1.35 } .meta { color: #5b6b7b }
 </style></head><body>
-<h1>tilewright: the kernels of the seed documents</h1>
+<h1>tilewright demo</h1>
+<p>tilewright compiles kernels written in the Triton language, a Python dialect for GPU programming, to native code. This page was
+written by <code>make demo</code>: it ran every kernel in <code>examples/seeds</code> on this machine's CPU, checked the results and timed them.</p>
 <p class="meta">{{ machine }}</p>
+<nav aria-label="contents"><a href="#results">Results</a> · <a href="#plots">Plots</a> · <a href="#passes">One kernel after every pass</a></nav>
+<h2 id="results">Results</h2>
 <p>Every kernel is compared with a float64 reference; the error is the largest difference over the
 largest magnitude. The ratio is the time of {{ peer }} over ours: above 1 is faster.</p>
-<table><tr><th>kernel</th><th>shape</th><th>dtype</th><th>error</th><th>ours, ms</th><th>rate</th>
-<th>NumPy, ms</th><th>torch, ms</th><th>ratio</th></tr>
-{% for r in rows %}<tr class="{{ '' if r.passed else 'bad' }}"><td>{{ r.kernel }}{% if r.note %}<br>
-<span class="meta">{{ r.note }}</span>{% endif %}</td><td>{{ r.shape }}</td><td>{{ r.dtype }}</td>
+<div class="scroll"><table><tr><th>kernel</th><th>shape</th><th>dtype</th><th>error</th><th>ours, ms</th><th>rate</th>
+<th>NumPy, ms</th><th>torch, ms</th><th>ratio</th><th>configuration</th></tr>
+{% for r in rows %}<tr class="{{ '' if r.passed else 'bad' }}"><td>{{ r.kernel }}</td><td>{{ r.shape }}</td><td>{{ r.dtype }}</td>
 <td>{{ '%.1e' % r.error }}</td><td>{{ '%.3f' % r.ours_ms }}</td><td>{{ '%.1f' % r.rate }} {{ r.unit }}</td>
 <td>{{ '%.3f' % r.numpy_ms if r.numpy_ms else '–' }}</td><td>{{ '%.3f' % r.torch_ms if r.torch_ms else '–' }}</td>
-<td class="{{ 'fast' if r.ratio and r.ratio >= 1 else 'slow' }}">{{ '%.2f' % r.ratio if r.ratio else '–' }}</td></tr>
-{% endfor %}</table>
+<td class="{{ 'fast' if r.ratio and r.ratio >= 1 else 'slow' }}">{{ '%.2f' % r.ratio if r.ratio else '–' }}</td><td class="left meta">{{ r.note }}</td></tr>
+{% endfor %}</table></div>
+<h2 id="plots">Plots</h2>
 {% for title, data in plots %}<figure><figcaption>{{ title }}</figcaption>
 <img alt="{{ title }}" src="data:image/png;base64,{{ data }}"></figure>{% endfor %}
-<h2>One kernel after every pass: <code>{{ kernel }}</code></h2>
-<p>The pipeline is a list of named passes; passes that changed nothing are marked.</p>
-{% for stage in stages %}<details{{ ' open' if loop.first else '' }}><summary><b>{{ stage.name }}</b>
+<h2 id="passes">One kernel after every pass: <code>{{ kernel }}</code></h2>
+<p>The pipeline is a list of named passes; passes that changed nothing are marked. <code>tilewright show FILE.py:KERNEL --html page.html</code>
+writes such a page for any kernel, with each line of IR linked to its line of source.</p>
+<div class="split"><div><b>source</b><pre>{{ source }}</pre></div><div>
+{% for stage in stages %}<details><summary><b>{{ stage.name }}</b>
 <span class="meta">{{ '%.1f' % stage.milliseconds }} ms{{ '' if stage.changed else ' (unchanged)' }}</span></summary>
 {% if stage.changed %}<pre>{{ stage.text }}</pre>{% endif %}</details>{% endfor %}
-</body></html>
+</div></div></body></html>
 """
 
 
@@ -112,8 +121,8 @@ def _plot(rows: list[Row], title: str, unit: str) -> tuple[str, str]:
     return title, base64.b64encode(data.getvalue()).decode()
 
 
-def kernel_stages() -> tuple[str, list[Any]]:
-    """The online softmax after every pass of the CPU pipeline."""
+def kernel_stages() -> tuple[str, str, list[Any]]:
+    """The online softmax: its name, its source, and its IR after every pass of the CPU pipeline."""
     import seeds_loader
     from tilewright.cli.stages import stages_of
 
@@ -123,7 +132,7 @@ def kernel_stages() -> tuple[str, list[Any]]:
         "x_ptr": "*fp32", "x_row_stride": "i32", "y_ptr": "*fp32", "y_row_stride": "i32",
         "n_cols": "i32", "BLOCK_SIZE": 1024,
     }  # fmt: skip
-    return "kernel_softmax_fuse", stages_of(kernel, signature)
+    return "kernel_softmax_fuse", kernel.src, stages_of(kernel, signature)
 
 
 def write_report(rows: list[Row], folder: Path) -> Path:
@@ -134,9 +143,9 @@ def write_report(rows: list[Row], folder: Path) -> Path:
         chosen = [r for r in rows if r.unit == unit]
         if chosen:
             plots.append(_plot(chosen, title, unit))
-    kernel, stages = kernel_stages()
+    kernel, source, stages = kernel_stages()
     page = jinja2.Environment(autoescape=True).from_string(_PAGE).render(
-        rows=rows, plots=plots, kernel=kernel, stages=stages, machine=machine_text(),
+        rows=rows, plots=plots, kernel=kernel, source=source, stages=stages, machine=machine_text(),
         peer="torch" if any(r.torch_ms for r in rows) else "NumPy",
     )  # fmt: skip
     path = folder / "index.html"

@@ -1,6 +1,7 @@
 """`tilewright show`: text, selection, switches, dumps that are edited and compiled again."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -258,7 +259,13 @@ def test_page(command, tmp_path):
     status, _, _ = command("show", ADD, "-s", "BLOCK=128", "--pass", "input", "--html", page)
     text = page.read_text()
     assert status == 0
-    assert "<b>vectorize</b>" in text and "unchanged" in text and 'class="add"' in text
+    assert "<b>vectorize</b>" in text and "unchanged" in text and 'class="line add"' in text
+    assert 'name="viewport"' in text and '<a href="#vectorize">' in text
+    assert '<details id="front-end"><summary>' in text, "the front end's IR is folded"
+    aside, stages = text.partition("</aside>")[::2]
+    source = {int(n) for n in re.findall(r'data-l="(\d+)"', aside)}
+    linked = {int(n) for n in re.findall(r'data-l="(\d+)"', stages)}
+    assert "def add_kernel" in aside and len(linked) > 3 and linked <= source
     assert "http" not in text, "the page needs no other file"
 
 

@@ -18,6 +18,8 @@ _WRITTEN = 512
 """Cells of a picture in which there is room for numbers, along a side at most these."""
 _SIDE = 32
 _COLUMNS = 3
+_LEGEND = 16
+"""Most warps in a legend."""
 
 
 @dataclass
@@ -127,7 +129,7 @@ def from_text(text: str) -> Drawn | None:
 
 
 def draw(found: list[Drawn], path: Path) -> None:
-    """Write a picture: colour says the warp, shade the lane; of shared memory, colour says the bank.
+    """Write a picture: color says the warp (see the legend), shade the lane; of shared memory, color says the bank.
 
     Raises LaunchError without matplotlib.
     """
@@ -155,6 +157,7 @@ def draw(found: list[Drawn], path: Path) -> None:
 
 def _draw_registers(axes: Any, layout: Layout) -> None:
     from matplotlib import colormaps
+    from matplotlib.patches import Patch
 
     register, lane, warp = owners(layout)
     colours = colormaps["tab10"](warp % 10)[..., :3]
@@ -163,7 +166,11 @@ def _draw_registers(axes: Any, layout: Layout) -> None:
     _whole_ticks(axes)
     for edge in range(layout.shape[-2], len(lane), layout.shape[-2]) if layout.rank > 2 else ():
         axes.axhline(edge - 0.5, color="black", linewidth=0.8)
-    axes.set_xlabel("colour: warp, shade: lane" + (", text: lane.register" if _room(lane) else ""))
+    axes.set_xlabel("shade: lane" + (", text: lane.register" if _room(lane) else ""))
+    warps = sorted({int(w) for w in np.unique(warp)})
+    listed = warps if len(warps) <= _LEGEND else [*warps[: _LEGEND - 1], warps[-1]]
+    handles = [Patch(color=colormaps["tab10"](w % 10)[:3], label=f"warp {w}") for w in listed]
+    axes.legend(handles=handles, fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     if _room(lane):
         for row, column in np.ndindex(*lane.shape):
             text = f"{lane[row, column]}.{register[row, column]}"
@@ -179,7 +186,7 @@ def _draw_shared(axes: Any, layout: SharedLayout) -> None:
     )
     axes.imshow(banks, cmap="twilight", interpolation="nearest", aspect="auto")
     _whole_ticks(axes)
-    axes.set_xlabel("colour: bank" + (", text: bank" if _room(banks) else ""))
+    axes.set_xlabel("color: bank" + (", text: bank" if _room(banks) else ""))
     if _room(banks):
         for row, column in np.ndindex(*banks.shape):
             text = str(banks[row, column])

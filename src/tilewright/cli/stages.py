@@ -53,6 +53,8 @@ class Trace:
     signature: Signature = field(default_factory=Signature)
     built: Any = None
     """The front end's `BuiltKernel`; None for a dump."""
+    source: tuple[int, str] = (0, "")
+    """First line and text of the kernel's source; empty for a dump."""
 
     def artifact(self) -> Artifact:
         """Machine code. Raises PassError when the pipeline was stopped, or its own failure."""
@@ -137,6 +139,7 @@ def trace(
         function.attributes.update(registry.get(machine.name).facts(options, machine))
     result = Trace(kernel.fn.__name__, [], built.module, machine, options, signature=signature)
     result.built = built
+    result.source = kernel.first_line, kernel.src
     result.arguments, result.cost = _launch_facts(built.module)
     if stop_after in (FRONT_END, "input"):
         _run(result, (), None, disabled, FRONT_END, seconds)
@@ -171,7 +174,7 @@ def _run(
     `first` is the name of the stage before them, `earlier` names the passes that ran before.
     """
     from tilewright.passes.manager import run_pipeline, without_disabled
-    from tilewright.passes.show import Recorder, Snapshot
+    from tilewright.passes.show import Recorder
 
     disabled = [*disabled, *_switched_off(passes)]
     left, result.dropped = without_disabled(passes, disabled)
@@ -189,7 +192,7 @@ def _run(
     names = [*earlier, *(s.name for s in recorder.snapshots[1:])]
     labels = [first, *_labels(names)[len(earlier) :]]
     result.stages = [
-        Snapshot(label, s.seconds if i else seconds, s.changed, s.text)
+        replace(s, name=label, seconds=s.seconds if i else seconds)
         for i, (label, s) in enumerate(zip(labels, recorder.snapshots, strict=True))
     ]
     result.ran = tuple(labels[1:])

@@ -10,9 +10,10 @@ from tilewright.compare.session import Comparison
 
 GOOD = ("agrees", "nondeterministic")
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{{ program }}: Triton and tilewright</title><style>
+<html lang="en"><head><meta charset="utf-8"><title>{{ program }}: Triton and tilewright</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
  body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #1c2733 }
- table { border-collapse: collapse; width: 100% } th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #d8dee6 }
+ table { border-collapse: collapse; width: 100%; white-space: nowrap; font-variant-numeric: tabular-nums } .scroll { overflow-x: auto } th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #d8dee6 }
  th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left }
  .meta { color: #5b6b7b } .bad { color: #a33 } .good { color: #17703f } details { margin: .3rem 0 }
  pre { overflow-x: auto; font-size: 12px; line-height: 1.35; margin: .2rem 0 } li { margin: .3rem 0 }
@@ -22,10 +23,10 @@ _PAGE = """<!doctype html>
 {% if failure %}<p class="bad">the program: {{ failure }}</p>{% endif %}
 <p>The ratio is Triton's time over tilewright's: above 1 tilewright is faster. Registers, spills, shared memory and times
 are Triton's / tilewright's.</p>
-<table><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr>
+<div class="scroll"><table><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr>
 {% for row, cells in rows %}<tr>{% for cell in cells %}
 <td{% if loop.index == 2 %} class="{{ 'good' if row.status in good else 'bad' }}"{% endif %}>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</table>
+{% endfor %}</table></div>
 {% for row, _ in rows %}<details><summary><code>{{ row.kernel }}</code> <span class="meta">{{ row.file }}:{{ row.line }},
 grid {{ row.grid }}, {{ row.launches }} launches</span></summary>
 {% for side in ('triton', 'tilewright') %}{% if row[side].error %}<p class="bad">{{ side }}: {{ row[side].error }}</p>{% endif %}{% endfor %}

@@ -11,10 +11,14 @@ differently.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tilewright.ir.location import source_location
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Snapshot:
     seconds: float
     changed: bool
     text: str
+    lines: tuple[int, ...] = ()
+    """For each line of the text the line of the kernel's file that it comes from; 0: unknown."""
 
     @property
     def milliseconds(self) -> float:
@@ -43,11 +49,14 @@ class Recorder:
     """An observer for `run_pipeline` that keeps the text of the IR."""
 
     def __init__(self, module: ModuleOp) -> None:
-        self.snapshots = [Snapshot("input", 0.0, True, str(module))]
+        text = str(module)
+        self.snapshots = [Snapshot("input", 0.0, True, text, source_lines(module, text))]
 
     def __call__(self, name: str, seconds: float, changed: bool, module: ModuleOp) -> None:
-        text = str(module) if changed else self.snapshots[-1].text
-        self.snapshots.append(Snapshot(name, seconds, changed, text))
+        before = self.snapshots[-1]
+        text = str(module) if changed else before.text
+        lines = source_lines(module, text) if changed else before.lines
+        self.snapshots.append(Snapshot(name, seconds, changed, text, lines))
 
     @property
     def labels(self) -> list[str]:
@@ -59,6 +68,38 @@ class Recorder:
             count = seen[snapshot.name]
             labels.append(snapshot.name if count == 1 else f"{snapshot.name}:{count}")
         return labels
+
+
+_OPERATION = re.compile(r'^\s*(?:%[^=]* = )?"?([a-z_]+\.[\w.]+)')
+
+
+def source_lines(module: ModuleOp, text: str) -> tuple[int, ...]:
+    """For each line of `text`, the printed `module`, the line of the kernel that its operation comes from (0: unknown).
+
+    Operations print in the order of a walk; terminators that are not printed are skipped. Of an inlined function it is the line
+    of the outermost call.
+    """
+    operations = list(module.walk())
+    found: list[int] = []
+    position = 0
+    for line in text.split("\n"):
+        match = _OPERATION.match(line)
+        at = position
+        while match is not None and at < len(operations) and operations[at].name != match[1]:
+            at += 1
+        if match is None or at == len(operations):
+            found.append(0)
+            continue
+        found.append(_kernel_line(operations[at]))
+        position = at + 1
+    return tuple(found)
+
+
+def _kernel_line(op: Operation) -> int:
+    location = source_location(op.location)
+    while location is not None and location.caller is not None:
+        location = location.caller
+    return 0 if location is None else location.line
 
 
 def render(
