@@ -26,6 +26,7 @@ from tilewright.backends.nvidia.lower import (
     asynchronous,
     atomics,
     cluster,
+    comparisons,
     convert_layout,
     dot,
     fragments,
@@ -223,7 +224,7 @@ class KernelCodegen:
             return
         if not op.name.startswith(("arith.", "math.", "tile.")) or op.regions:
             raise PassError(f"the NVIDIA code generator does not know {op.name}")
-        self._elementwise(op)
+        self.elementwise(op)
 
     def _emit_cta_iteration(self, op: scf.ForOp) -> None:
         """Of a loop that is spread over the blocks of a cluster: each does the iteration of its number."""
@@ -241,7 +242,7 @@ class KernelCodegen:
         cluster.arrive(self, self.builder)
         cluster.wait(self, self.builder)
 
-    def _elementwise(self, op: Operation) -> None:
+    def elementwise(self, op: Operation) -> None:
         """Register by register; scalars operands are the same for all."""
         operands = [self.parts(v) for v in op.operands]
         count = max((len(p) for p in operands), default=1)
@@ -339,10 +340,8 @@ class KernelCodegen:
 
     def reserve(self, bytes_: int) -> None:
         """Let the launch ask for so much shared memory, at least. Raises OutOfResources."""
-        if bytes_ > self.target.shared_bytes:
-            raise OutOfResources(
-                bytes_, self.target.shared_bytes, f"shared memory of {self.target.name}"
-            )
+        if bytes_ > (limit := self.target.shared_bytes):
+            raise OutOfResources(bytes_, limit, f"shared memory of {self.target.name}")
         self.scratch_bytes = max(self.scratch_bytes, bytes_)
 
     def space(self) -> Value:
@@ -444,6 +443,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.BarrierOp: _barrier,
     tile.AssumeOp: _assume,
     **dict.fromkeys((tile.ClaimOp, gpu.LocalAllocOp, gpu.MemdescTransOp), _nothing),
+    tile.CmpIOp: comparisons.lower_compare,
     tile.SplatOp: shapes.lower_splat,
     tile.ArangeOp: shapes.lower_arange,
     tile.BroadcastOp: shapes.lower_broadcast,

@@ -1,0 +1,48 @@
+"""Comparisons of positions with a bound that is a multiple of what a thread holds in a row."""
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.ir.text import parse_ir
+from tilewright.language.kernel_function import KernelFunction
+
+
+def selected(x, out, n, B: tl.constexpr, WHICH: tl.constexpr):
+    columns = tl.arange(0, B)
+    value, moved = tl.load(x + columns), columns + (tl.program_id(0) + 1) * 16
+    if WHICH == 0:
+        value = tl.where(columns < n, value, 0.0)
+    elif WHICH == 1:
+        value = tl.where(n <= moved, value, 0.0)
+    elif WHICH == 2:
+        value = tl.where(columns <= n, value, 0.0)
+    else:
+        value = tl.where(columns + 1 < n, value, 0.0)
+    tl.store(out + columns, value)
+
+
+@pytest.mark.parametrize(("which", "divisible", "comparisons"), [
+    (0, True, 4), (1, True, 4), (0, False, 16), (2, True, 16), (3, True, 16),
+])  # fmt: skip
+def test_neighbours_are_compared_once(which, divisible, comparisons):
+    """Where all or none of the four of an access are below the bound: not with another bound or start."""
+    kind = dtypes.pointer_type(dtypes.float32)
+    signature = {"x": kind, "out": kind, "n": dtypes.int32}
+    signature |= {"B": constexpr(512), "WHICH": constexpr(which)}
+    divisors = {"x": 16, "out": 16, **({"n": 16} if divisible else {})}
+    text = str(build(KernelFunction(selected), signature, divisors).module)
+    n = 336 if divisible else 333
+    arguments = [np.arange(1, 513, dtype=np.float32), np.zeros(512, np.float32), n]
+    expected = run_on_copies(parse_ir(text), arguments, (1, 1, 1))
+    artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
+    np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[1], expected[1])
+    assert artifact.asm["ptx"].count("setp") == comparisons
