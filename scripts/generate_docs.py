@@ -30,6 +30,10 @@ def passes_page() -> str:
 
     shared = len(shared_passes())
     pipelines = {"a CPU": cpu_passes(), "an NVIDIA GPU": nvidia_passes()}
+    reasons = {
+        title: _reasons(shared_passes) + _reasons(function)
+        for title, function in (("a CPU", cpu_passes), ("an NVIDIA GPU", nvidia_passes))
+    }
     found = all_passes()
     parts = [
         _NOTE,
@@ -39,7 +43,7 @@ def passes_page() -> str:
         "that need it, and results stay right.\n",
     ]
     for title, pipeline in pipelines.items():
-        parts += [f"## The list for {title}\n", *_numbered(pipeline, shared), ""]
+        parts += [f"## The list for {title}\n", *_numbered(pipeline, shared, reasons[title]), ""]
     parts.append("## What each does\n")
     order = dict.fromkeys(p.name for pipeline in pipelines.values() for p in pipeline)
     others = sorted(name for name in found if name not in order)
@@ -49,11 +53,23 @@ def passes_page() -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _numbered(pipeline: Any, shared: int) -> list[str]:
+def _numbered(pipeline: Any, shared: int, reasons: list[str]) -> list[str]:
     return [
         f"{i}. [{p.name}](#{p.name}){' `' + p.spec + '`' if p.spec != p.name else ''}"
-        + (" (last of those that every target runs)" if i == shared else "")
-        for i, p in enumerate(pipeline, 1)
+        + (f": {reason}" if reason else "")
+        + (" (the last pass that every target runs)" if i == shared else "")
+        for i, (p, reason) in enumerate(zip(pipeline, reasons, strict=True), 1)
+    ]
+
+
+def _reasons(function: Any) -> list[str]:
+    """The comments beside the passes of a pipeline: why each stands where it stands."""
+    source = inspect.getsource(inspect.unwrap(function))
+    lines = source[source.rindex("return (") :].splitlines()
+    return [
+        m[1] or ""
+        for line in lines
+        if (m := re.match(r"        [A-Z]\w*\(.*\),(?:  # (.*))?$", line))
     ]
 
 

@@ -22,15 +22,15 @@ def shared_passes() -> tuple[Pass, ...]:
 
     return (
         NormalizeLoops(),  # first: nothing else knows lower bounds and steps
-        Simplify(),
-        Cse(),
-        AccumulateDot(),
+        Simplify(),  # constants fold: analyses see literals
+        Cse(),  # equal masks and offsets become one value
+        AccumulateDot(),  # before raise-access, while `acc + dot(a, b)` is adjacent
         CarryOffsets(),  # before raise-access: pointers advanced in loops become affine
-        RaiseAccess(),
-        FoldReshape(),
-        FoldTranspose(),
+        RaiseAccess(),  # everything after it works on structured accesses
+        FoldReshape(),  # after raise-access: shapes fold into views
+        FoldTranspose(),  # likewise
         Simplify(),  # the address arithmetic that raise-access wrote
         Cse(),  # before licm: fewer operations to move
-        Licm(),
-        Cse(),  # moved operations meet their twins from other loops
+        Licm(),  # addresses leave loops
+        Cse(),  # deduplicates operations hoisted out of different loops
     )

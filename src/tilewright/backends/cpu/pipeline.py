@@ -25,15 +25,15 @@ def cpu_passes() -> tuple[Pass, ...]:
 
     return (
         *shared_passes(),
-        PromoteAccumulator(),  # behind licm, which moves addresses and limits in front of loops
-        LowerDot(),  # before groups form: its conversions belong into the packing loops
-        ElidePacking(),  # before groups form: what stays in place is no member of one
-        FormFusionGroups(),
-        ReuseOutputBuffer(),
-        PlanScratch(),
-        Vectorize(),
-        SchedulePrograms(),
-        Cse(),
-        Licm(),  # moves what does not depend on the program out of the program loop
-        CheckBounds(),  # last: nothing may move in front of its check
+        PromoteAccumulator(),  # after licm, which hoists addresses and limits out of loops
+        LowerDot(),  # before fusion: its conversions belong into the packing loops
+        ElidePacking(),  # before fusion: operands that are read in place are not fused
+        FormFusionGroups(),  # decides which tiles need scratch memory
+        ReuseOutputBuffer(),  # before scratch is planned: saves some of it
+        PlanScratch(),  # tiles between groups become buffers
+        Vectorize(),  # groups become loops over vectors
+        SchedulePrograms(),  # the body becomes a loop over programs
+        Cse(),  # addresses of the vector loops
+        Licm(),  # hoists program-invariant values out of the program loop
+        CheckBounds(),  # last: nothing may move an access above its check
     )

@@ -39,30 +39,30 @@ def nvidia_passes() -> tuple[Pass, ...]:
 
     return (
         *shared_passes(),
-        PromoteAccumulator(assume_noalias=True),
-        EmulateFp32Dots(),
-        DistributeRowsOverCluster(),
-        StripMineTiles(),
-        ReduceNumWarps(),
-        SelectMma(),
-        SelectWgmmaRs(),
-        AssignLayouts(),
-        PromoteShared(),
-        SwizzleShared(),
-        ScheduleLoops(),
-        SpecializeWarps(),
-        PipelineLoads(),
-        MulticastTmaLoads(),
-        PrefetchLoads(),
-        LowerStoresToTma(),
-        Cse(),
-        Licm(),  # what assign-layouts made again inside loops
-        CacheInShared(),
-        InsertBarriers(),
-        PartitionLoops(),
-        BatchLoads(),  # after insert-barriers: what it moves is known to be apart
-        Cse(),
-        VectorizeAccesses(),
-        Unroll(),
-        OrderInstructions(),
+        PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
+        EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
+        DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips
+        StripMineTiles(),  # before layouts: strips are smaller tiles
+        ReduceNumWarps(),  # after strip-mining, which sets the size of tiles
+        SelectMma(),  # before assign-layouts: instructions prescribe fragments
+        SelectWgmmaRs(),  # after select-mma has chosen wgmma
+        AssignLayouts(),  # from here on every tile has a layout
+        PromoteShared(),  # operands of MMA become buffers, their loads copies
+        SwizzleShared(),  # before copies are scheduled: TMA tiles need the shared layout
+        ScheduleLoops(),  # before pipeline-loads, which leaves its loops alone
+        SpecializeWarps(),  # before pipeline-loads: takes loops over tiles
+        PipelineLoads(),  # the remaining loops with copies
+        MulticastTmaLoads(),  # after the loads have become TMA loads
+        PrefetchLoads(),  # after pipeline-loads: takes the loads that stay synchronous
+        LowerStoresToTma(),  # after pipeline-loads: uses the memory that its stages leave
+        Cse(),  # address arithmetic of copies and stores
+        Licm(),  # hoists what assign-layouts rematerialized inside loops
+        CacheInShared(),  # after all other users of shared memory have allocated
+        InsertBarriers(),  # after the last pass that accesses shared memory
+        PartitionLoops(),  # before batch-loads: loads of full iterations have no masks
+        BatchLoads(),  # after insert-barriers, which separates conflicting accesses
+        Cse(),  # before widths are chosen: equal addresses become one value
+        VectorizeAccesses(),  # late: facts about accesses are final
+        Unroll(),  # last: earlier passes look at loops
+        OrderInstructions(),  # last: keeps few loaded values alive in front of reductions
     )
