@@ -21,6 +21,7 @@ order. Guarantees: iterations beyond the last load nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import ClassVar
 
@@ -37,7 +38,6 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.copy_slices import clone_load, clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import with_more_carried
-from tilewright.passes.gpu.analysis.register_pressure import peak_live_registers
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import warps_of
 from tilewright.passes.gpu.scheduling.ring import compare
@@ -47,8 +47,10 @@ from tilewright.targets import TargetInfo
 _Load = tile.LoadOp | tile.LoadViewOp
 _DOTS = (gpu.WgmmaOp, tile.DotOp)
 _WAITS_FOR_OTHERS = (tile.AtomicCASOp, tile.BarrierOp)
+_STANDS_FOR = (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, gpu.WgmmaWaitOp)
 _FEW = 4
-"""Registers of a load that may be there twice, before and behind its use."""
+"""Registers of a load that may be there twice, before and behind its use; so many of a loop's loads are always worth
+it."""
 _OTHER_REGISTERS = 48
 """Registers per thread for addresses, counters and temporaries beside tiles."""
 _LARGEST_OPERAND = 1 << 10
@@ -94,8 +96,8 @@ def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
     loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
     if not loads:
         return []
-    live = peak_live_registers(list(loop.walk()), 32 * warps)
-    left = min(most, max_registers_per_thread(warps) - _OTHER_REGISTERS - live)
+    free = max_registers_per_thread(warps) - _OTHER_REGISTERS - _live_registers(loop)
+    left = min(most, max(_FEW, free))
     chosen: set[_Load] = set()
     for load in sorted(loads, key=lambda op: registers(op.result)):
         words = registers(load.result)
@@ -104,6 +106,22 @@ def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
         left -= words
         chosen.add(load)
     return [load for load in loads if load in chosen]
+
+
+def _live_registers(loop: scf.ForOp) -> int:
+    """The most registers of a thread that are live at once for tiles between the operations of a loop's body; what
+    stands for something smaller does not count."""
+    order = {op: i for i, op in enumerate(loop.body.block.ops)}
+    change = [0] * (len(order) + 1)
+    values = [*loop.body.block.args, *(v for op in order for v in op.results)]
+    for value in values:
+        if not tile.is_tile(value) or isinstance(value.owner, _STANDS_FOR):
+            continue
+        start = order.get(value.owner, 0) if isinstance(value.owner, Operation) else 0
+        users = [outermost_in(loop.body.block, use.operation) for use in value.uses]
+        change[start] += registers(value)
+        change[max((order[op] for op in users), default=start)] -= registers(value)
+    return max(accumulate(change))
 
 
 def _can_move(load: _Load, loop: scf.ForOp) -> bool:

@@ -4,10 +4,9 @@ A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands 
 operand that is loaded for it alone becomes a `gpu.async_copy` straight into the buffer, where an access of at
 least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
 dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
-`gpu.local_transpose` to a second buffer; tiles too small for it by the threads that copy them. Where element-wise
-operations stand between loads and a product in a loop, the loads are copied to buffers of their own and
-read from there (`gpu.local_load`), so that `pipeline-loads` can start them ahead. Products that add on to
-each other share waits and barriers.
+`gpu.local_transpose` to a second buffer; tiles too small for it by the threads that copy them. Loads of which a loop
+computes operands, element-wise, are copied to buffers of their own and read from there (`gpu.local_load`), so that
+`pipeline-loads` can start them ahead. Products that add on to each other share waits and barriers.
 
 A left operand that was computed from 16-bit sums (the probabilities of attention) or from what is read lane
 by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/register_operands.py`);
@@ -75,15 +74,18 @@ from tilewright.passes.gpu.analysis.operand_buffers import (
 from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
+    read_converted,
 )
 from tilewright.passes.gpu.analysis.shared_allocation import (
+    allocated,
     release_at_barriers,
     release_between_loops,
+    tile_bytes,
 )
 from tilewright.passes.gpu.analysis.staging import (
     COPY,
     can_copy,
-    first_user,
+    copied_together,
     shared_loads,
     staged_loads,
 )
@@ -125,7 +127,8 @@ class PromoteShared(Pass):
                     if isinstance(op, tile.DotOp) and reads_shared(op):
                         _promote(op, function, known, stored, copied, self.register_operands)
                 erase_dead(function.body.block)
-                for block in {op.parent: None for op in function.walk() if _is_product(op)}:
+                dots = [op for op in function.walk() if isinstance(op, gpu.WgmmaOp)]
+                for block in {op.parent: None for op in dots}:
                     if block is not None:
                         chain_dots(block)
                 limit = (target.shared_bytes) // 2
@@ -136,10 +139,6 @@ class PromoteShared(Pass):
                             _barrier_behind(op)
                 release_between_loops(function)
                 release_at_barriers(function)
-
-
-def _is_product(op: Operation) -> bool:
-    return isinstance(op, gpu.WgmmaOp)
 
 
 def _copy_shared(function: FuncOp, known: Facts) -> Copied:
@@ -228,16 +227,30 @@ def _promote(
 
 
 def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[gpu.LocalLoadOp]:
-    """Loads whose elements are converted for `op`: copies to buffers, and reads of those.
+    """Loads of which the operands of `op` are computed: copies to buffers, and reads of those.
 
-    `limit`: bytes of all buffers, those of the operands in the block among them.
+    `limit`: bytes of all buffers, those of the operands in the block among them; twice where operands are made of
+    other than loads as well, which is worth it if copies can be ahead.
     """
-    loads = [load for load in staged_loads(op) if can_copy(load, op, known)]
-    first = first_user(loads) if loads else None
+    found, alone = staged_loads(op)
+    groups = [
+        ([load for load in loads if can_copy(load, first, known)], first)
+        for loads, first in copied_together(found)
+    ]
     dots = [dot for dot in op.parent.ops if isinstance(dot, tile.DotOp)] if op.parent else []
-    tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)} | {x.result for x in loads}
-    if first is None or allocated(function) + sum(map(_bytes_of, tiles)) > limit:
+    dots = dots if alone else [dot for dot in dots if reads_shared(dot)]
+    tiles = {value for dot in dots for value in (dot.lhs, dot.rhs)}
+    tiles |= {load.result for loads, _ in groups for load in loads}
+    stages = 1 if alone else 2
+    if allocated(function) + stages * sum(map(tile_bytes, tiles)) > limit:
         return []
+    return [read for loads, first in groups for read in _stage_group(loads, first, op, function)]
+
+
+def _stage_group(
+    loads: list[tile.LoadViewOp], first: Operation, op: tile.DotOp, function: FuncOp
+) -> list[gpu.LocalLoadOp]:
+    """Copies before `first`, and reads of them in the place of the loads."""
     reads: list[gpu.LocalLoadOp] = []
     for load in loads:
         buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
@@ -246,13 +259,15 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
         )
         read.result.name_hint = load.result.name_hint
         reads.append(read)
-    barrier = gpu.BarrierOp.create(location=op.location)
-    for new in (gpu.AsyncCommitGroupOp.create(), _wait(0), barrier, *reads):
-        insert_before(new, first)
+    if reads:
+        barrier = gpu.BarrierOp.create(location=op.location)
+        for new in (gpu.AsyncCommitGroupOp.create(), _wait(0), barrier, *reads):
+            insert_before(new, first)
     for load, read in zip(loads, reads, strict=True):
         load.result.replace_all_uses_with(read.result)
         load.detach()
         load.erase()
+        read_converted(read)
     return reads
 
 
@@ -349,7 +364,7 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         casts = _casts(convert.source, op)
         source = casts[-1].operands[0] if casts else convert.source
         load = _copyable(source, op, None, known)
-        size = _bytes_of(source)
+        size = tile_bytes(source)
         if load is None or size > room:
             continue
         room -= size
@@ -410,18 +425,3 @@ def _again(casts: list[Operation], value: SSAValue, like: SSAValue) -> list[Oper
         )
         value = made[-1].results[0]
     return made
-
-
-def allocated(function: FuncOp) -> int:
-    """Bytes of shared memory that the buffers of a function take."""
-    total = 0
-    for op in function.walk():
-        if isinstance(op, gpu.LocalAllocOp):
-            kind: Any = op.result.type
-            total += gpu.shared_layout_of(op.result).bytes * kind.stages.data
-    return total
-
-
-def _bytes_of(value: SSAValue) -> int:
-    rows, columns = tile.shape_of(value)
-    return rows * columns * tile.element_bytes(tile.element_of(value))

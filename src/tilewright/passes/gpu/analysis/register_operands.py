@@ -15,7 +15,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
-from tilewright.passes.analysis.edit import insert_before
+from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
@@ -87,14 +87,48 @@ def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
     layout = layouts.pop() if len(layouts) == 1 else None
     if layout is None or not all(op in dots or _may_move(op, made) for op in users):
         return
+    _assign_layout(made, [op for op in users if op not in dots], layout)
+
+
+def read_converted(read: gpu.LocalLoadOp) -> None:
+    """Read a stage in the layout of what is computed with it, element-wise: that to which results are converted, and
+    from which other operands (accumulators) are. Dots take their operands in any."""
+    users = _users(read)
+    ends = [op for op in users if isinstance(op, gpu.ConvertLayoutOp | tile.DotOp)]
+    middle = [op for op in users if op not in ends]
+    made: set[SSAValue] = {read.result, *(v for op in middle for v in op.results)}
+    others = [v for op in middle for v in op.operands if tile.is_tile(v) and v not in made]
+    inputs = [v.owner for v in others if not isinstance(v.owner, tile.SplatOp)]
+    converts = [op for op in (*inputs, *ends) if isinstance(op, gpu.ConvertLayoutOp)]
+    if not all(isinstance(op, gpu.ConvertLayoutOp) for op in inputs):
+        return
+    if not all(is_pure_elementwise(op) for op in middle):
+        return
+    if any(op.acc in made for op in ends if isinstance(op, tile.DotOp)):
+        return
+    layouts = {gpu.layout_of(op.source if op in inputs else op.result) for op in converts}
+    layout = layouts.pop() if len(layouts) == 1 else None
+    if layout is None:
+        return
+    for op in middle:
+        for i, value in enumerate(op.operands):
+            if value.owner in inputs:
+                op.operands[i] = value.owner.operands[0]  # type: ignore[union-attr]
+    _assign_layout(made, middle, layout)
+    for op in ends:
+        if isinstance(op, gpu.ConvertLayoutOp):
+            op.result.replace_all_uses_with(op.source)
+            erase(op)
+
+
+def _assign_layout(made: set[SSAValue], users: list[Operation], layout: Layout) -> None:
+    """Give tiles a layout, and the splats that `users` combine them with."""
     for value in made:
         value._type = gpu.laid_out(tile.element_of(value), layout)
     for op in users:
-        if op in dots:
-            continue
         for i, value in enumerate(op.operands):
-            if tile.is_tile(value) and value not in made:
-                splat = value.owner.clone()  # type: ignore[union-attr]
+            if isinstance(value.owner, tile.SplatOp) and tile.is_tile(value):
+                splat = value.owner.clone()
                 splat.results[0]._type = gpu.laid_out(tile.element_of(value), layout)
                 insert_before(splat, op)
                 op.operands[i] = splat.results[0]

@@ -7,7 +7,7 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tilewright.dialects import gpu
+from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
@@ -220,3 +220,16 @@ class SharedAllocation:
         if low == high or start >= high:
             return max(0, limit - start)
         return max(0, low - start, limit - -(-high // 128) * 128)
+
+
+def allocated(function: FuncOp) -> int:
+    """Bytes of shared memory that the buffers of a function take."""
+    return sum(
+        buffer_bytes(op.result) for op in function.walk() if isinstance(op, gpu.LocalAllocOp)
+    )
+
+
+def tile_bytes(value: SSAValue) -> int:
+    """Bytes of shared memory that a tile takes."""
+    rows, columns = tile.shape_of(value)
+    return rows * columns * tile.element_bytes(tile.element_of(value))

@@ -32,15 +32,15 @@ COPY = "asynchronous copy"
 """The form of a load that is copied to shared memory, in remarks."""
 
 
-def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
-    """The loads, in a loop's body, of which element-wise operations and changes of shape or layout alone
-    make the operands of `op`; in order, but for those that are its operands as they are. Empty where an operand is made of anything
-    else that is not a scalar or a constant."""
+def staged_loads(op: tile.DotOp) -> tuple[list[tile.LoadViewOp], bool]:
+    """The loads, in a loop's body, of which element-wise operations and changes of shape or layout make the operands
+    of `op`; in order, but for those that are operands of dots as they are. Whether such operations on loads, scalars and
+    constants alone make the operands."""
     block = op.parent
     if block is None or not isinstance(op.parent_op(), scf.ForOp):
-        return []
+        return [], False
     found: dict[tile.LoadViewOp, None] = {}
-    pending, seen = [op.lhs, op.rhs], set[SSAValue]()
+    pending, seen, alone = [op.lhs, op.rhs], set[SSAValue](), True
     while pending:
         value = pending.pop()
         if value in seen or not tile.is_tile(value):
@@ -50,14 +50,14 @@ def staged_loads(op: tile.DotOp) -> list[tile.LoadViewOp]:
         if isinstance(made, gpu.LocalLoadOp):
             continue  # which is copied already
         if isinstance(made, tile.LoadViewOp) and made.parent is block:
-            if [use.operation for use in value.uses] != [op]:
+            if not any(isinstance(use.operation, tile.DotOp) for use in value.uses):
                 found[made] = None
         elif isinstance(made, Block) or not (_computes(made) or isinstance(made, tile.SplatOp)):
-            return []
+            alone = False
         else:
             pending.extend(made.operands)
     order = {o: i for i, o in enumerate(block.ops)}
-    return sorted(found, key=lambda load: order[load])
+    return sorted(found, key=lambda load: order[load]), alone
 
 
 def _computes(op: Operation) -> bool:
@@ -65,18 +65,39 @@ def _computes(op: Operation) -> bool:
     return is_pure_elementwise(op) or type(op) in REMAPS or isinstance(op, gpu.ConvertLayoutOp)
 
 
-def first_user(loads: list[tile.LoadViewOp]) -> Operation | None:
-    """The first operation that uses any of the loads, if it comes after all of them and all users are
-    of that kind and in their block."""
-    block = loads[0].parent
+Group = tuple[list[tile.LoadViewOp], Operation]
+"""Loads that are copied together, and the first of their users."""
+
+
+def copied_together(loads: list[tile.LoadViewOp]) -> list[Group]:
+    """Loads of a block as groups of copies that stand before their first users: all at once where that one comes
+    after all of them, else each for itself. Without those that are used outside of the block."""
+    block = loads[0].parent if loads else None
     if block is None:
-        return None
-    users = {use.operation for load in loads for use in load.result.uses}
-    if not users or not all(user.parent is block and _computes(user) for user in users):
-        return None
+        return []
     order = {o: i for i, o in enumerate(block.ops)}
-    first = min(users, key=lambda user: order[user])
-    return first if order[first] > order[loads[-1]] else None
+    firsts: dict[tile.LoadViewOp, Operation] = {}
+    for load in loads:
+        users = [_holder(block, use.operation) for use in load.result.uses]
+        inside = [user for user in users if user is not None]
+        if inside and len(inside) == len(users):
+            firsts[load] = min(inside, key=lambda user: order[user])
+    if not firsts:
+        return []
+    first = min(firsts.values(), key=lambda user: order[user])
+    if order[first] > max(order[load] for load in firsts):
+        return [(list(firsts), first)]
+    return [([load], user) for load, user in firsts.items()]
+
+
+def _holder(block: Block, op: Operation) -> Operation | None:
+    """The operation of a block that is `op` or holds it; None where `op` is elsewhere."""
+    while op.parent is not block:
+        above = op.parent_op()
+        if above is None:
+            return None
+        op = above
+    return op
 
 
 def is_plain_copy(load: tile.LoadViewOp, op: Operation, known: Facts, wide: bool = True) -> bool:

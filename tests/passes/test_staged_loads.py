@@ -1,0 +1,98 @@
+"""Loads of which loops compute operands of dots, with what other dots or the program's beginning have made: copies."""
+
+import numpy as np
+import pytest
+from tests.passes.test_attention import prepared
+from tests.passes.test_prefetch_loads import case, gated_ir
+from tests.ptx.launch import run_ptx
+from xdsl.dialects import scf
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.pipeline import nvidia_passes
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dialects import gpu, tile
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.passes.manager import run_pipeline
+
+
+@tw.jit
+def delta(W, U, K, Decay, Out, n, D: tl.constexpr, C: tl.constexpr):
+    """The delta rule: what a dot leaves of `u` is an operand; keys are scaled by what does not change."""
+    r, d = tl.arange(0, C), tl.arange(0, D)
+    decay = tl.load(Decay + r)
+    state = tl.zeros((D, D), tl.float32)
+    for i in range(0, n):
+        at = (i * C + r)[:, None] * D + d[None, :]
+        w, k = tl.load(W + at), tl.load(K + at)
+        v = tl.load(U + at).to(tl.float32) - tl.dot(w, state.to(w.dtype))
+        k = (k * decay[:, None]).to(k.dtype)
+        state = tl.dot(tl.trans(k), v.to(k.dtype), state)
+    tl.store(Out + d[:, None] * D + d[None, :], state)
+
+
+def delta_ir(size=64):
+    signature = dict.fromkeys(("W", "U", "K"), dtypes.pointer_type(dtypes.float16))
+    signature |= dict.fromkeys(("Decay", "Out"), dtypes.pointer_type(dtypes.float32))
+    signature |= {"n": dtypes.int32, "D": constexpr(size), "C": constexpr(size)}
+    return build(delta, signature, dict.fromkeys(("W", "U", "K", "Out"), 16)).module
+
+
+def delta_case(n, size=64):
+    rng = np.random.default_rng(n)
+    w, u, k = ((rng.standard_normal((n * size, size)) / 8).astype(np.float16) for _ in range(3))
+    decay = rng.random(size).astype(np.float32)
+    state, half = np.zeros((size, size)), lambda x: x.astype(np.float16).astype(np.float64)
+    for i in range(n):
+        rows = slice(i * size, (i + 1) * size)
+        v = half(u[rows].astype(np.float64) - w[rows].astype(np.float64) @ half(state))
+        state = state + half(k[rows] * decay[:, None]).T @ v
+    return [w, u, k, decay, np.zeros((size, size), np.float32), n], state
+
+
+def in_loops(module, kinds):
+    loops = [op for op in module.walk() if isinstance(op, scf.ForOp)]
+    return [op for loop in loops for op in loop.body.block.ops if isinstance(op, kinds)]
+
+
+def lowered(module, until, target="sm_90a"):
+    steps = nvidia_passes()
+    names = [step.name for step in steps]
+    run_pipeline(module, steps[: names.index(until) + 1], target_info(target))
+    return module
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
+def test_every_load_is_copied_ahead(target):
+    module = lowered(prepared(delta_ir(), 4, 2), "pipeline-loads", target)
+    assert not in_loops(module, tile.LoadViewOp)
+    if target == "sm_90a":
+        assert in_loops(module, gpu.MbarrierWaitOp) and not in_loops(module, gpu.AsyncCopyOp)
+        converted = in_loops(module, gpu.ConvertLayoutOp)  # u is read as accumulators lie
+        assert [tile.shape_of(op.result) for op in converted] == [(64,)]
+    for n in (0, 1, 3):
+        arguments, wanted = delta_case(n)
+        out = run_on_copies(module, arguments, (1, 1, 1))[4]
+        np.testing.assert_allclose(np.asarray(out), wanted, atol=2e-2)
+
+
+def test_results_of_machine_code():
+    artifact = backend.compile(
+        delta_ir(), Options(num_warps=4, num_stages=2), target_info("sm_90a")
+    )
+    arguments, wanted = delta_case(3)
+    out = run_ptx(artifact, arguments, (1, 1, 1))[4]
+    np.testing.assert_allclose(np.asarray(out), wanted, atol=2e-2)
+
+
+def test_gates_of_each_iteration():
+    module = lowered(prepared(gated_ir(), 4, 2), "promote-shared")
+    assert not [op for op in in_loops(module, tile.LoadViewOp) if len(tile.shape_of(op.result)) > 1]
+    arguments, wanted = case(3, False)
+    out = run_on_copies(module, arguments, (1, 1, 1))[5]
+    np.testing.assert_allclose(np.asarray(out), wanted, atol=5e-3)
