@@ -260,8 +260,17 @@ def test_configurations_for_gpus_are_left_alone():
         make = lambda kwargs, **_: SimpleNamespace(kwargs=kwargs)
         return choices.choose(make, {"x": 4096}, given, {"device": device}, kind, meta)
 
-    assert chosen("cuda") is given and chosen("cpu", max_autotune=True) is given
+    assert chosen("cuda") is given
     assert [c.kwargs for c in chosen("cpu")] == [{"XBLOCK": 512}]
+    tuned = [c.kwargs["XBLOCK"] for c in chosen("cpu", max_autotune=True)]
+    assert tuned == [512, 1024, 256]
+
+
+def test_neighbours_stay_within_the_sizes():
+    assert choices.neighbours({"YBLOCK": 4, "XBLOCK": 64}, {"y": 4, "x": 64}) == [
+        {"YBLOCK": 4, "XBLOCK": 64}, {"YBLOCK": 4, "XBLOCK": 32},
+    ]  # fmt: skip
+    assert choices.neighbours({"XBLOCK": 16}, {"x": 16}) == [{"XBLOCK": 16}]
 
 
 # ---- workers and caches ------------------------------------------------------------------------------

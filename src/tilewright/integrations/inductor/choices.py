@@ -150,6 +150,10 @@ def _exchange(module: Any) -> None:
     @functools.wraps(original)
     def choosing(*args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(original).bind(*args, **kwargs).arguments
+        device = getattr(given["triton_meta"].get("device"), "type", None)
+        if device == "cpu" and given.get("inductor_meta"):
+            # a search along num_warps and num_stages, which change nothing here
+            given["inductor_meta"] = {**given["inductor_meta"], "coordinate_descent_tuning": False}
 
         def decorate(fn: Any) -> Any:
             configs = choose(module.Config, source=fn.src, **given)
@@ -171,14 +175,15 @@ def choose(
     source: str = "",
     **_: Any,
 ) -> Sequence[Any]:
-    """The configurations to compile: ours for a kernel on the CPU, all of `configs` for others.
+    """The configurations to compile: ours for a kernel on the CPU (up to three to measure under max-autotune),
+    all of `configs` for others.
 
     The arguments are those of torch's `cached_autotune`; `config` makes a configuration, `source` is the kernel.
     """
     meta = inductor_meta or {}
     if getattr(triton_meta.get("device"), "type", None) != "cpu" or not configs:
         return configs
-    if meta.get("max_autotune") or meta.get("max_autotune_pointwise") or not size_hints:
+    if not size_hints:
         return configs
     work = Work(
         kind=heuristic_type.name.lower(),
@@ -198,7 +203,17 @@ def choose(
         )
     if meta.get("no_x_dim"):
         found["XBLOCK"] = 1
-    return [config(found, num_warps=1, num_stages=1)]
+    tunes = meta.get("max_autotune") or meta.get("max_autotune_pointwise")
+    tried = neighbours(found, size_hints) if tunes else [found]
+    return [config(blocks, num_warps=1, num_stages=1) for blocks in tried]
+
+
+def neighbours(found: Mapping[str, int], sizes: Mapping[str, int]) -> list[dict[str, int]]:
+    """Block sizes to measure: `found`, and with its largest block doubled, and halved."""
+    name = max(found, key=lambda n: found[n])
+    other = (2 * found[name], found[name] // 2)
+    near = [size for size in other if _VECTOR <= size <= sizes[_dimension(name)]]
+    return [dict(found), *({**found, name: size} for size in near)]
 
 
 def _is_across(meta: Mapping[str, Any]) -> bool:

@@ -150,7 +150,7 @@ def _few_tiles(_: Any, original: Callable[..., Any]) -> Any:
         sizes = sys.modules["torch._inductor.virtualized"].V.graph.sizevars
         hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint
         order = {} if kwargs.get("op_name") == "conv" else {"GROUP_M": 8}
-        extents = (int(hint(e)) for e in (m, n, k))
+        extents = int(hint(m)), int(hint(n)), int(hint(k))
         for rows, columns, steps in tiles(*extents, torch.get_num_threads()):
             blocks = {"BLOCK_M": rows, "BLOCK_N": columns, "BLOCK_K": steps}
             yield self.triton_config(1, 1, **blocks, hint_override=None, **order)

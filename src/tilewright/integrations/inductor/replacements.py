@@ -75,7 +75,7 @@ class LoweringReplacement(Replacement):
         self._value = None
 
     def _cell(self, module: Any) -> CellType | None:
-        wrapper = getattr(module, self.path, None)
+        wrapper: Any = getattr(module, self.path, None)
         code = getattr(wrapper, "__code__", None)
         if code is None or "decomp_fn" not in code.co_freevars:
             return None
