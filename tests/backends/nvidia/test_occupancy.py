@@ -68,7 +68,8 @@ def test_blocks_at_once(target, threads, registers, shared, blocks):
     [
         (HOPPER, 512, 66, 4160, 64),
         (HOPPER, 512, 73, 4160, 64),
-        (HOPPER, 512, 74, 4160, None),  # more than one in eight
+        (HOPPER, 512, 96, 4160, 64),
+        (HOPPER, 512, 97, 4160, None),  # more than one in three
         (HOPPER, 512, 64, 4160, None),  # for three it takes 40
         (HOPPER, 512, 45, 0, 40),
         (HOPPER, 512, 48, 0, None),
@@ -138,9 +139,16 @@ def test_a_limit_that_is_kept(tool):
     assert made() == (62, 0, True) and tool.runs() == 2
 
 
-def test_a_limit_that_costs_memory_is_not_taken(tool):
-    tool((66, 0), (64, 12))
-    assert made() == (66, 0, False) and tool.runs() == 2
+@pytest.mark.parametrize(("free", "limited"), [((66, 0), (64, 68)), ((44, 0), (40, 4))])
+def test_a_limit_that_costs_memory_is_not_taken(tool, free, limited):
+    """64 KB of all threads of two blocks, or anything where there are two already."""
+    tool(free, limited)
+    assert made() == (*free, False) and tool.runs() == 2
+
+
+def test_a_second_block_is_worth_a_few_spills(tool):
+    tool((90, 0), (64, 64))
+    assert made() == (64, 16, True) and tool.runs() == 2
 
 
 def test_an_assembler_that_does_not_care(tool):

@@ -19,6 +19,7 @@ from tilewright.backends.nvidia.occupancy import (
     CtaResources,
     register_limit_for_occupancy,
     resident_ctas,
+    spills_worth_occupancy,
 )
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
@@ -151,7 +152,7 @@ def _reassemble_with_limit(
 
     Where far more values are wanted than there are registers the assembler gives up and takes 32 of 255: it
     is given all. And where with a few fewer more blocks share an SM, and nothing more goes to
-    memory, it is given fewer.
+    memory (or a little, where there was one block), it is given fewer.
     """
     most = max_registers_per_thread(-(-block.threads // 32))
     if assembled.spills and assembled.registers < most:
@@ -165,7 +166,8 @@ def _reassemble_with_limit(
         return ptx, assembled
     limited = with_limit(ptx, limit)
     other = assemble(limited, target, options)
-    fits = 0 < other.registers <= limit and other.spills <= assembled.spills
+    allowed = assembled.spills + spills_worth_occupancy(block, target)
+    fits = 0 < other.registers <= limit and other.spills <= allowed
     return (limited, other) if fits else (ptx, assembled)
 
 

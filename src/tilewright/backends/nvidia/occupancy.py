@@ -25,6 +25,11 @@ _MAX_REGISTER_CUT = 8
 _MAX_REGISTER_CUT_IN_CLUSTERS = 5
 """The same where CTAs wait for each other in barriers of a cluster, and others have to fill the time."""
 
+_MAX_REGISTER_CUT_OF_ONE = 3
+"""The same where an SM has room for one CTA, and nothing runs while that one waits."""
+_SPILL_BYTES = 64 << 10
+"""Bytes of spilled registers of two CTAs that stay in the L1 cache of their SM, beside what they load."""
+
 
 @dataclass(frozen=True)
 class CtaResources:
@@ -47,8 +52,8 @@ def register_limit_for_occupancy(
 ) -> int | None:
     """The registers a thread with which half as many blocks again, or more, would be there at once.
 
-    None where that takes more than one register in eight of them (in five, of a `cluster` of several), or
-    something else is in the way.
+    None where that takes more than one register in eight of them (in five, of a `cluster` of several; in three, where
+    there is one block), or something else is in the way.
     """
     now = resident_ctas(block, target)
     if not now:
@@ -59,7 +64,15 @@ def register_limit_for_occupancy(
     in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
     limit = REGISTERS_PER_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
     cut = _MAX_REGISTER_CUT_IN_CLUSTERS if cluster > 1 else _MAX_REGISTER_CUT
+    cut = _MAX_REGISTER_CUT_OF_ONE if now == 1 else cut
     return limit if limit * cut >= block.registers * (cut - 1) else None
+
+
+def spills_worth_occupancy(block: CtaResources, target: TargetInfo) -> int:
+    """Registers a thread may spill for more blocks on an SM: a few, where the other choice is one block."""
+    if resident_ctas(block, target) != 1:
+        return 0
+    return _SPILL_BYTES // (2 * 4 * block.threads)
 
 
 def _warps_of(block: CtaResources) -> int:
