@@ -237,11 +237,6 @@ class KernelCodegen:
             if not isinstance(inner, scf.YieldOp):
                 self.op(inner)
 
-    def cluster_barrier(self) -> None:
-        """All threads of the cluster that have not ended meet; shared memory before is seen after."""
-        cluster.arrive(self, self.builder)
-        cluster.wait(self, self.builder)
-
     def elementwise(self, op: Operation) -> None:
         """Register by register; scalars operands are the same for all."""
         operands = [self.parts(v) for v in op.operands]
@@ -283,7 +278,7 @@ class KernelCodegen:
     def barrier(self) -> None:
         """All threads of the program meet; shared and global memory before is seen after."""
         if self.blocks > 1:
-            self.cluster_barrier()
+            cluster.synchronize(self)
             return
         if self.warps == 1 and not self.role:
             self.emit_convergent_asm("bar.warp.sync -1;", "~{memory}", ir.VoidType(), [])
@@ -405,7 +400,7 @@ def _return(gen: KernelCodegen, op: Operation) -> None:
     if gen.reaches_first_cta:
         gen.barrier()  # the first CTA's memory goes with it
     if gen.shares:
-        gen.cluster_barrier()  # others arrive at, and write to, a block's memory
+        cluster.synchronize(gen)  # others arrive at, and write to, a block's memory
     gen.builder.ret_void()
 
 

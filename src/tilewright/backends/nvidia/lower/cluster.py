@@ -33,6 +33,12 @@ def wait(gen: KernelCodegen, b: Builder) -> None:
     _step(gen, b, "wait")
 
 
+def synchronize(gen: KernelCodegen) -> None:
+    """Synchronize all threads of the cluster that have not ended; shared memory before is seen after."""
+    arrive(gen, gen.builder)
+    wait(gen, gen.builder)
+
+
 def _step(gen: KernelCodegen, b: Builder, step: str) -> None:
     kind = ir.FunctionType(ir.VoidType(), [])
     b.call(gen.declare(f"llvm.nvvm.barrier.cluster.{step}.aligned", kind), [])

@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
 from tilewright.backends.nvidia.lower.programmatic_launch import prefetch_tensor_maps
 from tilewright.dialects import gpu, tile
@@ -52,7 +53,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
     if isinstance(op.next_op, gpu.MbarrierInitOp):
         return
     if gen.shares:
-        gen.cluster_barrier()
+        cluster.synchronize(gen)
     else:
         gen.barrier()
 
