@@ -59,6 +59,35 @@ def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
+def scan_of_columns_layout(shape: Vector, warps: int, run: int) -> Layout:
+    """A layout of a matrix, with extents and `warps` powers of two, whose columns are scanned.
+
+    A thread holds `run` neighbours along the rows. Lanes and then warps follow there; what is left of them, along
+    the columns, behind the run of each thread.
+    """
+    rows, columns = (extent.bit_length() - 1 for extent in shape)
+    wide = min(run.bit_length() - 1, columns)
+    across = min(LANE_BITS, columns - wide)
+    lanes_down = min(LANE_BITS - across, rows)
+    warp_bits = warps.bit_length() - 1
+    warps_across = min(warp_bits, columns - wide - across)
+    warps_down = min(warp_bits - warps_across, rows - lanes_down)
+    held = rows - lanes_down - warps_down
+
+    def vectors(dim: int, first: int, count: int) -> list[Vector]:
+        return [(1 << bit, 0) if dim == 0 else (0, 1 << bit) for bit in range(first, first + count)]
+
+    def padded(found: list[Vector], count: int) -> tuple[Vector, ...]:
+        return (*found, *[(0, 0)] * (count - len(found)))
+
+    behind = wide + across + warps_across
+    registers = vectors(1, 0, wide) + vectors(0, 0, held) + vectors(1, behind, columns - behind)
+    lanes = vectors(1, wide, across) + vectors(0, held, lanes_down)
+    bases = vectors(1, wide + across, warps_across) + vectors(0, held + lanes_down, warps_down)
+    return Layout(shape, tuple(registers), padded(lanes, LANE_BITS), padded(bases, warp_bits))
+
+
+@lru_cache(maxsize=4096)
 def transposed_copy_layout(shape: Vector, warps: int, dim: int) -> Layout:
     """A layout of a matrix for copies of 4-byte elements into lines along `dim`, from memory that is
     contiguous along the other dimension.

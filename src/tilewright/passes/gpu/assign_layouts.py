@@ -40,10 +40,11 @@ from tilewright.layouts import Layout
 from tilewright.passes.analysis.edit import end_of, insert_before
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.accesses import View, access_layout, contiguous_dim
+from tilewright.passes.gpu.analysis.accesses import View, access_layout
 from tilewright.passes.gpu.analysis.anchor_layouts import (
     REMAPS,
     AnchorLayouts,
+    accesses_as_well,
     accumulator_layout,
     dot_layouts,
     scan_layout,
@@ -328,28 +329,8 @@ def _line(layout: Layout, dim: int) -> Layout:
     return layout
 
 
-def _as_good(op: Operation, home: Layout, best: Layout) -> bool:
+def _as_good(op: tile.StoreViewOp | tile.StoreOp, home: Layout, best: Layout) -> bool:
     """Whether a store from `home` makes about as few transactions as one from `best`."""
-    dim = contiguous_dim(op) if isinstance(op, View) else None
-    if dim is None:
-        return not home.replicated("lanes") or bool(best.replicated("lanes"))
-    size = tile.element_bytes(tile.element_of(op.value))  # type: ignore[attr-defined]
-    run, row = _run(home, dim)
-    best_run, best_row = _run(best, dim)
-    return run * size >= min(best_run * size, 4) and row * size >= min(best_row * size, 64)
-
-
-def _run(layout: Layout, dim: int) -> tuple[int, int]:
-    """Consecutive elements along `dim` that a thread holds, and that a warp does."""
-    vectors = list(layout.registers)
-    length = 1
-
-    def unit(n: int) -> tuple[int, ...]:
-        return tuple(n if d == dim else 0 for d in range(layout.rank))
-
-    while unit(length) in vectors:
-        length *= 2
-    run = length
-    while unit(length) in layout.lanes:
-        length *= 2
-    return run, length
+    if isinstance(op, View):
+        return accesses_as_well(op, op.value, home, best)
+    return not home.replicated("lanes") or bool(best.replicated("lanes"))

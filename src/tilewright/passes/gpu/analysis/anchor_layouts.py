@@ -17,13 +17,18 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.layouts import Layout
-from tilewright.layouts.blocked import blocked, outer_product_layout
+from tilewright.layouts.blocked import blocked, outer_product_layout, scan_of_columns_layout
 from tilewright.layouts.fragments import mma_layouts, parse_wgmma
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of, position_of
 from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.analysis.facts import Facts
-from tilewright.passes.gpu.analysis.accesses import access_layout, contiguous_dim, default_layout
+from tilewright.passes.gpu.analysis.accesses import (
+    View,
+    access_layout,
+    contiguous_dim,
+    default_layout,
+)
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.select_mma import SHARED_FMA, instruction_of, is_wgmma
 
@@ -136,6 +141,7 @@ class AnchorLayouts:
             return self._alike(op, tiles)
         if isinstance(op, tile.LoadOp | tile.LoadViewOp):
             layout = access_layout(op, self.known, self.warps)
+            layout = _scanned_layout(op, layout, self.warps) or layout
             return [self.in_place(tiles[0], layout)]
         if isinstance(op, tile.DotOp):
             return [accumulator_layout(op, self.warps)]
@@ -290,11 +296,62 @@ def _runs(value: SSAValue, dim: int) -> bool:
 
 
 def scan_layout(op: tile.ScanOp, warps: int) -> Layout:
-    """Each thread a run along the axis, then lanes, then warps: what a scan combines in order."""
+    """Each thread a run along the axis, then lanes, then warps: what a scan combines in order.
+
+    Columns of a matrix that comes from memory by rows: threads hold neighbours along the rows as well, and lanes
+    follow there first, so that the scan needs no other layout than the load and the store.
+    """
     shape, axis = tile.shape_of(op.inputs[0]), op.axis.value.data
+    if len(shape) == 2 and axis == 0 and all(e & (e - 1) == 0 for e in (*shape, warps)):
+        loads = [v.owner for i in op.inputs for v in _lane_by_lane(i, _operands)]
+        if not any(isinstance(o, tile.LoadViewOp) and contiguous_dim(o) == axis for o in loads):
+            return scan_of_columns_layout(shape, warps, _elements_of_16_bytes(op.inputs[0]))
     order = (axis, *(d for d in reversed(range(len(shape))) if d != axis))
     threads = 32 * (warps & -warps)  # groups of those all scan the same
     return blocked(shape, warps, max(1, shape[axis] // threads), order)
+
+
+def _elements_of_16_bytes(value: SSAValue) -> int:
+    return max(1, 16 // tile.element_bytes(tile.element_of(value)))
+
+
+def _scanned_layout(load: Operation, best: Layout, warps: int) -> Layout | None:
+    """The layout of the scan that a load is for, where it reads memory in it about as well as in `best`."""
+    if not isinstance(load, tile.LoadViewOp) or contiguous_dim(load) is None:
+        return None
+    for value in _lane_by_lane(load.result, _results):
+        for use in value.uses:
+            if isinstance(use.operation, tile.ScanOp):
+                layout = scan_layout(use.operation, warps)
+                return layout if accesses_as_well(load, load.result, layout, best) else None
+    return None
+
+
+def accesses_as_well(op: View, value: SSAValue, layout: Layout, best: Layout) -> bool:
+    """Whether an access of `value` in a layout makes about as few transactions as in `best`."""
+    dim = contiguous_dim(op)
+    if dim is None:
+        return not layout.replicated("lanes") or bool(best.replicated("lanes"))
+    size = tile.element_bytes(tile.element_of(value))
+    run, row = _consecutive(layout, dim)
+    best_run, best_row = _consecutive(best, dim)
+    return run * size >= min(best_run * size, 4) and row * size >= min(best_row * size, 64)
+
+
+def _consecutive(layout: Layout, dim: int) -> tuple[int, int]:
+    """Consecutive elements along `dim` that a thread holds, and that a warp does."""
+    vectors = list(layout.registers)
+    length = 1
+
+    def unit(n: int) -> tuple[int, ...]:
+        return tuple(n if d == dim else 0 for d in range(layout.rank))
+
+    while unit(length) in vectors:
+        length *= 2
+    run = length
+    while unit(length) in layout.lanes:
+        length *= 2
+    return run, length
 
 
 def joined(source: Layout) -> Layout:

@@ -1,0 +1,54 @@
+"""Scans of the columns of matrices that come from memory by rows."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.ptx.launch import run_ptx
+
+import tilewright.language as tl
+from tilewright import dtypes
+from tilewright.backends.base import Options
+from tilewright.backends.nvidia.backend import backend
+from tilewright.backends.nvidia.target import target_info
+from tilewright.dtypes import constexpr
+from tilewright.frontend import build
+from tilewright.interpreter.compare import run_on_copies
+from tilewright.ir.text import parse_ir
+from tilewright.language.kernel_function import KernelFunction
+
+
+def sums_of_columns(x, out, n, R: tl.constexpr, C: tl.constexpr, REVERSE: tl.constexpr):
+    rows, columns = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]
+    value = tl.load(x + rows * C + columns, mask=rows < n, other=0.0).to(tl.float32)
+    tl.store(out + rows * C + columns, tl.cumsum(value, 0, reverse=REVERSE) * 2, mask=rows < n)
+
+
+@pytest.mark.parametrize(("rows", "columns", "warps", "reverse", "kind", "barriers"), [
+    (64, 64, 4, False, np.float32, 1), (64, 32, 2, True, np.float16, 1), (16, 256, 4, False, np.float32, 1),
+    (64, 4, 2, True, np.float32, 1), (4, 8, 1, False, np.float32, 0), (2, 512, 4, True, np.float16, 0),
+])  # fmt: skip
+def test_columns_are_scanned_where_they_are(rows, columns, warps, reverse, kind, barriers):
+    """Loads, scan and stores have one layout: no exchange but that of the warps' totals."""
+    element = dtypes.float16 if kind is np.float16 else dtypes.float32
+    signature = {"x": dtypes.pointer_type(element), "out": dtypes.pointer_type(dtypes.float32)}
+    signature |= {"n": dtypes.int32, "R": constexpr(rows), "C": constexpr(columns)}
+    signature["REVERSE"] = constexpr(reverse)
+    text = str(build(KernelFunction(sums_of_columns), signature, {"x": 16, "out": 16}).module)
+    data = np.random.default_rng(rows).integers(-8, 8, rows * columns).astype(kind)
+    arguments = [data, np.zeros(rows * columns, np.float32), rows - 1]
+    expected = run_on_copies(parse_ir(text), arguments, (1, 1, 1))
+    options = Options(num_warps=warps, disable=("reduce-num-warps",))
+    artifact = backend.compile(parse_ir(text), options, target_info("sm_90a"))
+    np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[1], expected[1])
+    assert artifact.asm["ptx"].count("bar.sync") == barriers
+    for without in re.finditer(r"bar\.sync[^;]*;", artifact.asm["ptx"]):
+        ptx = artifact.asm["ptx"]
+        spoiled = type(artifact)(
+            artifact.entry,
+            b"",
+            artifact.plan,
+            {"ptx": ptx[: without.start()] + ptx[without.end() :]},
+        )
+        with pytest.raises(Exception, match=r"without a barrier|nothing was written"):
+            run_ptx(spoiled, arguments, (1,))
