@@ -45,7 +45,7 @@ between barriers. `swizzle-shared` says how they lie there, `pipeline-loads` mov
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i1, i32
