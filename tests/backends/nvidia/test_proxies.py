@@ -34,5 +34,6 @@ def test_results_are_fenced_before_they_are_copied(config, out):
         return  # its results leave by themselves
     before = ptx[: stores[0]]
     last = max(m.start() for m in WRITES.finditer(before))
-    fence, barrier = before.find("fence.proxy.async", last), before.rfind("bar.sync")
+    kind = "bar.warp.sync" if config.num_warps == 1 else "bar.sync"
+    fence, barrier = before.find("fence.proxy.async", last), before.rfind(kind)
     assert last < fence < barrier

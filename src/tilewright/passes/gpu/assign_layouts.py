@@ -58,6 +58,11 @@ _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 """Conversions whose operands take fewer bytes than their results."""
 
 
+def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
+    """Whether a dot reads what is loaded: `promote-shared` copies that as it lies in memory."""
+    return isinstance(user, tile.DotOp) and isinstance(value.owner, tile.LoadOp | tile.LoadViewOp)
+
+
 @dataclass(frozen=True)
 class AssignLayouts(Pass):
     """See the module docstring."""
@@ -255,7 +260,11 @@ class _Assigner:
             source = _source_layout(op, layout)
             if source is not None:
                 return self._clone(op, value, [source], layout, user)
-        if isinstance(op, _WIDENING) and self._converts_once(op.operands[0], layout):
+        if (
+            isinstance(op, _WIDENING)
+            and self._converts_once(op.operands[0], layout)
+            and not _is_loaded_operand(op.operands[0], user)
+        ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
