@@ -1,6 +1,7 @@
 """Offsets divided into coordinates of tensor maps: the same element, whatever the offset, and natural ones found."""
 
 import random
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -196,3 +197,13 @@ def test_the_machine_agrees_on_loops_that_count_down(form):
     x, y, wanted = backwards_case(2, 48, form)
     arguments = [x, y, np.zeros(wanted.shape, np.float16), 48, 2]
     close(run_ptx(made, arguments, (4, 1, 1))[2], wanted)
+
+
+def test_a_constant_is_shared_by_columns_and_rows_of_a_reversed_loop():
+    """Columns from 8, rows from (3 - i) * 4: the offset has one constant, and each limit says what is its own."""
+    columns, four = Polynomial.constant(8), Polynomial.constant(4)
+    rows = Polynomial.constant(12) - leaf("i") * four
+    pitch = Polynomial.constant(64)
+    axes = [Axis(ONE, pitch - columns), Axis(pitch, leaf("N") - rows)]
+    found = divide_offset(columns + rows * pitch, axes, replace(RULES, highest=lambda _: None))
+    assert found is not None and found.places == (columns, rows) and not found.planes

@@ -186,7 +186,7 @@ class _Division:
         """Elements of the offset that keep coordinates with bounded negative terms in the array."""
         moving = [(term, homes[0]) for term, homes in choices if not self.rules.known(term[0])]
         places = self._coordinates(moving).all()
-        needs: dict[Home, int] = {}
+        needs = self._at_ends()
         for home, (place, stride) in enumerate(zip(places, self._strides(), strict=True)):
             least = 0
             for monomial, coefficient in place.terms:
@@ -196,6 +196,17 @@ class _Division:
             if least and stride.number and least < _FARTHEST:
                 needs[home] = least * stride.number
         return needs
+
+    def _at_ends(self) -> dict[Home, int]:
+        """Elements of the offset that leave no constant in where a dimension ends (`(n - 1 - i) * 64` of a reversed
+        loop, limited at `end - (n - 1 - i) * 64`)."""
+        found: dict[Home, int] = {}
+        for home, axis in enumerate(self.axes):
+            terms = dict(axis.limit.terms) if axis.limit is not None else {}
+            constant = terms.pop((), 0)
+            if constant and terms and axis.stride.number:
+                found[home] = -constant * axis.stride.number
+        return found
 
     def _doubts(self, coordinates: Coordinates) -> int | None:
         """How many coordinates are not plausible; None where one surely begins before the array."""
