@@ -17,6 +17,7 @@ from tilewright.dialects import tile
 from tilewright.dtypes import constexpr
 from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
+from tilewright.ir.location import location_of
 from tilewright.passes.manager import run_pipeline
 
 
@@ -81,11 +82,17 @@ def waited_for(module):
     return [op for op in loads if any(not isinstance(use.operation, addresses) for use in op.result.uses)]  # fmt: skip
 
 
+def lines_of_loads(module):
+    loads = [op for op in module.walk() if isinstance(op, tile.LoadOp | tile.LoadViewOp)]
+    return {location_of(op).line for op in loads}
+
+
 @pytest.mark.parametrize("target", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_loads_are_an_iteration_ahead(target, reverse):
     module = prefetched(target, reverse=reverse)
     assert not waited_for(module)
+    assert lines_of_loads(module) <= lines_of_loads(gated_ir())
     for n in (0, 1, 3):  # nothing is read beyond the arrays
         arguments, wanted = case(n, reverse)
         out = run_on_copies(module, arguments, (1, 1, 1))[5]

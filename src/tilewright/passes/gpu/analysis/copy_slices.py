@@ -119,7 +119,7 @@ def clone_load(
         properties = dict(now.properties) | {"limited": DenseArrayBase.from_list(i64, order)}
         new = tile.make_view(tile.LoadViewOp, groups, properties, [now.result.type])
     new.attributes.update(now.attributes)
-    new.location = op.location
     now.erase()
     emitter.insert_op(new)
+    new.location = op.location
     return new
