@@ -133,7 +133,7 @@ class dtype:
     def int_bitwidth(self) -> int:
         """Width in bits of an integer type. Raises AttributeError for other types."""
         if not self.is_int():
-            raise AttributeError(f"{self} is no integer type and has no int_bitwidth")
+            raise AttributeError(f"{self} is not an integer type and has no int_bitwidth")
         return self.primitive_bitwidth
 
     @property

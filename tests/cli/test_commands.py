@@ -166,7 +166,7 @@ def test_doctor_tells_of_gpus(monkeypatch, capsys):
 def test_doctor_finds_an_assembler_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setenv("TILEWRIGHT_PTXAS", "/no/such/ptxas")
     assert main(["doctor"]) == 1
-    assert "/no/such/ptxas, which TILEWRIGHT_PTXAS names, is no file" in capsys.readouterr().out
+    assert "/no/such/ptxas, which TILEWRIGHT_PTXAS names, is not a file" in capsys.readouterr().out
 
 
 def test_doctor_finds_a_cache_that_cannot_be_written(tmp_path, monkeypatch, capsys):

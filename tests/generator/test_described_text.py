@@ -250,7 +250,7 @@ def test_places(what):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"", "is empty"), (b"\xff\xfe\x00", "is no text"), (b"\x00\x01", "Unexpected character"), (b"func", "expect symbol name")],
+    [(b"", "is empty"), (b"\xff\xfe\x00", "is not text"), (b"\x00\x01", "Unexpected character"), (b"func", "expect symbol name")],
 )  # fmt: skip
 def test_files_that_hold_no_mlir(content, told, tmp_path):
     path = tmp_path / "wrong.mlir"

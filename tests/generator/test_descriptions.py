@@ -137,7 +137,7 @@ NO_PRODUCTS = {
     two_statements: "`1` has no place in a sum of products",
     one_sided: "the sum over 'k' is of one operand only",
     elsewhere: "the sum does not start from the element that is stored",
-    no_loop: "is no loop and no sum",
+    no_loop: "is neither a loop nor a sum",
 }
 
 

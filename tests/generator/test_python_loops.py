@@ -250,13 +250,13 @@ MISTAKES = {
     other_number: "`1.0` has no place in a sum of products",
     backwards: "the step of a loop must be a positive constant",
     scaled: "`2.0` has no place in a sum of products",
-    subtracted: "is no loop and no sum",
+    subtracted: "is neither a loop nor a sum",
     decaying: "`0.5` has no place in a sum of products",
     in_a_name_from_one: "only elements of arrays are assigned",
     in_a_name_used_twice: "only elements of arrays are assigned",
     stored_by_the_last_index: "only elements of arrays are assigned",
     over_the_rows: "a subscript is not the index of a loop by itself",
-    with_a_condition: "`if k < i:` is no loop and no sum",
+    with_a_condition: "`if k < i:` is neither a loop nor a sum",
     one_index_twice: "a loop index stands twice in a subscript of the result",
     no_range: "with one to three numbers",
     no_such_axis: "`A.shape[2]` is neither a constant nor an integer parameter",
@@ -327,7 +327,7 @@ def test_counts_are_integers(count):
 
 @pytest.mark.parametrize("what", [3, len, None, np.ndarray])
 def test_what_is_no_function(what):
-    with pytest.raises(CompilationError, match="is no function"):
+    with pytest.raises(CompilationError, match="is not a function"):
         tw.loop_nest(what)
 
 

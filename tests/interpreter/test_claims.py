@@ -86,7 +86,7 @@ CASES = {
     "nonnegative size": (wrapped("nonnegative"), {"n": 9}, {"n": -64}, "wraps around at -64"),
     "nonnegative": (result("nonnegative"), {"k": -1, "s": 1}, {"k": -2}, "gives -1"),
     "aligned": (one_load("aligned = [16]"), {"k": 4}, {"k": 2}, "'x' elements 2"),
-    "contiguous": (one_load("contiguous = [0, 4]"), {}, {"s": 2}, "no neighbors"),
+    "contiguous": (one_load("contiguous = [0, 4]"), {}, {"s": 2}, "not consecutive"),
     "contiguous live lanes": (limited("contiguous = [0, 4]"), {"n": 3, "s": 2}, {"n": 4, "s": 2}, "(0,)"),
     "distinct_lanes": (one_load("distinct_lanes"), {}, {"s": 0}, "other lanes"),
     "uniform": (UNIFORM, {"s": 0}, {"s": 1}, "lane 1 of arith.muli is 1"),
@@ -148,5 +148,5 @@ def test_barriers_that_are_missing(barrier, k, fails):
 
 
 def test_unknown_claims_are_no_ir():
-    with pytest.raises(Exception, match="there is no claim 'wishful'"):
+    with pytest.raises(Exception, match="unknown claim 'wishful'"):
         run(one_load("wishful"))

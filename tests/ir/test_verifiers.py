@@ -203,7 +203,7 @@ WRONG = {
     "tf32 of half precision": (product("wgmma.k8.tf32"), "gpu.wgmma: wgmma.k8.tf32 of f16"),
     "sums of another instruction": (
         product("wgmma.k16.f16", sums='"64x16 r[0,1 0,8 8,0] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"'),
-        "sums are no fragments",
+        "the accumulator is not a fragment",
     ),
     "panels that divide nothing": (
         function("", 'gpu.local_dealloc\n%a = gpu.local_alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 swizzle64", #builtin.int<1>>').replace("  gpu.local_dealloc\n", ""),
@@ -211,7 +211,7 @@ WRONG = {
     ),
     "layout of another tile": (
         function("", '%a = gpu.local_alloc : !gpu.shared<tensor<64x32xf32>, "64x32x2 dim1 swizzle64", #builtin.int<1>>'),
-        "is no layout of tensor<64x32xf32>",
+        "is not a layout of tensor<64x32xf32>",
     ),
 }  # fmt: skip
 

@@ -135,7 +135,7 @@ class Shared:
     def at(self, addresses, size, aligned=None):
         addresses = addresses.astype(np.int64)
         if (addresses % (aligned or size)).any():
-            raise Fault(f"shared address {addresses} is no multiple of {aligned or size}")
+            raise Fault(f"shared address {addresses} is not a multiple of {aligned or size}")
         cells = (addresses - self.start)[:, None] + np.arange(size)
         if (cells < 0).any() or (cells >= len(self.bytes)).any():
             raise Fault("a shared access outside of what the launch asks for")

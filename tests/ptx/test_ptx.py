@@ -131,7 +131,7 @@ SPOILED = {
         "a copy in flight writes|nothing was written to|without a barrier",
     ),
     "a line of a matrix elsewhere": (
-        "sm_80", r"(ldmatrix[^\[]*\[%r\d+)", r"\1+8", "is no multiple of 16",
+        "sm_80", r"(ldmatrix[^\[]*\[%r\d+)", r"\1+8", "is not a multiple of 16",
     ),
     "copies that are not aligned": ("sm_80", r"(cp\.async\.cg[^\[]*\[%r\d+)", r"\1+4", "no multiple"),
     "no wait for boxes": (

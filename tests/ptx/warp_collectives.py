@@ -297,7 +297,7 @@ class Together:
             addresses, count = self._addresses(op, op.operands[0], who), immediate(op.operands[1])
             for t, address in zip(who, map(int, addresses), strict=True):
                 if address % 8:
-                    raise Fault("a barrier's address is no multiple of 8")
+                    raise Fault("a barrier's address is not a multiple of 8")
                 m.shared.at(np.array([address]), 8)
                 if address in self.barriers:
                     raise Fault("a memory barrier is initialised where one is already")

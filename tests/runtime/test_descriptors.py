@@ -124,7 +124,7 @@ def test_lines_that_end_within_16_bytes_are_stored_by_threads(columns):
     [
         (dict(block_shape=[4]), "do not have the same 1 to 5 dimensions"),
         (dict(strides=[8, 2]), "the last stride is 2, and must be 1"),
-        (dict(strides=[7, 1]), "a stride of 7 elements of 4 bytes is no multiple of 16 bytes"),
+        (dict(strides=[7, 1]), "a stride of 7 elements of 4 bytes is not a multiple of 16 bytes"),
         (dict(padding="one"), "padding is 'zero' or 'nan', not 'one'"),
         (dict(shape=[-1, 8]), r"shape \[-1, 8\] has a negative extent"),
         (dict(base=np.zeros(99, np.float32)[1:]), "does not begin at a multiple of 16 bytes"),

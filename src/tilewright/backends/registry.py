@@ -86,7 +86,7 @@ def machine(name: str) -> TargetInfo:
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UnsupportedTarget(
-            f"{name!r} is no target", help=f"targets are {', '.join(_examples())}"
+            f"{name!r} is not a valid target", help=f"targets are {', '.join(_examples())}"
         )
     backend, family = get(name), _family(name)
     if name == family or name == "cuda" or not hasattr(backend, "named"):
@@ -104,6 +104,6 @@ def get(name: str) -> Any:
         return _registered[family]
     if family not in _PACKAGES:
         raise UnsupportedTarget(
-            f"there is no back end for {name!r}", help=f"targets are {', '.join(_examples())}"
+            f"no back end for {name!r}", help=f"targets are {', '.join(_examples())}"
         )
     return LazyBackend(family, _PACKAGES[family])

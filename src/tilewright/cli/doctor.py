@@ -193,7 +193,7 @@ def _gpus() -> Iterator[Fact]:
         path = tools.find(tool)
         asked = config.current().ptxas if tool == "ptxas" else None
         if path is None and asked is not None:
-            yield tool, f"{asked}, which TILEWRIGHT_PTXAS names, is no file", False
+            yield tool, f"{asked}, which TILEWRIGHT_PTXAS names, is not a file", False
             continue
         answer = str(path) if path is not None else f"not found: {without} ({package} has it)"
         yield tool, answer, True

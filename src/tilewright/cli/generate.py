@@ -113,9 +113,7 @@ def prepared(described: Described, machine: Any, given: Given) -> Prepared:
         try:
             kind = dtypes.from_short_name(given.dtype)
         except KeyError:
-            raise LaunchError(
-                f"there is no dtype {given.dtype}", help="fp16, bf16, fp32 …"
-            ) from None
+            raise LaunchError(f"unknown dtype {given.dtype}", help="fp16, bf16, fp32 …") from None
         types = dict.fromkeys(names, kind)
     chosen = described.prepared(machine, types, _assignments(given.sizes))
     if given.config is None:
@@ -174,7 +172,7 @@ def summary(described: Described, found: Prepared) -> str:
     steps = " -> ".join(s.kind for s in c.epilogue)
     lines = [
         f"{described.name} ({described.description.place}): {batch}{p.m} x {p.n} x {p.k}",
-        f"  {orders}; sums {c.accumulator_type}" + (f"; epilogue {steps}" if steps else ""),
+        f"  {orders}; accumulator {c.accumulator_type}" + (f"; epilogue {steps}" if steps else ""),
         f"  configuration {found.config.text} for {found.target.name}",
     ]
     return "\n".join(lines)

@@ -118,5 +118,5 @@ def find_kernel(place: str, placeholders: bool = True) -> FoundKernel:
         kernel = value = JITFunction(kernel)
     if not isinstance(kernel, KernelFunction):
         known = f"its kernels are {', '.join(kernels)}" if kernels else "it defines no kernel"
-        raise LaunchError(f"{place} is no kernel", help=known)
+        raise LaunchError(f"{place} is not a kernel", help=known)
     return FoundKernel(module, name, value, kernel)

@@ -31,7 +31,7 @@ def parsed_options(texts: Sequence[str]) -> dict[str, Any]:
         try:
             found[key.strip()] = ast.literal_eval(value.strip())
         except (SyntaxError, ValueError):
-            raise LaunchError(f"'{value}' is no value for {key}") from None
+            raise LaunchError(f"'{value}' is not a value of {key}") from None
     return found
 
 

@@ -313,7 +313,7 @@ class TransposeOp(IRDLOperation):
         kinds = {v.type for v in (*self.rows, *self.columns)}
         count = len(self.rows)
         if len(kinds) != 1 or len(self.columns) != count or lanes_of(self.rows[0]) != count:
-            raise VerifyException(f"cpu.transpose: {count} vectors that are no square matrix")
+            raise VerifyException(f"cpu.transpose: {count} vectors do not form a square matrix")
 
 
 @fast_operand_segments

@@ -53,7 +53,7 @@ def verify_shared(held: TensorType, text: str, stages: int) -> None:
     size = tile.element_bytes(held.element_type)
     require(
         tuple(held.get_shape()) == (layout.rows, layout.columns) and size == layout.size,
-        f"gpu.shared: {layout} is no layout of {held}",
+        f"gpu.shared: {layout} is not a layout of {held}",
     )
     require(
         layout.swizzle_bytes in _SPANS,
@@ -335,4 +335,4 @@ def _verify_sums(kind: Attribute, m: int, n: int, instruction: WgmmaInstruction)
     product = partition_wgmma(instruction, m, n, layout.warp_count)
     require(product is not None, f"gpu.wgmma: {layout.warp_count} warps do not share out {m}x{n}")
     if product is not None and product.sums != layout:
-        raise VerifyException(f"gpu.wgmma: sums are no fragments of it: {kind}")
+        raise VerifyException(f"gpu.wgmma: the accumulator is not a fragment of it: {kind}")

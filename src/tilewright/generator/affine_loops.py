@@ -50,7 +50,7 @@ def recognize(function: FuncOp, typed: bool = True) -> Description:
     names = {loop: loop.body.block.args[0].name_hint or "?" for loop in loops}
     total = plain(store.value)
     if not isinstance(total.owner, SUMS):
-        raise _wrong(store, "what is stored is no sum")
+        raise _wrong(store, "the stored value is not a sum")
     product, old = _terms(total.owner, store)
     left, right = (_load(v, product) for v in product.operands)
     subscripts = [_subscript(op, loops) for op in (left, right, store)]
@@ -115,7 +115,7 @@ def _check_extents(argument: Argument, access: Access, sizes: Any, op: Operation
 
 def _wrong(op: Operation, text: str) -> CompilationError:
     return CompilationError(
-        f"these loops are no product of matrices: {text}",
+        f"these loops are not a matmul: {text}",
         location=location_of(op),
         help="write three loops around C[i, j] += A[i, k] * B[k, j]",
     )
@@ -208,7 +208,7 @@ def _position(expression: Any, whole: Any) -> int | None:
 
 def _argument(memref: SSAValue, function: FuncOp, op: Operation) -> int:
     if not isinstance(memref, BlockArgument) or memref.owner is not function.body.block:
-        raise _wrong(op, "an array is no argument of the function")
+        raise _wrong(op, "an array is not an argument of the function")
     kind = memref.type
     if isinstance(kind, MemRefType) and not isinstance(kind.layout, NoneAttr):
         raise _wrong(op, f"the array has layout {kind.layout}; arrays must be packed")

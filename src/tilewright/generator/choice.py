@@ -263,7 +263,7 @@ def _vector(
 
 
 def _joined(row: int, k: int) -> int:
-    """How many rows of so many bytes are together a multiple of the widest access; 1 where K is no multiple of it."""
+    """How many rows of so many bytes are together a multiple of the widest access; 1 where K is not a multiple of it."""
     joined = _ACCESS // math.gcd(row, _ACCESS)
     return joined if k % joined == 0 else 1
 

@@ -124,7 +124,7 @@ class MatmulConfig:
             )
         if self.form not in FORMS:
             raise LaunchError(
-                f"MatmulConfig: there is no form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
+                f"MatmulConfig: unknown form {self.form!r}", help=f"forms: {', '.join(FORMS)}"
             )
         if self.tma_multicast and not self.persistent:
             raise LaunchError("MatmulConfig: tma_multicast is for persistent programs")
@@ -215,11 +215,11 @@ class MatmulConfig:
             elif i >= len(words) - 2 and (found := re.fullmatch(r"p(\d+)(?:x(\d+))?", word)):
                 element = "".join(words[i + 1 :])
                 if element and element not in {t.short_name for t in ALL_SCALARS}:
-                    raise LaunchError(f"MatmulConfig: there is no dtype {element!r} in {text!r}")
+                    raise LaunchError(f"MatmulConfig: unknown dtype {element!r} in {text!r}")
                 given["prepack"] = Panels(int(found[1]), int(found[2] or 1), element)
                 break
             else:
-                raise LaunchError(f"MatmulConfig: there is no word {word!r} in {text!r}")
+                raise LaunchError(f"MatmulConfig: unknown word {word!r} in {text!r}")
         block_m, block_n, block_k = map(int, sizes)
         return MatmulConfig(block_m, block_n, block_k, **given)
 

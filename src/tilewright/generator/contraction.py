@@ -91,7 +91,7 @@ class Step:
     def __post_init__(self) -> None:
         if self.kind not in STEPS:
             raise KernelTypeError(
-                f"there is no epilogue '{self.kind}'", help=f"there are {', '.join(sorted(STEPS))}"
+                f"unknown epilogue '{self.kind}'", help=f"there are {', '.join(sorted(STEPS))}"
             )
         count = STEPS[self.kind]
         if count is not None and len(self.extras) != count:

@@ -122,7 +122,7 @@ def roles_of(
 
     def wrong(text: str) -> CompilationError:
         return CompilationError(
-            f"this is no product of matrices: {text}",
+            f"this is not a matmul: {text}",
             location=place,
             help="it must be C[*, i, j] += A[*, i, k] * B[*, k, j], with batch axes * or without",
         )

@@ -78,7 +78,7 @@ class _Reader:
             elif isinstance(op, ReturnOp):
                 self._return(op)
             elif op.name not in ("arith.constant", "tensor.empty"):
-                raise _wrong(op, f"{op.name} is no part of a product with an element-wise epilogue")
+                raise _wrong(op, f"{op.name} is not part of a matmul with an element-wise epilogue")
         if self.product is None or self.current is None:
             raise _wrong(
                 self.function,
@@ -202,7 +202,7 @@ class _Reader:
             if value in self.zero:
                 raise _wrong(self.zero[value], "an operand of the epilogue is filled")
             if not isinstance(value, BlockArgument):
-                raise _wrong(op, "an operand of an epilogue is no argument of the function")
+                raise _wrong(op, "an operand of an epilogue is not an argument of the function")
             return Access(value.index, tuple(by_dimension[d] for d in maps[i]))
 
         simple = simple_steps(block, position)
@@ -267,7 +267,7 @@ class _Reader:
 
     def _index(self, value: SSAValue, op: Operation) -> int:
         if not isinstance(value, BlockArgument):
-            raise _wrong(op, "an array is no argument of the function")
+            raise _wrong(op, "an array is not an argument of the function")
         return value.index
 
 

@@ -141,7 +141,7 @@ class Program:
             return self.contraction.a.dtype
         kind = dtypes.from_short_name(named)
         if not isinstance(kind, dtype):
-            raise LaunchError(f"MatmulConfig: panels of {named}, which is no type of numbers")
+            raise LaunchError(f"MatmulConfig: panels of {named}, which is not a numeric type")
         return kind
 
     @property

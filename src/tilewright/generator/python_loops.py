@@ -42,7 +42,7 @@ class _Nest:
     def __init__(self, function: Any) -> None:
         if not inspect.isfunction(function):
             raise CompilationError(
-                f"{function!r} is no function", help="decorate a function defined by def"
+                f"{function!r} is not a function", help="decorate a function defined by def"
             )
         try:
             lines, first = inspect.getsourcelines(function)
@@ -56,7 +56,7 @@ class _Nest:
         self.indent = len(lines[0]) - len(lines[0].lstrip())
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            raise CompilationError(f"{function!r} is no function defined by def")
+            raise CompilationError(f"{function!r} is not a function defined by def")
         self.tree = tree
         self.globals = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
         self.arguments: dict[str, SSAValue] = {}
@@ -125,7 +125,7 @@ class _Nest:
                 self.store(node, node.targets[0], node.value, block)
             else:
                 raise self.wrong(
-                    node, f"`{ast.unparse(node).splitlines()[0]}` is no loop and no sum"
+                    node, f"`{ast.unparse(node).splitlines()[0]}` is neither a loop nor a sum"
                 )
 
     def names(self, node: ast.Assign) -> bool:
@@ -259,7 +259,7 @@ class _Nest:
         name = node.value.id if isinstance(node.value, ast.Name) else None
         memref = self.arguments.get(name) if name is not None else None
         if memref is None:
-            raise self.wrong(node, f"`{ast.unparse(node.value)}` is no parameter")
+            raise self.wrong(node, f"`{ast.unparse(node.value)}` is not a parameter")
         operands: list[SSAValue] = []
         text = "the subscript `{}` is not affine in loop indices"
         expressions = [self.affine(item, operands, text) for item in _subscripts(node)]

@@ -248,7 +248,7 @@ class ClaimChecker:
             first = touched.lanes[:, -1] == 0
         wrong = np.flatnonzero(first & ((touched.addresses - origin) % nbytes != 0))
         if len(wrong):
-            text = f"{touched.describe(wrong)} are no multiples of {nbytes} bytes"
+            text = f"{touched.describe(wrong)} are not multiples of {nbytes} bytes"
             self._fail(by, "aligned", text)
 
     def _contiguous(self, entry: Entry, touched: Touched) -> None:
@@ -264,7 +264,9 @@ class ClaimChecker:
         lane = [*(int(i) for i in number[:-1]), int(number[-1]) * n]
         lane.insert(dim, lane.pop())
         places = touched.places(groups[tuple(number)])
-        self._fail(by, "contiguous", f"{n} lanes from {tuple(lane)} on are no neighbors: {places}")
+        self._fail(
+            by, "contiguous", f"{n} lanes from {tuple(lane)} on are not consecutive: {places}"
+        )
 
     def _distinct(self, entry: Entry, touched: Touched) -> None:
         order = np.argsort(touched.addresses, kind="stable")
@@ -295,7 +297,7 @@ class ClaimChecker:
                 self._fail(
                     "vectorize",
                     "aligned",
-                    f"byte {place} of '{owner.name}' is no multiple of {nbytes}",
+                    f"byte {place} of '{owner.name}' is not a multiple of {nbytes}",
                 )
 
     # ---- results ----

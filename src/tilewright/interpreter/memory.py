@@ -211,7 +211,7 @@ class Memory:
         """
         combine = COMBINE.get(kind)
         if combine is None:
-            raise InterpreterError(f"there is no atomic operation '{kind}'")
+            raise InterpreterError(f"unknown atomic operation '{kind}'")
         values = np.asarray(values)
         what = f"tl.atomic_{kind if kind in ('and', 'or', 'xor', 'xchg') else kind[-3:]}"
         access = _Access(what, "updates", pointers, values.itemsize, _mask(mask), ctx)

@@ -53,7 +53,7 @@ def lookup(name: str) -> type[Pass]:
         names = list(all_passes())
         near = difflib.get_close_matches(name, names, n=3)
         raise PassError(
-            f"there is no pass called {name!r}",
+            f"unknown pass {name!r}",
             help=f"did you mean {' or '.join(near)}?" if near else f"passes: {', '.join(names)}",
         )
     return kind

@@ -443,7 +443,7 @@ class CompiledKernel:
             most = 2147483647 // max(1, self.plan.cluster_size)
             limits = f" (at most {most}, 65535, 65535)"
         raise LaunchError(
-            f"{self.name}: grid {grid!r} is no tuple of one to three integers >= 0{limits}"
+            f"{self.name}: grid {grid!r} is not a tuple of one to three integers >= 0{limits}"
         )
 
     def _die(self, signal: int, offset: int, _: int) -> None:

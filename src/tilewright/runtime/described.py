@@ -283,7 +283,7 @@ def from_mlir(source: str | Path, function: str | None = None) -> Described:
     try:
         text = str(source) if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise LaunchError(f"{path} is no text: {error}") from None
+        raise LaunchError(f"{path} is not text: {error}") from None
     name = f"<mlir {hashlib.sha256(text.encode()).hexdigest()[:8]}>" if path is None else str(path)
     found = descriptions(text, name)
     name = function or next(iter(found))

@@ -96,7 +96,7 @@ class TensorDescriptor:
         odd = [step for step in self.strides[:-1] if step * element.itemsize % ALIGNMENT]
         if odd:
             raise LaunchError(
-                f"TensorDescriptor: a stride of {odd[0]} elements of {element.itemsize} bytes is no "
+                f"TensorDescriptor: a stride of {odd[0]} elements of {element.itemsize} bytes is not a "
                 "multiple of 16 bytes",
                 help="pad the rows, or pass the array as a pointer",
             )

@@ -57,7 +57,7 @@ def view_of(array: Any) -> View:
     size = kind.itemsize
     if any(s % size for s in strides):
         raise LaunchError(
-            f"the strides {tuple(strides)} of an array are no multiples of {size} bytes"
+            f"the strides {tuple(strides)} of an array are not multiples of {size} bytes"
         )
     return View(tuple(array.shape), tuple(s // size for s in strides), kind)
 

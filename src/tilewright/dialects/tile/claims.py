@@ -80,7 +80,7 @@ class AssumesAttr(Data[tuple[Entry, ...]]):
 
     def verify(self) -> None:
         for _, claim, values in self.data:
-            require(claim in MEANING, f"tile.assumes: there is no claim '{claim}'")
+            require(claim in MEANING, f"tile.assumes: unknown claim '{claim}'")
             count = MEANING[claim][0]
             require(len(values) == count, f"tile.assumes: {claim} has {count} integers")
 

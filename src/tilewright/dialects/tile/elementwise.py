@@ -154,7 +154,7 @@ class FpCastOp(IRDLOperation):
         elementwise(self, self.source, self.result)
         kinds = [scalar_of(v) for v in (self.source, self.result)]
         require(all(isinstance(k, AnyFloat) for k in kinds), "tile.fp_cast: floats expected")
-        require(_bits(kinds[1]) < _bits(kinds[0]), "tile.fp_cast: the result is no narrower")
+        require(_bits(kinds[1]) < _bits(kinds[0]), "tile.fp_cast: the result is not narrower")
         require(self.rounding.data == "rtz", f"tile.fp_cast: rounding {self.rounding.data}")
 
 
@@ -187,7 +187,7 @@ class IntToPtrOp(IRDLOperation):
     def verify_(self) -> None:
         elementwise(self, self.source, self.result)
         require_element(self, self.source, i64, "the address")
-        require(isinstance(scalar_of(self.result), PtrType), "tile.int_to_ptr: no pointer")
+        require(isinstance(scalar_of(self.result), PtrType), "tile.int_to_ptr: not a pointer")
 
 
 @irdl_op_definition
@@ -203,7 +203,7 @@ class PtrToIntOp(IRDLOperation):
     def verify_(self) -> None:
         elementwise(self, self.source, self.result)
         require_element(self, self.result, i64, "the address")
-        require(isinstance(scalar_of(self.source), PtrType), "tile.ptr_to_int: no pointer")
+        require(isinstance(scalar_of(self.source), PtrType), "tile.ptr_to_int: not a pointer")
 
 
 @irdl_op_definition

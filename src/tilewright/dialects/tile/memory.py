@@ -62,7 +62,10 @@ class AddPtrOp(IRDLOperation):
     def verify_(self) -> None:
         require(self.pointer.type == self.result.type, "tile.addptr: pointer type changes")
         elementwise(self, self.pointer, self.offset)
-        require(isinstance(scalar_of(self.offset), IntegerType), "tile.addptr: offset is no int")
+        require(
+            isinstance(scalar_of(self.offset), IntegerType),
+            "tile.addptr: the offset is not an integer",
+        )
 
 
 @fast_operand_segments

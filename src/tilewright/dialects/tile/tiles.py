@@ -159,7 +159,9 @@ class TransOp(IRDLOperation):
     def verify_(self) -> None:
         shape = shape_of(self.source)
         order = self.permutation
-        require(sorted(order) == list(range(len(shape))), "tile.trans: order is no permutation")
+        require(
+            sorted(order) == list(range(len(shape))), "tile.trans: the order is not a permutation"
+        )
         require(tuple(shape[d] for d in order) == shape_of(self.result), "tile.trans: shape")
         _same_elements(self, self.source, self.result)
         inverse = tuple(order.index(d) for d in range(len(order)))
@@ -247,7 +249,10 @@ class GatherOp(IRDLOperation):
     def verify_(self) -> None:
         elementwise(self, self.index, self.result)
         _same_elements(self, self.source, self.result)
-        require(isinstance(element_of(self.index), IntegerType), "tile.gather: index is no int")
+        require(
+            isinstance(element_of(self.index), IntegerType),
+            "tile.gather: the index is not an integer",
+        )
         a, b, axis = shape_of(self.source), shape_of(self.result), self.axis.value.data
         require(len(a) == len(b) and 0 <= axis < len(a), "tile.gather: ranks")
         same = all(d == axis or x == y for d, (x, y) in enumerate(zip(a, b, strict=True)))

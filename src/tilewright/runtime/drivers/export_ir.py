@@ -463,7 +463,7 @@ def _as_slot(value: str, parameter: Parameter, lines: list[str]) -> str:
 
 
 def _guard(index: int, value: str, divisor: int) -> list[str]:
-    """Blocks that leave with a code when an argument is no multiple of what it should be."""
+    """Blocks that leave with a code when an argument is not a multiple of what it should be."""
     if divisor <= 1:
         return [f"guard.{index}:", f"  br label %guard.{index + 1}"]
     return [

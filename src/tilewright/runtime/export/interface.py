@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: what the C function returns: 0, these, or one of the sums below
 BAD_GRID, OUT_OF_MEMORY = 1, 2
-#: + index of the parameter: it is no multiple of what the kernel was compiled for
+#: + index of the parameter: it is not a multiple of what the kernel was compiled for
 NOT_A_MULTIPLE = 100
 #: + which `device_assert`
 ASSERT_FAILED = 1000
