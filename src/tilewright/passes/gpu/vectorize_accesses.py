@@ -89,8 +89,8 @@ class VectorizeAccesses(Pass):
                         unaligned = _alignment(op, forms) % (width * _size(op.value)) != 0
                     else:
                         width = self._width(op, known)
-                        store = isinstance(op, tile.StoreViewOp) and width > 1
-                        unaligned = store and vector_width(op, known).checked
+                        if isinstance(op, tile.StoreViewOp) and width > 1:
+                            unaligned = vector_width(op, known).checked
                     self._report(op, width, known)
                     if width > 1:
                         op.attributes[VECTOR] = IntegerAttr(width, i32)

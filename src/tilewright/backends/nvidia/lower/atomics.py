@@ -149,18 +149,16 @@ def _reduce(gen: KernelCodegen, op: tile.AtomicRMWOp, order: str, form: str) -> 
     dim = len(layout.shape) - 1
     together: dict[int, tuple[Value | None, list[tuple[Value, list[Value]]]]] = {}
     for run in runs(layout, dim, vector_of(op)):
-        of_run = [_part(masks, r) for r in run.registers] if masks is not None else []
-        if len(run.registers) > 1 and CHECKED not in op.attributes and _all_same(of_run):
-            address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
-            data = [_part(values, r) for r in run.registers]
+        of_run: list[Value] = [_part(masks, r) for r in run.registers] if masks is not None else []
+        address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
+        data = [_part(values, r) for r in run.registers]
+        if len(data) > 1 and CHECKED not in op.attributes and _all_same(of_run):
             mask = of_run[0] if of_run else None
             together.setdefault(id(mask), (mask, []))[1].append((address, data))
             continue
         live = first
         for mask in {id(m): m for m in of_run}.values():
             live = mask if live is None else b.and_(live, mask)
-        address = b.ptrtoint(_part(pointers, run.registers[0]), I64)
-        data = [_part(values, r) for r in run.registers]
         if len(data) == 1:
             _red(gen, order, form, address, data, element, live)
             continue
