@@ -358,11 +358,14 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
     room = limit - allocated(function)
     reads: list[Operation] = []
     for index, value in enumerate((op.lhs, op.rhs)):
-        convert = value.owner
-        if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(value.uses)) != 1:
+        behind = _casts(value, op)
+        converted = behind[-1].operands[0] if behind else value
+        convert = converted.owner
+        if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(converted.uses)) != 1:
             continue
-        casts = _casts(convert.source, op)
-        source = casts[-1].operands[0] if casts else convert.source
+        before = _casts(convert.source, op)
+        source = before[-1].operands[0] if before else convert.source
+        casts = [*behind, *before]
         load = _copyable(source, op, None, known)
         size = tile_bytes(source)
         if load is None or size > room:
@@ -377,15 +380,15 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
         read.result.name_hint = load.result.name_hint
         reads += [read, *_again(casts, read.result, value)]
         op.operands[index] = reads[-1].results[0]
-        for old in (convert, *casts, load):
+        for old in (*behind, convert, *before, load):
             old.detach()
             old.erase()
     if not reads:
         return
-    before: list[Operation] = [
+    landed: list[Operation] = [
         gpu.AsyncCommitGroupOp.create(), _wait(0), gpu.BarrierOp.create(location=op.location), *reads,
     ]  # fmt: skip
-    for new in before:
+    for new in landed:
         insert_before(new, op)
     _barrier_behind(op)
 
