@@ -193,7 +193,8 @@ class Problem:
         for name in ("b", "a", *[name for name in self.matrices if name not in roles]):
             x = self.matrices[name]
             role = roles.get(name, name)
-            problem.matrices[role] = Matrix(role, x.view.transposed(), x.strides[::-1], x.batch)
+            first, last = x.strides
+            problem.matrices[role] = Matrix(role, x.view.transposed(), (last, first), x.batch)
         return problem
 
     def integers(self, names: Sequence[str]) -> list[int]:
