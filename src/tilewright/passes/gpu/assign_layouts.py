@@ -58,6 +58,11 @@ _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 """Conversions whose operands take fewer bytes than their results."""
 
 
+def _is_accumulator(value: SSAValue, user: Operation) -> bool:
+    """Whether a dot adds to `value`, and does not multiply it."""
+    return isinstance(user, tile.DotOp) and value is user.acc and value not in (user.lhs, user.rhs)
+
+
 def _is_loaded_operand(value: SSAValue, user: Operation) -> bool:
     """Whether a dot reads what is loaded: `promote-shared` copies that as it lies in memory."""
     return isinstance(user, tile.DotOp) and isinstance(value.owner, tile.LoadOp | tile.LoadViewOp)
@@ -263,7 +268,7 @@ class _Assigner:
         if (
             isinstance(op, _WIDENING)
             and self._converts_once(op.operands[0], layout)
-            and not _is_loaded_operand(op.operands[0], user)
+            and (_is_accumulator(value, user) or not _is_loaded_operand(op.operands[0], user))
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
         if gpu.layout_of(value) is None and isinstance(op, Operation):
