@@ -100,6 +100,7 @@ def test_the_example_in_the_essay_of_a_pass_for_gpus_is_true(file):
             "cache_in_shared",
             "partition_loops",
             "schedule_loops",
+            "prefetch_loads",
         )
         assert file.stem in pictures
         return
