@@ -131,7 +131,7 @@ def _taken(artifact: Artifact, options: Options) -> Options:
 
 
 _as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
-_FAR_TOO_LARGE = 1.5
+_FAR_TOO_LARGE = 2.0
 """Share of the shared memory above which registers could not hold a kernel's operands either."""
 
 
