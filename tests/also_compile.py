@@ -21,7 +21,7 @@ def compile_twice(targets: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make launches compile for `targets` (with commas) after they compiled for the CPU."""
     from tilewright.backends import registry
     from tilewright.backends.nvidia import assemble
-    from tilewright.runtime import compiler, launch, options
+    from tilewright.runtime import compiler, hooks, options
 
     whole = assemble.Assembler.assemble
 
@@ -52,7 +52,7 @@ def compile_twice(targets: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 check(functools.partial(compile_kernel, kernel, signature, chosen, machine))
         return compiled
 
-    monkeypatch.setattr(launch, "compile_kernel", both)
+    monkeypatch.setattr(hooks, "compile_kernel", both)
 
 
 def check(compile_it: Any) -> None:

@@ -220,7 +220,12 @@ class dtype:
         return self.short_name
 
     def __repr__(self) -> str:
-        return f"{language_module}.{_LANGUAGE_NAMES.get(self.name, self.name)}"
+        return f"{language_module}.{self.in_language}"
+
+    @property
+    def in_language(self) -> str:
+        """The name that kernels write behind `tl.`."""
+        return _LANGUAGE_NAMES.get(self.name, self.name)
 
 
 @dataclass(frozen=True, eq=True)

@@ -158,7 +158,7 @@ def test_doctor_tells_of_gpus(monkeypatch, capsys):
     assert "driver CUDA 13.0, GPUs: 2" in out
     assert "GPU 0 Fake H200, 132 SMs, 227 KiB shared, code for sm_90a" in out
     assert "on GPU 1 WRONG: a softmax" in out and "something is wrong" in out
-    fake.fail["cuLaunchKernel"] = 700
+    fake.fail["cuLaunchKernelEx"] = 700
     assert main(["doctor"]) == 1
     assert "on GPU 0 KernelFault: a kernel failed" in " ".join(capsys.readouterr().out.split())
 

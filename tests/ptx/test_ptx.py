@@ -133,7 +133,7 @@ SPOILED = {
     "a line of a matrix elsewhere": (
         "sm_80", r"(ldmatrix[^\[]*\[%r\d+)", r"\1+8", "is not a multiple of 16",
     ),
-    "copies that are not aligned": ("sm_80", r"(cp\.async\.cg[^\[]*\[%r\d+)", r"\1+4", "no multiple"),
+    "copies that are not aligned": ("sm_80", r"(cp\.async\.cg[^\[]*\[%r\d+)", r"\1+4", "is not a multiple of"),
     "no wait for boxes": (
         "sm_90a", r"mbarrier\.try_wait[^;]*; @!p bra \w+;", "", "not there yet|copied to its memory",
     ),

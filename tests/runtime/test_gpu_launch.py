@@ -336,7 +336,7 @@ def test_failed_launches(fake):
     add[(1,)](x, x, x, 1000, BLOCK=256)
     with pytest.raises(LaunchError, match="at most 2147483647, 65535, 65535"):
         add[(1, 70000)](x, x, x, 1000, BLOCK=256)
-    fake.fail["cuLaunchKernel"] = 700
+    fake.fail["cuLaunchKernelEx"] = 700
     with pytest.raises(KernelFault, match=r"ILLEGAL_ADDRESS.*launched last: add") as caught:
         add[(1,)](x, x, x, 1000, BLOCK=256)
     assert "context is lost" in str(caught.value)

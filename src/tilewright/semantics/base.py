@@ -246,7 +246,7 @@ def _type_meant(value: Any) -> str:
     text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     for parse in (t.from_array_name, t.from_short_name):
         try:
-            return f"write {parse(text)!r}".replace("tilewright.language.", "tl.")
+            return f"write tl.{parse(text).in_language}"
         except (KeyError, IndexError):
             continue
     return ""

@@ -114,7 +114,7 @@ class Linalg(Reductions):
             raise KernelTypeError(
                 f"tl.dot of {type_text(a.type)} and {type_text(b.type)} accumulates in {options},"
                 f" not {wanted}",
-                help=f"use an accumulator of {allowed[0]} and convert the result with .to({wanted!r})",
+                help=f"use an accumulator of {allowed[0]} and convert the result with .to(tl.{wanted.in_language})",
             )
         return wanted
 
@@ -147,4 +147,4 @@ def _conversion(a: Any, b: Any) -> str:
     """How to bring operands of these types to one: the narrower kind becomes the other."""
     wider_b = (b.is_floating(), b.primitive_bitwidth) > (a.is_floating(), a.primitive_bitwidth)
     name, kind = ("a", b) if wider_b else ("b", a)
-    return f"{name}.to({kind!r})".replace("tilewright.language.", "tl.")
+    return f"{name}.to(tl.{kind.in_language})"
