@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -45,6 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FOLDERS",
         default="",
         help="only those of tests in these folders of tests/ (cpu,seeds)",
+    )
+    parser.addoption(
+        "--also-compile-every",
+        metavar="N",
+        type=int,
+        default=1,
+        help="only those of one in N tests, the same ones in each run",
     )
 
 
@@ -92,6 +100,8 @@ def also_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     if folders and not any(
         Path(__file__).parent / name in request.path.parents for name in folders
     ):
+        return
+    if crc32(request.node.nodeid.encode()) % request.config.getoption("--also-compile-every"):
         return
     parameters = getattr(getattr(request.node, "callspec", None), "params", {})
     if targets and parameters.get("shard", 0) % 10 == 0:

@@ -174,5 +174,14 @@ def test_descriptor_atomics_and_infinite_other(matrix, place, show):
     expected = np.ones((4, 4))
     expected[3, 1:] = 6
     np.testing.assert_array_equal(show(tl.load(counts + lanes)), expected.ravel())
+    small = tl.make_tensor_descriptor(
+        place(np.ones((4, 16), np.int8), t.int8, 8192), [4, 16], [16, 1], [2, 16]
+    )
+    with pytest.raises(KernelTypeError, match=r"atomic_add is not defined for elements of tl\.int8"):
+        small.atomic_add([0, 0], tl.full((2, 16), 1, tl.int8))
+    with pytest.raises(
+        KernelTypeError, match=r"atomic_xor is not defined for elements of tl\.float32"
+    ):
+        desc.atomic_xor([0, 0], tl.full((4, 8), 1.0, tl.float32))
     x = tl.load(counts + lanes, mask=lanes < 4, other=-float("inf"))
     assert show(x)[:4].tolist() == [1, 1, 1, 1] and desc.load([0, 0]).shape == (4, 8)

@@ -22,6 +22,15 @@ _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
 _EVICTION = ("", "evict_first", "evict_last", "evict_normal")
 
 
+_WHOLE = (t.uint32, t.int32, t.uint64, t.int64)
+#: element types of descriptors' atomics (those of TMA reductions)
+_DESCRIPTOR_ATOMICS = {
+    "add": (t.uint32, t.int32, t.uint64, t.float32, t.float16, t.bfloat16),
+    **dict.fromkeys(("min", "max"), (*_WHOLE, t.float16, t.bfloat16)),
+    **dict.fromkeys(("and", "or", "xor"), _WHOLE),
+}
+
+
 class BlockPointer(NamedTuple):
     """What `tl.make_block_ptr` gives: a window of `block_shape` at `offsets` of an array.
 
@@ -402,7 +411,14 @@ class Memory(Program):
         self.store(window, value, boundary_check=tuple(range(len(window.block_shape))))
 
     def descriptor_atomic(self, kind: str, desc: Any, offsets: Any, value: Any) -> None:
-        """`descriptor.atomic_add(offsets, value)` and so on."""
+        """`descriptor.atomic_add(offsets, value)` and so on, of the types that Triton has there."""
+        found = desc.dtype
+        if found not in _DESCRIPTOR_ATOMICS[kind]:
+            names = ", ".join(f"tl.{kind.in_language}" for kind in _DESCRIPTOR_ATOMICS[kind])
+            raise KernelTypeError(
+                f"descriptor.atomic_{kind} is not defined for elements of tl.{found.in_language}",
+                help=f"it takes {names}; tl.atomic_{kind} with pointers takes more types",
+            )
         window = self._descriptor_window(f"atomic_{kind}", desc, offsets)
         check = tuple(range(len(window.block_shape)))
         pointer, mask = self._window(window, check, f"atomic_{kind}")
