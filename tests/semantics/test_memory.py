@@ -177,7 +177,9 @@ def test_descriptor_atomics_and_infinite_other(matrix, place, show):
     small = tl.make_tensor_descriptor(
         place(np.ones((4, 16), np.int8), t.int8, 8192), [4, 16], [16, 1], [2, 16]
     )
-    with pytest.raises(KernelTypeError, match=r"atomic_add is not defined for elements of tl\.int8"):
+    with pytest.raises(
+        KernelTypeError, match=r"atomic_add is not defined for elements of tl\.int8"
+    ):
         small.atomic_add([0, 0], tl.full((2, 16), 1, tl.int8))
     with pytest.raises(
         KernelTypeError, match=r"atomic_xor is not defined for elements of tl\.float32"
