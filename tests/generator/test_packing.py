@@ -145,7 +145,7 @@ class Lowered:
         self.grid = program.grid(sizes["M"], sizes["N"], case.count, 3, sizes["K"])
 
 
-@pytest.mark.sampled(9, full=3)
+@pytest.mark.sampled(9, full=9)
 @pytest.mark.parametrize("element", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize(("order", "depth"), [("row", 50), ("column", 50), ("column", 64)])
 def test_every_pass_keeps_the_result(element, order, depth):

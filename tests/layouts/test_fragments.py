@@ -44,7 +44,7 @@ def test_one_instruction(name):
             assert c.coordinates(r, lane, 0) == (g + 8 * (r // 2), 2 * q + r % 2)
 
 
-@pytest.mark.sampled(6, full=3)
+@pytest.mark.sampled(6, full=6)
 @pytest.mark.parametrize("name", INSTRUCTIONS)
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 12])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (4, 2, 2), (2, 8, 1), (8, 16, 4), (3, 4, 1), (4, 6, 3)])  # fmt: skip

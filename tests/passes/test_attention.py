@@ -22,7 +22,7 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 from tilewright.runtime.compiled import CompiledKernel
 
-pytestmark = pytest.mark.sampled(8, full=3)
+pytestmark = pytest.mark.sampled(8, full=8)
 
 KINDS = {"float16": (np.float16, 2e-3), "bfloat16": (ml_dtypes.bfloat16, 1.5e-2)}
 

@@ -24,7 +24,7 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(8, full=3)
+pytestmark = pytest.mark.sampled(8, full=8)
 
 
 @tw.jit

@@ -23,7 +23,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 from tilewright.testing.random_programs import generate
 
-pytestmark = pytest.mark.sampled(8, full=3)
+pytestmark = pytest.mark.sampled(8, full=8)
 
 HERE = Path(__file__).parent
 NAMES = tuple(dict.fromkeys(p.name for p in nvidia_passes()))

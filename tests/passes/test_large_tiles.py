@@ -17,7 +17,7 @@ from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 CHUNKS = StripMineTiles(elements_per_thread=1, strip_elements_per_thread=1, skip_if_fits=False)
 STAY = (

@@ -12,7 +12,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 BLOCKS, M, N, K = (64, 64, 64), 128, 64, 192
 

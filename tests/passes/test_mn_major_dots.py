@@ -11,7 +11,7 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 ORDERS = ("row row", "row column", "column row", "column column")
 HOPPER = target_info("sm_90a")

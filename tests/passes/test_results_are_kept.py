@@ -13,7 +13,7 @@ from tilewright.passes.pipeline import shared_passes
 from tilewright.passes.registry import parse_pipeline
 from tilewright.targets.info import GENERIC
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 HERE = Path(__file__).parent
 

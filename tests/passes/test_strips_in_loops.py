@@ -14,7 +14,7 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.pipeline import shared_passes
 from tilewright.testing.random_programs import Program
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 
 def same(function, arguments, constants):

@@ -18,7 +18,7 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 
-pytestmark = pytest.mark.sampled(6, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 
 @pytest.mark.parametrize(("target", "warps"), [("sm_80", 4), ("sm_90a", 2)])

@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.frontend import build
 from tilewright.runtime.generated import kernels
 
-pytestmark = pytest.mark.sampled(6, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 ORDERS = ("row row", "row column", "column row", "column column")
 HOPPER = target_info("sm_90a")

@@ -20,7 +20,7 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import generate
 
-pytestmark = pytest.mark.sampled(6, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 TARGETS = ("sm_80", "sm_90a")
 

@@ -20,7 +20,7 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 KINDS = {np.dtype(np.float16): dtypes.float16, np.dtype(np.float32): dtypes.float32}
 

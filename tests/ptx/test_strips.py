@@ -18,7 +18,7 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.testing.random_programs import Program
 
-pytestmark = pytest.mark.sampled(6, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 programs = from_file(Path(__file__).parents[1] / "passes" / "test_strip_mine_tiles.py")
 kept = from_file(Path(__file__).parents[1] / "passes" / "test_cache_in_shared.py")

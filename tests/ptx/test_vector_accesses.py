@@ -11,7 +11,7 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright.runtime.interface import innermost
 
-pytestmark = pytest.mark.sampled(6, full=3)
+pytestmark = pytest.mark.sampled(6, full=6)
 
 
 @tw.jit
