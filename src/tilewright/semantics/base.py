@@ -246,7 +246,9 @@ def _type_meant(value: Any) -> str:
     text = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     for parse in (t.from_array_name, t.from_short_name):
         try:
-            return f"write tl.{parse(text).in_language}"
+            found = parse(text)
         except (KeyError, IndexError):
             continue
+        if isinstance(found, t.dtype):
+            return f"write tl.{found.in_language}"
     return ""
