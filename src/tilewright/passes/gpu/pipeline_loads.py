@@ -48,6 +48,7 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
 from tilewright.passes.gpu.analysis.copy_engines import choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import (
@@ -320,8 +321,8 @@ class Pipeliner:
         slots |= {turn.target: turned for turn in self.pattern.turns}
         for reader in self.pattern.readers:
             for index, buffer in enumerate(list(reader.operands)):
-                if buffer in slots:  # others are written by threads
-                    reader.operands[index + 1] = slots[buffer]
+                if buffer_root(buffer) in slots:  # others are written by threads
+                    reader.operands[index + 1] = slots[buffer_root(buffer)]
         for turn in self.pattern.turns:
             turn.operands[1], turn.operands[3] = stage, turned
 
@@ -459,3 +460,4 @@ def widen(buffer: SSAValue, stages: int) -> None:
     """Give a buffer that number of stages."""
     kind: Any = buffer.type
     buffer._type = gpu.SharedType(kind.tile, kind.layout, IntAttr(stages))
+    retype_views(buffer)

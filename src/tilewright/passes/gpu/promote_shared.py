@@ -62,6 +62,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
+from tilewright.passes.gpu.analysis.buffer_views import transposed_view
 from tilewright.passes.gpu.analysis.dot_chains import chain_dots
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.operand_buffers import (
@@ -86,6 +87,7 @@ from tilewright.passes.gpu.analysis.staging import (
     COPY,
     can_copy,
     copied_together,
+    is_read_transposed,
     shared_loads,
     staged_loads,
 )
@@ -142,13 +144,20 @@ class PromoteShared(Pass):
 
 
 def _copy_shared(function: FuncOp, known: Facts) -> Copied:
-    """Copies of what several operations of a loop use, products among them: those read the buffer, and the others
-    the registers of one `gpu.local_load`."""
+    """Copies of what several operations of a loop use, products among them: those read the buffer, as it is or
+    transposed, and the others the registers of one `gpu.local_load`."""
     copied: Copied = {}
     for load, first in shared_loads(function, known):
         value = load.result
         buffer, slot = _operand(value, load, contiguous_dim(load), first, function, {})
-        others = [use for use in value.uses if not isinstance(use.operation, tile.DotOp)]
+        turned = [use.operation for use in value.uses if is_read_transposed(use.operation)]
+        for op in turned:
+            copied[op.results[0]] = transposed_view(buffer), slot
+        others = [
+            use
+            for use in value.uses
+            if not isinstance(use.operation, tile.DotOp) and use.operation not in turned
+        ]
         landed: list[Operation] = [gpu.AsyncCommitGroupOp.create(), _wait(0)]
         if others:
             read = gpu.LocalLoadOp.create(

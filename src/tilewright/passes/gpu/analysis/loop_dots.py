@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -55,7 +56,7 @@ def find_single_dot(loop: scf.ForOp) -> PipelinePattern | None:
     if found is None:
         return None
     known = {*found.copies, *found.turns, *found.readers}
-    users = {use.operation for copy in found.copies for use in copy.buffer.uses}
+    users = {op for copy in found.copies for op in buffer_users(copy.buffer)}
     others = [op for op in users - known if not isinstance(op, gpu.LocalDeallocOp)]
     return None if others else found
 
@@ -119,7 +120,7 @@ def _several(loop: scf.ForOp) -> PipelinePattern | None:
     if any(wait.pending.value.data for wait in waits):
         return None
     buffers = {copy.buffer for copy in copies}
-    users = [use.operation for buffer in buffers for use in buffer.uses]
+    users = [op for buffer in buffers for op in buffer_users(buffer)]
     users = [op for op in users if not isinstance(op, gpu.LocalDeallocOp)]  # behind the loop
     readers = [op for op in ops if op in users and isinstance(op, Reader)]
     turns = [op for op in ops if isinstance(op, gpu.LocalTransposeOp) and op in users]

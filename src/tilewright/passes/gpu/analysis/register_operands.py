@@ -17,6 +17,7 @@ from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
 _MOST_REGISTERS = 192
@@ -69,8 +70,8 @@ def _changes(value: SSAValue, block: Block) -> bool:
 def _reads_written(op: Operation, block: Block) -> bool:
     """Whether a buffer that `op` reads is written in a block."""
     written = (gpu.AsyncCopyOp, gpu.LocalStoreOp, gpu.LocalTransposeOp)
-    buffers = [v for v in op.operands if isinstance(v.type, gpu.SharedType)]
-    users = [use.operation for buffer in buffers for use in buffer.uses]
+    buffers = [buffer_root(v) for v in op.operands if isinstance(v.type, gpu.SharedType)]
+    users = [user for buffer in buffers for user in buffer_users(buffer)]
     return any(isinstance(user, written) and user.parent is block for user in users)
 
 

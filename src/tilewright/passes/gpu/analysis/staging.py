@@ -155,19 +155,33 @@ def shared_loads(function: FuncOp, known: Facts) -> list[tuple[tile.LoadViewOp, 
         if not isinstance(load, tile.LoadViewOp) or not isinstance(load.parent_op(), scf.ForOp):
             continue
         users = {use.operation for use in load.result.uses}
-        dots = [op for op in users if isinstance(op, tile.DotOp)]
+        turned = [op for op in users if is_read_transposed(op)]
+        readers = [use.operation for op in turned for use in op.results[0].uses]
+        dots = [op for op in (*users, *readers) if isinstance(op, tile.DotOp)]
         block = load.parent
         if len(list(load.result.uses)) < 2 or not dots or block is None:
             continue
-        if any(op.parent is not block for op in users) or not all(
+        if any(op.parent is not block for op in (*users, *readers)) or not all(
             _reads_buffer(dot, load) for dot in dots
         ):
             continue
         order = {op: i for i, op in enumerate(block.ops)}
-        first = min(users, key=lambda op: order[op])
+        first = min((*(users - {*turned}), *readers), key=lambda op: order[op])
         if is_plain_copy(load, first, known):
             found.append((load, first))
     return found
+
+
+def is_read_transposed(op: Operation) -> bool:
+    """Whether an operation turns a tile for products alone that read shared memory contiguous along either dimension:
+    the bytes are the same."""
+    if not isinstance(op, tile.TransOp) or not op.result.uses:
+        return False
+    users = [use.operation for use in op.result.uses]
+    return all(
+        isinstance(user, tile.DotOp) and is_wgmma(user) and user.acc is not op.result
+        for user in users
+    )
 
 
 def _reads_buffer(dot: tile.DotOp, load: tile.LoadViewOp) -> bool:

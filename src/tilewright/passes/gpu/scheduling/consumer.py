@@ -81,14 +81,14 @@ class StepEmitter:
         for value in self.graph.operands_of(op):
             if value is not accumulator:
                 self._wait_for(value, shift)
-        read = [(g, shift) for g in dict.fromkeys(map(self.graph.group_of.get, op.operands)) if g]
+        read = [(g, shift) for g in dict.fromkeys(map(self.graph.group_read, op.operands)) if g]
         for key in read:
             self._wait_until_full(key)
         if accumulator is not None:
             self._map_chain(accumulator, mapping)
         copy = op.clone(mapping)
         for index, operand in enumerate(copy.operands):
-            if operand in self.graph.group_of:
+            if self.graph.group_read(operand) is not None:
                 copy.operands[index + 1] = self.positions[shift].stage
         insert_before(copy, self.before)
         mapping.update(zip(op.results, copy.results, strict=True))
@@ -157,7 +157,7 @@ class StepEmitter:
 
     def _reads_threads(self, op: gpu.WgmmaOp) -> bool:
         shared = [v for v in (op.lhs, op.rhs) if isinstance(v.type, gpu.SharedType)]
-        return any(v not in self.graph.group_of for v in shared)
+        return any(self.graph.group_read(v) is None for v in shared)
 
     def _wait_until_full(self, key: tuple[CopyGroup, int]) -> None:
         if key in self.landed:

@@ -16,6 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.edit import end_of
 from tilewright.passes.analysis.effects import has_effect, is_pure
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
@@ -64,6 +65,10 @@ class LoopGraph:
     def writes_shared(self) -> bool:
         """Whether threads write shared memory in the loop, so that barriers separate its steps."""
         return any(isinstance(op, _WRITES_SHARED) for op in self.steps)
+
+    def group_read(self, value: SSAValue) -> CopyGroup | None:
+        """The group that fills the buffer of which a value is a view; None for other values."""
+        return self.group_of.get(buffer_root(value))
 
     def made_by(self, value: SSAValue) -> Operation | BlockArgument | None:
         """The step or argument of the body that a value is, the wait for a product being the product's result;
@@ -152,7 +157,7 @@ def _is_synchronous(loop: scf.ForOp, ops: list[Operation]) -> bool:
 
 def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | None:
     """What reads the buffer of a copy, in order; None where anything but products and loads of this loop does."""
-    users = {use.operation for use in copy.buffer.uses}
+    users = {*buffer_users(copy.buffer)}
     outside = [op for op in users if not isinstance(op, gpu.LocalDeallocOp) and op not in ops]
     readers = [op for op in ops if op in users and op is not copy]
     known = all(isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) for op in readers)
