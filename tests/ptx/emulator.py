@@ -119,8 +119,9 @@ class Machine:
             found[f"%nctaid.{axis}"] = np.full(self.threads, extent * many)
             found[f"%clusterid.{axis}"] = np.full(self.threads, at)
             found[f"%nclusterid.{axis}"] = np.full(self.threads, extent)
+            found[f"%ntid.{axis}"] = np.full(self.threads, each if axis == "x" else 1)
         more = {"%tid.x": self.index % each, "%cluster_ctarank": rank}
-        return found | more | {"%ntid.x": np.full(self.threads, each)}
+        return found | more
 
     # ---- operands ----
 

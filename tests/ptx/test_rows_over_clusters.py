@@ -133,7 +133,7 @@ def test_a_row_is_held_by_several_ctas(name):
         ),
     )
     plan, values = artifact.plan, list(arguments.values())
-    assert (plan.cluster_size > 2, plan.threads) == (True, 64)
+    assert (plan.cluster_size > 1, plan.threads) == (True, 64)
     assert "ld.shared::cluster" not in artifact.asm["ptx"]
     found = run_ptx(artifact, values, (programs,), random.Random(1))
     for a, b in zip(expected, found, strict=True):

@@ -313,6 +313,6 @@ def _to_address(ctx: Any, attributes: Any, kinds: Sequence[Any], value: PointerV
     return [value.addresses.astype(numpy_dtype(kinds[0]))[()]]
 
 
-@implements("tile.hint", "gpu.convert_layout")
+@implements("tile.hint", "tile.optimization_barrier", "gpu.convert_layout")
 def _hint(ctx: Any, attributes: Any, kinds: Sequence[Any], value: Any) -> Any:
     return [value]

@@ -351,6 +351,7 @@ _RULES: dict[str, Rule] = {
     "tile.int_to_ptr": _convert("inttoptr"), "tile.ptr_to_int": _convert("ptrtoint"),
     "tile.addptr": _addptr, "tile.libm": _libm, "tile.remf": _function("fmod"),
     "tile.mul_sigmoid": _gate,
+    "tile.optimization_barrier": lambda op: op.values[0],
     "tile.hint": lambda op: op.values[0],
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.backends.nvidia.ptx import to_ptx, with_limit
 from tilewright.backends.nvidia.target import current_target, num_ctas_on
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
 from tilewright.passes.gpu.assign_layouts import WARPS
 from tilewright.passes.gpu.pipeline_loads import STAGES
@@ -83,7 +83,7 @@ class NvidiaBackend(LoweringBackend):
         if options.maxnreg is None and not multiplies:
             block = replace(block, registers=assembled.registers)
             ptx, assembled = _reassemble_with_limit(
-                ptx, assembled, block, target, options, plan.cluster_size
+                ptx, assembled, block, target, options, plan.cluster_size, _planned_ctas(module)
             )
         plan = replace(plan, registers=assembled.registers, spills=assembled.spills)
         texts = {"llvm": text, "ptx": ptx}
@@ -119,6 +119,12 @@ def _emitted(
     return str(llvm_module), plan, gen.multiplies
 
 
+def _planned_ctas(module: ModuleOp) -> int:
+    """The number of blocks per SM that a pass has planned the registers of a kernel for."""
+    found = (op.attributes.get(CTAS_PER_SM) for op in module.body.block.ops)
+    return max((a.value.data for a in found if isinstance(a, IntegerAttr)), default=1)
+
+
 _YOUNG = 50_000
 """So many new objects the collector gets through while `ptxas` assembles a small kernel."""
 
@@ -147,6 +153,7 @@ def _reassemble_with_limit(
     target: TargetInfo,
     options: Options,
     cluster: int,
+    planned: int,
 ) -> tuple[str, Assembled]:
     """PTX and what is made of it with a limit on registers, where that is better; else both as they are.
 
@@ -161,7 +168,7 @@ def _reassemble_with_limit(
         if other.spills < assembled.spills:
             return limited, other
     registers = assembled.registers
-    limit = register_limit_for_occupancy(block, target, cluster) if registers else None
+    limit = register_limit_for_occupancy(block, target, cluster, planned) if registers else None
     if limit is None:
         return ptx, assembled
     limited = with_limit(ptx, limit)

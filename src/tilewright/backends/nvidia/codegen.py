@@ -34,6 +34,7 @@ from tilewright.backends.nvidia.lower import (
     local_transpose,
     loop_values,
     memory,
+    optimization_barrier,
     output,
     programmatic_launch,
     reductions,
@@ -89,6 +90,7 @@ class KernelCodegen:
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
         self.over: set[SSAValue] = set()
         """Sums of products that a loop has waited for on its way out."""
+        self.held: set[Value] = set()  # words of optimization barriers
         self.paired = wgmma.paired_in_loops(function)
         self.scratch_bytes = 0
         self.asserts: list[AssertSite] = []
@@ -434,8 +436,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     scf.WhileOp: control.lower_while,
     tile.ProgramIdOp: _program_id,
     tile.NumProgramsOp: _num_programs,
-    tile.BarrierOp: _barrier,
-    gpu.BarrierOp: _barrier,
+    **dict.fromkeys((tile.BarrierOp, gpu.BarrierOp), _barrier),
     tile.AssumeOp: _assume,
     **dict.fromkeys((tile.ClaimOp, gpu.LocalAllocOp, gpu.MemdescTransOp), _nothing),
     tile.CmpIOp: comparisons.lower_compare,
@@ -482,6 +483,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.AssertOp: output.lower_assert,
     tile.PrintOp: output.lower_print,
     tile.InlineAsmOp: inline_asm.lower_inline_asm,
+    tile.OptimizationBarrierOp: optimization_barrier.lower_optimization_barrier,
 }
 
 

@@ -48,21 +48,23 @@ def resident_ctas(block: CtaResources, target: TargetInfo) -> int:
 
 
 def register_limit_for_occupancy(
-    block: CtaResources, target: TargetInfo, cluster: int = 1
+    block: CtaResources, target: TargetInfo, cluster: int = 1, planned: int = 1
 ) -> int | None:
     """The registers a thread with which half as many blocks again, or more, would be there at once.
 
     None where that takes more than one register in eight of them (in five, of a `cluster` of several; in three, where
-    there is one block), or something else is in the way.
+    there is one block), or something else is in the way. Fewer blocks than were `planned` for are always too few.
     """
     now = resident_ctas(block, target)
     if not now:
         return None
-    wanted = now + -(-now // 2)
+    wanted = planned if now < planned else now + -(-now // 2)
     if wanted > _without_registers(block, target):
         return None
     in_a_partition = -(-wanted * _warps_of(block) // PARTITIONS)
     limit = REGISTERS_PER_PARTITION // (_LANES * in_a_partition) // UNIT * UNIT
+    if now < planned:
+        return limit
     cut = _MAX_REGISTER_CUT_IN_CLUSTERS if cluster > 1 else _MAX_REGISTER_CUT
     cut = _MAX_REGISTER_CUT_OF_ONE if now == 1 else cut
     return limit if limit * cut >= block.registers * (cut - 1) else None

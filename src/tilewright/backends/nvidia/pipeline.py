@@ -26,6 +26,9 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.prefetch_loads import PrefetchLoads
     from tilewright.passes.gpu.promote_shared import PromoteShared
     from tilewright.passes.gpu.reduce_num_warps import ReduceNumWarps
+    from tilewright.passes.gpu.rematerialize_across_reductions import (
+        RematerializeAcrossReductions,
+    )
     from tilewright.passes.gpu.schedule_loops import ScheduleLoops
     from tilewright.passes.gpu.select_mma import SelectMma
     from tilewright.passes.gpu.select_wgmma_rs import SelectWgmmaRs
@@ -41,6 +44,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         *shared_passes(),
         PromoteAccumulator(assume_noalias=True),  # after licm, which hoists addresses
         EmulateFp32Dots(),  # before select-mma, which sees only dots that have an instruction
+        RematerializeAcrossReductions(),  # before rows are distributed by the registers they take
         DistributeRowsOverCluster(),  # before strip-mine-tiles: rows that a cluster holds need no strips
         StripMineTiles(),  # before layouts: strips are smaller tiles
         ReduceNumWarps(),  # after strip-mining, which sets the size of tiles

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, cast
 
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, StringAttr, f32, i1, i64
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerAttr, StringAttr, f32, i1, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -156,6 +157,26 @@ class FpCastOp(IRDLOperation):
         require(all(isinstance(k, AnyFloat) for k in kinds), "tile.fp_cast: floats expected")
         require(_bits(kinds[1]) < _bits(kinds[0]), "tile.fp_cast: the result is not narrower")
         require(self.rounding.data == "rtz", f"tile.fp_cast: rounding {self.rounding.data}")
+
+
+@irdl_op_definition
+class OptimizationBarrierOp(IRDLOperation):
+    """The operand, as a value of which the compilers below cannot tell that it is the operand.
+
+    What is computed from it is computed again: no compiler replaces it with an equal value from before, which would
+    have to stay in registers until here. Barriers of one tile differ in `number`.
+    """
+
+    name = "tile.optimization_barrier"
+    source = operand_def()
+    number = prop_def(IntegerAttr)
+    result = result_def()
+    traits = traits_def(Pure(), Elementwise(cheap=True))
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+    def verify_(self) -> None:
+        require(self.source.type == self.result.type, "tile.optimization_barrier: types differ")
 
 
 @irdl_op_definition

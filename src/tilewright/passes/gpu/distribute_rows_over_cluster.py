@@ -64,12 +64,14 @@ from tilewright.passes.analysis.effects import is_pure_elementwise
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
-from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, num_ctas_of
+from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, num_ctas_of
 from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
-from tilewright.passes.gpu.assign_layouts import WARPS
+from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32
+_CTAS_PER_SM = 2
+"""CTAs that share an SM, so that one loads while the other stores."""
 _OTHER_REGISTERS = 32
 """Registers of a thread for addresses, counters and what is in the works."""
 _ALLOWED = (
@@ -112,12 +114,16 @@ class DistributeRowsOverCluster(Pass):
             share = (
                 self.words_per_cta_in_loops if _reduces_in_loops(function) else self.words_per_cta
             )
-            ctas = self._ctas(HeldRows(function, late).words(), portable, share)
-            if ctas > 1:
+            words = HeldRows(function, late).words()
+            ctas = self._ctas(words, portable, share)
+            if ctas > 1 or self._fills_cta(function, words):
                 merge_reductions(function)
                 sink(late_operations(function))
-                function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
+                if ctas > 1:
+                    function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
+                if words <= ctas * self.words_per_cta:
+                    function.attributes[CTAS_PER_SM] = IntegerAttr(_CTAS_PER_SM, i32)
 
     def _ctas(self, words: int, portable: int, words_per_cta: int) -> int:
         """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""
@@ -127,6 +133,11 @@ class DistributeRowsOverCluster(Pass):
         while ctas < self.max_ctas and not self._holds(words, ctas):
             ctas *= 2
         return ctas if self._holds(words, ctas) else 1
+
+    def _fills_cta(self, function: FuncOp, words: int) -> bool:
+        """Whether a program of one CTA has more warps than two CTAs that share an SM, and registers for its row with
+        fewer."""
+        return warps_of(function) > self.warps_per_cta and words > self.words_per_cta // 2
 
     def _holds(self, words: int, ctas: int) -> bool:
         """Whether so many CTAs have registers for so many words."""

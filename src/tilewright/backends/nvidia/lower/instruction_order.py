@@ -48,19 +48,22 @@ def lower_register_peaks(gen: KernelCodegen) -> None:
     """Reorder the instructions of each block of a kernel that is completely emitted."""
     if ORDER_INSTRUCTIONS not in gen.source.attributes:
         return
-    blocks = [(block, _segments(block)) for block in gen.function.blocks]
+    blocks = [(block, _segments(block, gen.held)) for block in gen.function.blocks]
     if not any(loaded >= _MIN_LOADED for _, s in blocks for _, loaded in s):
         return
     outside = _used_elsewhere(blocks)
     for block, segments in blocks:
         instructions: list[Any] = []
         for segment, loaded in segments:
-            instructions += _ordered(segment, outside) if loaded >= _MIN_LOADED else segment
+            instructions += (
+                _ordered(segment, outside, gen.held) if loaded >= _MIN_LOADED else segment
+            )
         block.instructions[:] = instructions
 
 
-def _segments(block: Any) -> list[tuple[list[Any], int]]:
-    """Runs of instructions that may be reordered, with the registers that their loads have, and others (0)."""
+def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
+    """Runs of instructions that may be reordered, with the registers of what they load or take from an optimization
+    barrier (`held`), and others (0)."""
     found: list[tuple[list[Any], int]] = []
     segment: list[Any] = []
     loaded = 0
@@ -70,13 +73,14 @@ def _segments(block: Any) -> list[tuple[list[Any], int]]:
             loaded += _registers(instruction.type)
         elif _is_pure(instruction):
             segment.append(instruction)
+            loaded += instruction in held and instruction.opname == "xor"
         else:
             found += [(segment, loaded), ([instruction], 0)]
             segment, loaded = [], 0
     return [*found, (segment, loaded)]
 
 
-def _ordered(segment: list[Any], outside: set[Any]) -> list[Any]:
+def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]:
     """The instructions of a segment in the better of two orders."""
     inside = set(segment)
     users: dict[Any, int] = {}
@@ -86,7 +90,8 @@ def _ordered(segment: list[Any], outside: set[Any]) -> list[Any]:
                 users[operand] = users.get(operand, 0) + 1
     kept = {i for i in segment if i in outside or not users.get(i)}
     before = _peak(segment, inside, users, kept)
-    if before < _MIN_PEAK or sum(_registers(i.type) for i in kept) > _MAX_KEPT * before:
+    is_reduced = sum(_registers(i.type) for i in kept) <= _MAX_KEPT * before
+    if before < _MIN_PEAK or (not is_reduced and held.isdisjoint(inside)):
         return segment
     found = _depth_first(segment, inside)
     return found if _peak(found, inside, users, kept) <= _MAX_SHARE * before else segment

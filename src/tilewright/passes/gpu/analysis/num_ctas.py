@@ -6,6 +6,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 BLOCKS = "gpu.num_ctas"
+CTAS_PER_SM = "gpu.ctas_per_sm"
+"""On a function: blocks that are to share an SM, which limits the registers of a thread."""
 
 
 def num_ctas_of(op: Operation) -> int:
