@@ -51,6 +51,9 @@ class Problem:
 class Maker:
     """Makes inputs: the same ones whatever the device."""
 
+    large = False
+    """Whether sizes are those that authors measure."""
+
     def __init__(self, device: str, dtype: str, length: int, full: bool = False) -> None:
         self.device, self.length = device, length
         self.dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
@@ -94,6 +97,10 @@ class Maker:
 
     def integers(self, high: int, *shape: int):
         return torch.randint(0, high, shape, generator=self.chance).to(self.device)
+
+    def sized(self, small: int, large: int) -> int:
+        """An extent that does not follow from the others."""
+        return large if self.large else small
 
     def sequence(self, depth: int | None = None, heads: int | None = None):
         """The shape of queries, keys and values."""

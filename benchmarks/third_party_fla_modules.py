@@ -39,7 +39,8 @@ def layer_norm(m):
 def layer_norm_residual(m):
     from fla.modules.layernorm import layer_norm as run
 
-    given = m.normal(m.rows, 250), m.normal(m.rows, 250), m.normal(250), m.normal(250)
+    width = m.sized(250, 4096)
+    given = *_rows(m, width, width), m.normal(width), m.normal(width)
     return m.problem(
         *given,
         run=lambda x, r, w, b: run(x, w, b, residual=r, prenorm=True),
@@ -73,7 +74,14 @@ def group_norm(m):
 def layer_norm_linear(m):
     from fla.modules.layernorm import layer_norm_linear as run
 
-    given = m.normal(m.rows, 256), m.normal(256), m.normal(256), m.normal(96, 256), m.normal(96)
+    width, out = m.sized(256, 2048), m.sized(96, 2048)
+    given = (
+        m.normal(m.rows, width),
+        m.normal(width),
+        m.normal(width),
+        m.normal(out, width),
+        m.normal(out),
+    )
     return m.problem(
         *given, run=run, like=lambda x, w, b, u, c: functional.linear(_normed(x, w, b), u, c)
     )
@@ -83,8 +91,9 @@ def layer_norm_linear(m):
 def rms_norm_linear(m):
     from fla.modules.layernorm import rms_norm_linear as run
 
+    width = m.sized(256, 2048)
     return m.problem(
-        m.normal(m.rows, 256), m.normal(256), m.normal(96, 256),
+        m.normal(m.rows, width), m.normal(width), m.normal(m.sized(96, 2048), width),
         run=lambda x, w, u: run(x, w, None, u, None),
         like=lambda x, w, u: functional.linear(rms(x, w, 1e-5), u),
     )  # fmt: skip
@@ -128,7 +137,7 @@ def rms_norm_swish_gate_linear(m):
     from fla.modules.fused_norm_gate import rms_norm_swish_gate_linear as run
 
     return m.problem(
-        *_rows(m, 128, 128), m.normal(128), m.normal(96, 128),
+        *_rows(m, 128, 128), m.normal(128), m.normal(m.sized(96, 2048), 128),
         run=lambda x, g, w, u: run(x, g, w, None, u, None),
         like=lambda x, g, w, u: functional.linear(rms(x, w) * functional.silu(g), u),
     )  # fmt: skip
@@ -235,7 +244,7 @@ def fused_kl_div(m):
 def grpo(m):
     from fla.modules.grpo import fused_grpo_loss as run
 
-    batch, length = 3, 13
+    batch, length = m.sized(3, 4), m.sized(13, 512)
     ids, mask = m.integers(m.vocabulary, batch, length), m.integers(2, batch, length)
 
     def run_(x, old, gain):
@@ -318,9 +327,10 @@ def causal_conv1d_update(m):
         whole = torch.cat([cache[..., 1:], x.transpose(1, 2)], -1)
         return functional.silu((whole * w).sum(-1) + b)[:, None], whole
 
+    batch = m.sized(5, 128)
     given = (
-        m.normal(5, 1, m.hidden),
-        m.normal(5, m.hidden, 4),
+        m.normal(batch, 1, m.hidden),
+        m.normal(batch, m.hidden, 4),
         m.normal(m.hidden, 4),
         m.normal(m.hidden),
     )
@@ -368,7 +378,8 @@ def activations(m):
             gelu(x + b), gelu(x),
         )  # fmt: skip
 
-    return m.problem(*_rows(m, 250, 250), m.normal(250), run=run, like=like)
+    width = m.sized(250, 4096)
+    return m.problem(*_rows(m, width, width), m.normal(width), run=run, like=like)
 
 
 @case
@@ -386,4 +397,6 @@ def glu_linear(m):
         parts = functional.silu(x), x.sigmoid(), _powglu(x)
         return tuple(functional.linear(part * y, w, b) for part in parts)
 
-    return m.problem(*_rows(m, 256, 256), m.normal(96, 256), m.normal(96), run=run, like=like)
+    width, out = m.sized(256, 4096), m.sized(96, 4096)
+    given = *_rows(m, width, width), m.normal(out, width), m.normal(out)
+    return m.problem(*given, run=run, like=like)

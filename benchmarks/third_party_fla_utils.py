@@ -86,7 +86,8 @@ def softmax_logsumexp(m):
         p = x.softmax(-1)
         return (x * 0.5).logsumexp(-1), p, p * (d - (p * d).sum(-1, keepdim=True))
 
-    given = m.normal(m.rows, 250), m.normal(m.rows, 250)
+    width = m.sized(250, 4096)
+    given = m.normal(m.rows, width), m.normal(m.rows, width)
     return m.problem(*given, run=run, like=like, forward_only=True)
 
 
@@ -102,7 +103,8 @@ def matmul(m):
     def like(a, b, c):
         return a @ b, functional.leaky_relu(a @ b, 0.01), 0.5 * (a @ b) + 2.0 * c
 
-    given = m.normal(2, 50, 70), m.normal(70, 90), m.normal(90)
+    rows, depth, columns = m.sized(50, 4096), m.sized(70, 2048), m.sized(90, 4096)
+    given = m.normal(2, rows, depth), m.normal(depth, columns), m.normal(columns)
     return m.problem(*given, run=run_, like=like, forward_only=True)
 
 
@@ -151,7 +153,8 @@ def pack_sequence(m):
         )
         return [left, right, before, after]
 
-    given = m.normal(len(lengths), max(lengths), 50), m.normal(m.length, 50)
+    width = m.sized(50, 4096)
+    given = m.normal(len(lengths), max(lengths), width), m.normal(m.length, width)
     return m.problem(*given, run=run, like=like)
 
 
@@ -318,7 +321,8 @@ def rwkv7_channel_mixing(m):
         m.normal(m.batch, m.hidden),
         m.normal(1, 1, m.hidden),
     )
-    weights = m.normal(m.hidden, 96, scale=0.1), m.normal(96, m.hidden, scale=0.1)
+    inner = m.sized(96, 8192)
+    weights = m.normal(m.hidden, inner, scale=0.1), m.normal(inner, m.hidden, scale=0.1)
     return m.problem(*given, *weights, run=run_, like=like)
 
 

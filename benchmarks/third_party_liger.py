@@ -86,7 +86,7 @@ def group_norm(m):
     from liger_kernel.ops.group_norm import LigerGroupNormFunction as F
 
     wide = torch.float32
-    given = m.normal(4, 64, m.rows, dtype=wide), m.normal(64, dtype=wide), m.normal(64, dtype=wide)
+    given = m.normal(4, 64, m.sized(m.rows, 16384), dtype=wide), m.wide(64), m.wide(64)
     return m.problem(
         *given,
         run=lambda x, w, b: F.apply(x, w, b, 64, 8, 1e-6),
@@ -133,7 +133,8 @@ def _turned(x):
 def rope(m):
     from liger_kernel.ops.rope import LigerRopeFunction as F
 
-    q, k = m.normal(2, 8, m.length, 64), m.normal(2, 2, m.length, 64)
+    heads = m.sized(8, 32)
+    q, k = m.normal(2, heads, m.length, 64), m.normal(2, heads // 4, m.length, 64)
     angle = torch.cat([m.normal(1, m.length, 32)] * 2, dim=-1)
     cos, sin = angle.float().cos().to(m.dtype), angle.float().sin().to(m.dtype)
     return m.problem(
@@ -177,7 +178,8 @@ def embedding(m):
 def llama4_rope(m):
     from liger_kernel.ops.llama4_rope import LigerLlama4RopeFunction as F
 
-    q, k = m.normal(2, m.length, 8, 64), m.normal(2, m.length, 2, 64)
+    heads = m.sized(8, 32)
+    q, k = m.normal(2, m.length, heads, 64), m.normal(2, m.length, heads // 4, 64)
     angle = m.wide(m.length, 32)
 
     def run(q, k, angle):
@@ -208,7 +210,8 @@ def qwen2vl_mrope(m):
         c, s = (torch.cat([t, t], -1)[:, None] for t in (c, s))
         return tuple(x * c + _turned(x) * s for x in (q, k))
 
-    q, k = m.normal(2, 8, m.length, 64), m.normal(2, 2, m.length, 64)
+    heads = m.sized(8, 32)
+    q, k = m.normal(2, heads, m.length, 64), m.normal(2, heads // 4, m.length, 64)
     given = q, k, m.normal(3, 2, m.length, 64), m.normal(3, 2, m.length, 64)
     run = lambda q, k, c, s: F.apply(q * 1, k * 1, c, s, sections)  # noqa: E731
     return m.problem(*given, run=run, like=like, fixed=(2, 3))
@@ -243,14 +246,15 @@ def swiglu_fused_gate_up(m):
         a, b = y.chunk(2, -1)
         return functional.silu(a) * b
 
-    return m.problem(m.normal(m.rows, 500), run=lambda y: F.apply(y), like=like)
+    return m.problem(m.normal(m.rows, m.sized(500, 2 * 14336)), run=lambda y: F.apply(y), like=like)
 
 
 @case
 def swiglu_multipliers(m):
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction as F
 
-    given = m.normal(m.rows, 250), m.normal(m.rows, 250)
+    width = m.sized(250, 14336)
+    given = m.normal(m.rows, width), m.normal(m.rows, width)
     like = lambda a, b: 0.5 * functional.silu(1.5 * a) * b  # noqa: E731
     return m.problem(*given, run=lambda a, b: F.apply(a, b, 1.5, 0.5), like=like)
 
@@ -260,7 +264,8 @@ def swiglu_long(m):
     """Rows that are longer than a tile."""
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction as F
 
-    given = m.normal(6, 20011), m.normal(6, 20011)
+    rows = m.sized(6, 4096)
+    given = m.normal(rows, 20011), m.normal(rows, 20011)
     run = lambda a, b: F.apply(a * 1, b * 1)  # noqa: E731
     return m.problem(*given, run=run, like=lambda a, b: functional.silu(a) * b)
 
@@ -269,7 +274,8 @@ def swiglu_long(m):
 def geglu_long(m):
     from liger_kernel.ops.geglu import LigerGELUMulFunction as F
 
-    given = m.normal(6, 20011), m.normal(6, 20011)
+    rows = m.sized(6, 4096)
+    given = m.normal(rows, 20011), m.normal(rows, 20011)
     like = lambda a, b: functional.gelu(a, approximate="tanh") * b  # noqa: E731
     return m.problem(*given, run=lambda a, b: F.apply(a * 1, b * 1), like=like)
 
@@ -299,7 +305,8 @@ def _several_tokens(act):
 def multi_token_attention(m):
     from liger_kernel.ops.multi_token_attention import LigerMultiTokenAttentionFunction as F
 
-    given = m.normal(2, 4, 100, 100), m.normal(4, 4, 3, 3)
+    length = m.sized(100, 1024)
+    given = m.normal(2, 4, length, length), m.normal(4, 4, 3, 3)
     like = _several_tokens(lambda x: x.softmax(-1))
     return m.problem(*given, run=lambda s, w: F.apply(s, w, None, 1, 1, 1, 1, False), like=like)
 
@@ -308,7 +315,8 @@ def multi_token_attention(m):
 def multi_token_attention_sparse(m):
     from liger_kernel.ops.multi_token_attention import LigerMultiTokenAttentionFunction as F
 
-    given = m.wide(2, 4, 64, 64), m.wide(4, 4, 3, 3)
+    length = m.sized(64, 1024)
+    given = m.wide(2, 4, length, length), m.wide(4, 4, 3, 3)
     like = _several_tokens(simplex)
     return m.problem(*given, run=lambda s, w: F.apply(s, w, None, 1, 1, 1, 1, True), like=like)
 
@@ -352,10 +360,10 @@ def mhc_coeffs(m):
             last = last / (last.sum(-2, keepdim=True) + eps)
         return one.sigmoid() + 1e-4, 2.0 * two.sigmoid(), last
 
-    count = streams * streams + 2 * streams
-    weights = m.normal(streams * 128, count, scale=0.1), m.wide(count)
+    count, width = streams * streams + 2 * streams, m.sized(128, 4096)
+    weights = m.normal(streams * width, count, scale=0.1), m.wide(count)
     alphas = [m.uniform(1, low=0.5, dtype=torch.float32)[0] for _ in range(3)]
-    return m.problem(m.normal(2, m.rows, streams, 128), *weights, *alphas, run=run, like=like)
+    return m.problem(m.normal(2, m.rows, streams, width), *weights, *alphas, run=run, like=like)
 
 
 @case
@@ -391,13 +399,14 @@ def _mlp(x, gate, up, down):
 def mlp(m):
     from liger_kernel.ops.mlp import LigerMLPFunction as F
 
+    inner, hidden, length = m.sized(512, 14336), m.sized(256, 4096), m.sized(128, 2048)
     weights = [
-        m.normal(512, 256, scale=0.1),
-        m.normal(512, 256, scale=0.1),
-        m.normal(256, 512, scale=0.1),
+        m.normal(inner, hidden, scale=0.1),
+        m.normal(inner, hidden, scale=0.1),
+        m.normal(hidden, inner, scale=0.1),
     ]
     return m.problem(
-        m.normal(2, 128, 256), *weights, run=lambda *a: F.apply(*a, 1.0, 1.0), like=_mlp
+        m.normal(2, length, hidden), *weights, run=lambda *a: F.apply(*a, 1.0, 1.0), like=_mlp
     )
 
 
@@ -407,10 +416,11 @@ def tiled_mlp(m):
     from liger_kernel.ops.swiglu import LigerSiLUMulFunction
     from liger_kernel.ops.tiled_mlp import apply_tiled_mlp
 
+    inner, hidden, length = m.sized(96, 14336), m.sized(64, 4096), m.sized(50, 2048)
     weights = [
-        m.normal(96, 64, scale=0.1),
-        m.normal(96, 64, scale=0.1),
-        m.normal(64, 96, scale=0.1),
+        m.normal(inner, hidden, scale=0.1),
+        m.normal(inner, hidden, scale=0.1),
+        m.normal(hidden, inner, scale=0.1),
     ]
 
     def part(module, x):
@@ -423,14 +433,15 @@ def tiled_mlp(m):
     def like(x):
         return _mlp(x, *(w.double() for w in weights))
 
-    return m.problem(m.normal(2, 50, 64), run=run, like=like)
+    return m.problem(m.normal(2, length, hidden), run=run, like=like)
 
 
 @case
 def fused_moe(m):
     from liger_kernel.ops.fused_moe import LigerFusedMoEFunction as F
 
-    tokens, experts, chosen, inner = m.rows * 3 + 1, 6, 2, 96
+    experts, chosen, inner, hidden = 6, 2, m.sized(96, 1536), m.sized(128, 2048)
+    tokens = m.sized(m.rows * 3 + 1, 4096)
     order = torch.rand(tokens, experts, generator=m.chance).argsort(-1)[:, :chosen]
     index = order.to(torch.int32).to(m.device)
 
@@ -443,8 +454,11 @@ def fused_moe(m):
         picked = every.gather(1, index.long()[..., None].expand(-1, -1, x.shape[-1]))
         return (picked * share[..., None]).sum(1)
 
-    weights = m.normal(experts, 2 * inner, 128, scale=0.1), m.normal(experts, 128, inner, scale=0.1)
-    given = m.normal(tokens, 128), *weights, m.uniform(tokens, chosen, dtype=torch.float32)
+    weights = (
+        m.normal(experts, 2 * inner, hidden, scale=0.1),
+        m.normal(experts, hidden, inner, scale=0.1),
+    )
+    given = m.normal(tokens, hidden), *weights, m.uniform(tokens, chosen, dtype=torch.float32)
     return m.problem(*given, run=run, like=like)
 
 
@@ -452,8 +466,9 @@ def fused_moe(m):
 def mm_int8int2(m):
     from liger_kernel.ops.experimental.mm_int8int2 import matmul, pack_weights
 
-    a = torch.randint(-128, 128, (m.rows, 1024), generator=m.chance)
-    b = torch.randint(-1, 2, (1024, 96), generator=m.chance)
+    depth = m.sized(1024, 4096)
+    a = torch.randint(-128, 128, (m.rows, depth), generator=m.chance)
+    b = torch.randint(-1, 2, (depth, m.sized(96, 4096)), generator=m.chance)
     small, packed_b = a.to(torch.int8).to(m.device), pack_weights(b.clone()).to(m.device)
     a, b = a.to(m.device), b.to(m.device)
 

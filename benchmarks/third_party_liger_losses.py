@@ -250,7 +250,7 @@ def vocab_parallel_cross_entropy(m):
 def _grpo(m, level):
     from liger_kernel.ops.grpo_loss import GrpoLossFunction as F
 
-    batch, length = 4, 13
+    batch, length = 4, m.sized(13, 512)
     mask = (torch.rand(batch, length, generator=m.chance) < 0.8).to(torch.int32).to(m.device)
     ids = m.integers(m.vocabulary, batch, length)
     old = m.wide(batch, length, scale=0.3) - torch.log(torch.tensor(float(m.vocabulary)))

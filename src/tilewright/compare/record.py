@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.compare.snapshot import Copier, bytes_in, tensors_in
+from tilewright.compare.snapshot import Copier, Viewer, bytes_in, tensors_in
 
 _OWN_OPTIONS = ("grid", "warmup")
+
+
+@dataclass
+class TunedCall:
+    """The call of an autotuner that a launch comes from."""
+
+    tuner: Any
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    """Keyword arguments; the grid is one."""
 
 
 @dataclass
@@ -27,10 +38,13 @@ class Launch:
     bytes: int
     device: Any = None
     launches: int = 1
+    tuned: TunedCall | None = None
+    configuration: str = ""
+    """Of an autotuner."""
 
-    def fresh(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments in new memory, on the device of the launch."""
-        return Copier(self.device)((self.arguments, self.options))
+    def fresh(self, *values: Any) -> tuple[Any, ...]:
+        """Arguments in new memory, on the device of the launch; what shares memory shares its copy."""
+        return Copier(self.device)(values)
 
     def named(self) -> dict[str, Any]:
         """Parameters by name; positional arguments beyond the last parameter are left out."""
@@ -39,17 +53,31 @@ class Launch:
 
 @dataclass
 class Recorder:
-    """Launches by kernel. Launches of an autotuner that measures do not count."""
+    """The largest launch of each kernel. Launches of an autotuner that measures do not count.
+
+    Args:
+        specializations: keep so many launches of a kernel that differ in constants or types.
+    """
 
     skipped: frozenset[str] = frozenset()
+    specializations: int = 1
     launches: dict[str, Launch] = field(default_factory=dict)
-    tuning: int = 0
+    tuning: str = ""
+    """The configuration that an autotuner measures."""
+    calls: list[TunedCall] = field(default_factory=list)
+    """Of autotuners, the innermost last."""
+    collected: list[Launch] | None = None
+    """Where launches go that are not to run."""
     pauses: int = 0
+    _forms: dict[str, list[Any]] = field(default_factory=dict)
 
     def saw(self, kernel: Any, grid: Any, arguments: tuple[Any, ...], options: Any) -> None:
         """Take note of a launch that is about to run."""
-        key = key_of(kernel)
-        if self.tuning or self.pauses or key in self.skipped:
+        if self.tuning or self.pauses:
+            return
+        call = self.calls[-1] if self.calls else None
+        key = self._key(kernel, arguments if call is None else call.arguments, options, call)
+        if key is None or key in self.skipped:
             return
         named = {n: v for n, v in options.items() if n not in _OWN_OPTIONS}
         size = bytes_in((arguments, named))
@@ -58,12 +86,65 @@ class Recorder:
             found.launches += 1
             if size <= found.bytes:
                 return
-        shape = _grid(kernel, grid, arguments, named)
+        shape = grid_of(kernel, grid, arguments, named)
         devices = [t.device for t in tensors_in((arguments, named))]
-        kept, kept_options = Copier(_storage_device(devices, size))((arguments, named))
+        copier = Copier(_storage_device(devices, size))
+        kept, kept_options = copier((arguments, named))
+        if call is not None:
+            call = TunedCall(call.tuner, copier(call.arguments), copier(call.options))
         count = found.launches if found is not None else 1
         device = devices[0] if devices else None
-        self.launches[key] = Launch(kernel, key, shape, kept, kept_options, size, device, count)
+        self.launches[key] = Launch(
+            kernel, key, shape, kept, kept_options, size, device, count, call
+        )
+
+    def _key(self, kernel: Any, arguments: Any, options: Any, call: TunedCall | None) -> str | None:
+        """The kernel's name, numbered by specialization. None for one too many."""
+        name = key_of(kernel)
+        if self.specializations < 2:
+            return name
+        form = _form(kernel, arguments, options if call is None else call.options)
+        forms = self._forms.setdefault(name, [])
+        if form not in forms:
+            if len(forms) == self.specializations:
+                return None
+            forms.append(form)
+        number = forms.index(form)
+        return f"{name}#{number + 1}" if number else name
+
+    def candidates(self, launch: Launch) -> list[Launch]:
+        """A launch for each configuration of the autotuner above it, or the launch alone.
+
+        They share the memory of the recorded arguments. Hooks of configurations run for each of them.
+        """
+        call = launch.tuned
+        if call is None:
+            return [launch]
+        self.collected, tuner = [], call.tuner
+        chosen: dict[Any, Any] = getattr(tuner, "cache", {})
+        remembered = dict(chosen)
+        chosen.clear()
+        try:
+            tuner.run(*call.arguments, **call.options)
+            found = self.collected
+        finally:
+            self.collected = None
+            chosen.clear()
+            chosen.update(remembered)
+        for one in found:
+            one.key, one.device, one.launches = launch.key, launch.device, launch.launches
+        return found or [launch]
+
+    def collect(self, kernel: Any, grid: Any, arguments: tuple[Any, ...], options: Any) -> None:
+        """Take note of a launch that is not to run, unless it is the one that follows the tuning."""
+        if self.collected is None or not self.tuning:
+            return
+        named = {n: v for n, v in options.items() if n not in _OWN_OPTIONS}
+        shape = grid_of(kernel, grid, arguments, named)
+        kept, kept_options = Viewer()((arguments, named))
+        self.collected.append(
+            Launch(kernel, "", shape, kept, kept_options, 0, configuration=self.tuning)
+        )
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -83,11 +164,22 @@ def key_of(kernel: Any) -> str:
     return name if module == "__main__" else f"{module}.{name}"
 
 
-def _grid(kernel: Any, grid: Any, arguments: Any, options: dict[str, Any]) -> tuple[int, ...]:
+def _form(kernel: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Types of tensors and values of constants, comparable with those of other launches."""
+    notes = getattr(kernel.fn, "__annotations__", {})
+    named = {**dict(zip(kernel.arg_names, arguments, strict=False)), **options}
+    shown: list[tuple[str, str]] = []
+    for name, value in named.items():
+        if tensors := list(tensors_in(value)):
+            shown.append((name, str([t.dtype for t in tensors])))
+        elif "constexpr" in str(notes.get(name, "")) or value is None:
+            shown.append((name, repr(value)))
+    return shown
+
+
+def grid_of(kernel: Any, grid: Any, arguments: Any, options: dict[str, Any]) -> tuple[int, ...]:
     """The launch grid as numbers."""
     if callable(grid):
-        import inspect
-
         parameters = inspect.signature(kernel.fn).parameters.values()
         bound = {p.name: p.default for p in parameters if p.default is not p.empty}
         bound.update(zip(kernel.arg_names, arguments, strict=False))
@@ -106,16 +198,24 @@ def _storage_device(devices: list[Any], size: int) -> Any:
 
 
 @contextmanager
-def recording(skipped: frozenset[str] = frozenset()) -> Generator[Recorder]:
-    """Record the launches of Triton's kernels until the end of the block."""
-    jit: Any = importlib.import_module("triton.runtime.jit")
-    autotuner: Any = importlib.import_module("triton.runtime.autotuner")
+def recording(
+    skipped: frozenset[str] = frozenset(), specializations: int = 1, configurations: int = 0
+) -> Generator[Recorder]:
+    """Record the launches of Triton's kernels until the end of the block.
 
-    recorder = Recorder(skipped)
+    Autotuners run each configuration once instead of measuring it: `Recorder.candidates` gives all of them to whoever
+    measures. `configurations`: keep at most so many of each autotuner that is made meanwhile, evenly spaced; 0: all.
+    """
+    jit: Any = importlib.import_module("triton.runtime.jit")
+    tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    recorder = Recorder(skipped, specializations)
     kinds = [jit.JITFunction, *_interpreted()]
     undo = [_replace(kind, "run", _recording_run(kind.run, recorder)) for kind in kinds]
-    bench = autotuner.Autotuner._bench
-    undo.append(_replace(autotuner.Autotuner, "_bench", _tuning_bench(bench, recorder)))
+    undo.append(_replace(tuner, "_bench", _run_once(tuner._bench, recorder)))
+    undo.append(_replace(tuner, "run", _noted_call(tuner.run, recorder)))
+    if configurations:
+        undo.append(_replace(tuner, "__init__", _thinned(tuner.__init__, configurations)))
     try:
         yield recorder
     finally:
@@ -139,6 +239,8 @@ def _replace(kind: Any, name: str, value: Any) -> Callable[[], None]:
 
 def _recording_run(run: Any, recorder: Recorder) -> Any:
     def run_and_record(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **more: Any) -> Any:  # fmt: skip
+        if recorder.collected is not None:
+            return recorder.collect(self, grid, args, more)
         if not warmup:
             recorder.saw(self, grid, args, more)
         return run(self, *args, grid=grid, warmup=warmup, **more)
@@ -146,12 +248,52 @@ def _recording_run(run: Any, recorder: Recorder) -> Any:
     return run_and_record
 
 
-def _tuning_bench(bench: Any, recorder: Recorder) -> Any:
-    def bench_unrecorded(self: Any, *args: Any, **more: Any) -> Any:
-        recorder.tuning += 1
+def _noted_call(run: Any, recorder: Recorder) -> Any:
+    def run_noted(self: Any, *args: Any, **more: Any) -> Any:
+        if len(self.configs) < 2:
+            return run(self, *args, **more)
+        self.cache_results = False  # on disk: nothing is measured here
+        recorder.calls.append(TunedCall(self, args, more))
         try:
-            return bench(self, *args, **more)
+            return run(self, *args, **more)
         finally:
-            recorder.tuning -= 1
+            recorder.calls.pop()
+
+    return run_noted
+
+
+def _run_once(bench: Any, recorder: Recorder) -> Any:
+    def bench_unrecorded(self: Any, *args: Any, config: Any, **more: Any) -> Any:
+        recorder.tuning = str(config)
+        own = vars(self).pop("do_bench", None)
+        self.do_bench = _once
+        try:
+            return bench(self, *args, config=config, **more)
+        finally:
+            recorder.tuning = ""
+            del self.do_bench
+            if own is not None:
+                self.do_bench = own
 
     return bench_unrecorded
+
+
+def _once(call: Callable[[], Any], quantiles: Any = None, **_: Any) -> list[float]:
+    """Run a configuration; all of them take equally long."""
+    call()
+    return [1.0] * len(quantiles or (0,))
+
+
+def _thinned(init: Any, count: int) -> Any:
+    """An autotuner's constructor that keeps `count` configurations, the first and the last among them."""
+    signature = inspect.signature(init)
+
+    def init_thinned(self: Any, *args: Any, **more: Any) -> None:
+        bound = signature.bind(self, *args, **more)
+        every = list(bound.arguments.get("configs") or [])
+        if len(every) > count:
+            step = (len(every) - 1) / max(1, count - 1)
+            bound.arguments["configs"] = [every[round(i * step)] for i in range(count)]
+        init(*bound.args, **bound.kwargs)
+
+    return init_thinned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from tilewright.errors import TilewrightError
 
 _SHOWN = 60
 """Characters of an argument in a row."""
+_TUNING_SHARE = 0.5
+"""Of the seconds for timing a kernel: for choosing a configuration, by each compiler."""
 
 
 @dataclass
@@ -26,6 +28,10 @@ class Side:
     shared_bytes: int | None = None
     gpu_us: float | None = None
     host_us: float | None = None
+    configuration: str = ""
+    """The fastest one of the kernel's autotuner."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Errors of other configurations."""
 
 
 @dataclass
@@ -50,6 +56,8 @@ class Row:
     ratio_low: float | None = None
     ratio_high: float | None = None
     target: str = ""
+    configurations: int = 1
+    """How many the autotuner had."""
     triton: Side = field(default_factory=Side)
     tilewright: Side = field(default_factory=Side)
     accesses: list[dict[str, Any]] = field(default_factory=list)
@@ -79,58 +87,141 @@ def brief(value: Any) -> str:
 
 
 @dataclass
+class Candidate:
+    """A launch in one configuration, compiled by both; None where a compiler refuses it."""
+
+    launch: Launch
+    triton: Any = None
+    tilewright: Any = None
+
+
+_STATUSES = ("differs", "nondeterministic", "agrees")
+"""The worst first."""
+
+
+@dataclass
 class Replay:
-    """Replays a launch. `seconds`: for timing; 0: results only."""
+    """Replays a launch, in each configuration of its autotuner."""
 
     launch: Launch
     translator: Translator
-    seconds: float = 0.0
-
-    def run(self, report: Callable[[Row], None]) -> Row:
-        """Fill the row, and hand it to `report` after every step that may not return."""
-        row = row_of(self.launch)
-        reference = self._triton(row)
-        if reference is None:
-            return row
-        report(row)
-        ours = self._tilewright(row, reference)
-        report(row)
-        if ours is not None and self.seconds and row.status in ("agrees", "nondeterministic"):
-            self._time(row, ours)
-        return row
-
-    def _triton(self, row: Row) -> list[Any] | None:
-        """The results of a run of Triton, and their difference from those of another."""
-        try:
-            (compiled, first), (_, second) = self._launch_triton(), self._launch_triton()
-            row.triton = _facts(compiled)
-        except Exception as error:
-            row.status, row.triton.error = "triton fails", _first_lines(error)
-            return None
-        again = compare_tensors(second, first)
-        row.triton_error = again.error if again is not None else None
-        self._noise = again
-        return first
-
+    candidates: Sequence[Launch]
+    row: Row = field(init=False)
+    _compiled: list[Candidate] = field(default_factory=list)
     _noise: Difference | None = None
 
-    def _tilewright(self, row: Row, reference: list[Any]) -> Any:
+    def __post_init__(self) -> None:
+        self.row = row_of(self.launch)
+        self.row.configurations = len(self.candidates)
+
+    @property
+    def can_be_timed(self) -> bool:
+        """Whether the results agree."""
+        return self.row.status in ("agrees", "nondeterministic")
+
+    def check(self, report: Callable[[Row], None]) -> Row:
+        """Compare results, and hand the row to `report` after every step that may not return."""
+        row, statuses = self.row, set[str]()
+        for launch in self.candidates:
+            candidate = Candidate(launch)
+            reference = self._triton(candidate)
+            report(row)
+            if reference is not None:
+                self._compiled.append(candidate)
+                statuses.add(self._tilewright(candidate, reference))
+                report(row)
+        row.status = "tilewright fails" if self._compiled else "triton fails"
+        for status in _STATUSES:
+            if status in statuses:
+                row.status = status
+                break
+        for side, bad in ((row.triton, "triton fails"), (row.tilewright, "tilewright fails")):
+            if row.status == bad:
+                side.error = next(iter(side.failed.values()), "")
+        for name in ("triton", "tilewright"):
+            self._show(name, next((c for c in self._compiled if getattr(c, name)), None))
+        return row
+
+    def time(self, seconds: float) -> None:
+        """Time the fastest configuration of each compiler."""
+        from tilewright.compare.timing import fastest, time_against
+
+        calls: list[Callable[[], Any]] = []
+        share = seconds * _TUNING_SHARE if len(self._compiled) > 1 else 0.0
+        for name in ("triton", "tilewright"):
+            usable = [c for c in self._compiled if getattr(c, name) is not None]
+            given = self.launch.fresh(*(x for c in usable for x in (c.launch.arguments, c.launch.options)))  # fmt: skip
+            pairs = zip(usable, given[::2], given[1::2], strict=True)
+            made = [self._call(name, c, arguments, options) for c, arguments, options in pairs]
+            chosen = fastest(made, share / 2)
+            self._show(name, usable[chosen])
+            calls.append(made[chosen])
+        times = time_against(calls[0], calls[1], seconds - share)
+        row = self.row
+        row.ratio, row.ratio_low, row.ratio_high = times.ratio, times.low, times.high
+        row.triton.gpu_us, row.tilewright.gpu_us = times.gpu
+        row.triton.host_us, row.tilewright.host_us = times.host
+
+    def _call(self, name: str, candidate: Candidate, arguments: Any, options: Any) -> Any:
+        kernel = self.launch.kernel
+        if name == "tilewright":
+            kernel = self.translator.kernel(kernel)
+            arguments, options = self._translated(arguments, options)
+        run = kernel[candidate.launch.grid]
+        return lambda: run(*arguments, **options)
+
+    def _show(self, name: str, candidate: Candidate | None) -> None:
+        """Let the row say what a compiler made of a configuration."""
+        if candidate is None:
+            return
+        side, compiled = getattr(self.row, name), getattr(candidate, name)
+        metadata = getattr(compiled, "metadata", None)
+        side.registers = _number(getattr(compiled, "n_regs", None))
+        side.spills = _number(getattr(compiled, "n_spills", None))
+        side.shared_bytes = _number(getattr(metadata, "shared", None))
+        side.configuration = candidate.launch.configuration
+        if name == "tilewright":
+            self._explain(compiled)
+
+    def _triton(self, candidate: Candidate) -> list[Any] | None:
+        """The results of a run of Triton; for the first configuration their difference from those of another."""
         try:
-            kernel = self.translator.kernel(self.launch.kernel)
-            arguments, options = self._translated(*self.launch.fresh())
-            compiled = kernel[self.launch.grid](*arguments, **options)
+            candidate.triton, first = self._launch_triton(candidate.launch)
+            if self._noise is None:
+                second = self._launch_triton(candidate.launch)[1]
+                self._noise = compare_tensors(second, first)
+                self.row.triton_error = self._noise.error if self._noise is not None else None
+        except Exception as error:
+            self.row.triton.failed[candidate.launch.configuration] = _first_lines(error)
+            return None
+        return first
+
+    def _tilewright(self, candidate: Candidate, reference: list[Any]) -> str:
+        row, launch = self.row, candidate.launch
+        try:
+            kernel = self.translator.kernel(launch.kernel)
+            arguments, options = self._translated(*self._fresh(launch))
+            compiled = kernel[launch.grid](*arguments, **options)
             synchronize(self.launch.device)
         except Exception as error:
-            row.status, row.tilewright.error = "tilewright fails", _first_lines(error)
-            return None
-        row.tilewright = _facts(compiled)
+            row.tilewright.failed[launch.configuration] = _first_lines(error)
+            return ""
+        candidate.tilewright = compiled
         difference = compare_tensors(list(tensors_in((arguments, options))), reference)
-        if difference is not None:
+        status = verdict(difference, self._noise)
+        if difference is not None and (
+            row.error is None
+            or difference.error != difference.error
+            or difference.error > row.error
+        ):
             row.error, row.tolerance = difference.error, difference.tolerance
             row.worst = f"tensor {difference.index} ({difference.dtype})"
-        row.status = verdict(difference, self._noise)
-        self._explain(row, kernel, compiled)
-        return kernel
+        if status == "differs":
+            row.tilewright.failed[launch.configuration] = "other results"
+        return status
+
+    def _fresh(self, launch: Launch) -> tuple[Any, Any]:
+        return self.launch.fresh(launch.arguments, launch.options)
 
     def _translated(
         self, arguments: tuple[Any, ...], options: dict[str, Any]
@@ -138,17 +229,18 @@ class Replay:
         value = self.translator.value
         return [value(a) for a in arguments], {name: value(v) for name, v in options.items()}
 
-    def _launch_triton(self) -> tuple[Any, list[Any]]:
+    def _launch_triton(self, launch: Launch) -> tuple[Any, list[Any]]:
         """The compiled kernel and its results."""
-        arguments, options = self.launch.fresh()
-        compiled = self.launch.kernel[self.launch.grid](*arguments, **options)
+        arguments, options = self._fresh(launch)
+        compiled = launch.kernel[launch.grid](*arguments, **options)
         synchronize(self.launch.device)
-        return compiled, list(tensors_in((arguments, options)))
+        return _Ran() if compiled is None else compiled, list(tensors_in((arguments, options)))
 
-    def _explain(self, row: Row, kernel: Any, compiled: Any) -> None:
+    def _explain(self, compiled: Any) -> None:
         """The form of each access of tilewright's kernel."""
         from tilewright.runtime.access_report import report_accesses
 
+        row, kernel = self.row, self.translator.kernel(self.launch.kernel)
         row.target = compiled.target.name
         try:
             found = report_accesses(kernel, compiled.signature, compiled.options, compiled.target)
@@ -157,21 +249,9 @@ class Replay:
         else:
             row.accesses = [access.as_dict() for access in found]
 
-    def _time(self, row: Row, kernel: Any) -> None:
-        from tilewright.compare.timing import time_against
 
-        theirs, their_options = self.launch.fresh()
-        arguments, options = self._translated(*self.launch.fresh())
-        first = self.launch.kernel[self.launch.grid]
-        second = kernel[self.launch.grid]
-        times = time_against(
-            lambda: first(*theirs, **their_options),
-            lambda: second(*arguments, **options),
-            self.seconds,
-        )
-        row.ratio, row.ratio_low, row.ratio_high = times.ratio, times.low, times.high
-        row.triton.gpu_us, row.tilewright.gpu_us = times.gpu
-        row.triton.host_us, row.tilewright.host_us = times.host
+class _Ran:
+    """What an interpreter compiled: nothing."""
 
 
 def synchronize(device: Any) -> None:
@@ -180,17 +260,6 @@ def synchronize(device: Any) -> None:
         import torch
 
         torch.cuda.synchronize()
-
-
-def _facts(compiled: Any) -> Side:
-    """Registers, spills and shared memory of a compiled kernel of either; None where it has no such facts."""
-    metadata = getattr(compiled, "metadata", None)
-    return Side(
-        "",
-        _number(getattr(compiled, "n_regs", None)),
-        _number(getattr(compiled, "n_spills", None)),
-        _number(getattr(metadata, "shared", None)),
-    )
 
 
 def _number(value: Any) -> int | None:

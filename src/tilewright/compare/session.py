@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright import config
+from tilewright.compare.process import WorkerProcess
 from tilewright.compare.worker import Job
 from tilewright.errors import LaunchError
-
-_POLL_SECONDS = 0.05
-_LOG_LINES = 12
 
 
 @dataclass
@@ -90,8 +83,8 @@ class _Session:
         """Start workers until every kernel has its row."""
         found = Comparison(job.program)
         while True:
-            worker = _Worker(self.folder, job, self.limits)
-            ended = worker.wait()
+            worker = WorkerProcess(self.folder, job)
+            ended = worker.wait(self.limits.program, self.limits.kernel)
             self.log = worker.log()
             found.gpu, found.failure = worker.gpu, found.failure or worker.failure
             for row in worker.rows.values():
@@ -101,93 +94,3 @@ class _Session:
                 found.failure = found.failure or ("" if ended in ("done", "lost") else ended)
                 return found
             job = replace(job, skipped=(*job.skipped, *worker.rows))
-
-
-class _Worker:
-    """A worker process and its events so far."""
-
-    def __init__(self, folder: Path, job: Job, limits: Limits) -> None:
-        self.limits, self.rows = limits, dict[str, dict[str, Any]]()
-        self.gpu = self.failure = self.started = ""
-        self._known: dict[str, dict[str, Any]] = {}
-        self._events, self._log = Path(job.events), folder / "log"
-        self._events.write_text("", encoding="utf-8")
-        job.save(folder / "job.json")
-        self._position, self._state = 0, "running"
-        environment = config.environment_of_child()
-        if not _has_gpu():
-            environment["TRITON_INTERPRET"] = "1"  # read when Triton is imported
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tilewright.compare.worker", str(folder / "job.json")],
-                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
-            )  # fmt: skip
-        self._mark = time.monotonic()
-
-    def wait(self) -> str:
-        """Wait for the end: `done`, `lost` (a kernel broke the GPU's context), or why it was ended."""
-        while True:
-            alive = self._process.poll() is None
-            self._read()
-            if not alive:
-                break
-            limit = self.limits.kernel if self.started else self.limits.program
-            if time.monotonic() - self._mark > limit:
-                self._process.kill()
-                self._process.wait()
-                self._read()
-                return self._end("time limit", f"no result within {limit:g} s")
-            time.sleep(_POLL_SECONDS)
-        if self._state in ("done", "lost"):
-            return self._state
-        return self._end("fault", f"the process ended with status {self._process.returncode}")
-
-    def log(self) -> str:
-        """The last lines of what the program printed."""
-        text = self._log.read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.rstrip().splitlines()[-_LOG_LINES:])
-
-    def _end(self, status: str, reason: str) -> str:
-        """Give the kernel that was being replayed a row."""
-        if self.started:
-            row = self.rows.get(self.started) or self._known[self.started]
-            compiled = row["triton"]["registers"] is not None or row["triton_error"] is not None
-            side = "tilewright" if compiled else "triton"
-            row["status"], row[side]["error"] = status, reason
-            self.rows[self.started] = row
-        return reason
-
-    def _read(self) -> None:
-        """Take in new events."""
-        with self._events.open("rb") as file:
-            file.seek(self._position)
-            text = file.read()
-        complete = text[: text.rfind(b"\n") + 1]
-        self._position += len(complete)
-        for line in complete.splitlines():
-            self._take(json.loads(line))
-
-    def _take(self, event: dict[str, Any]) -> None:
-        self._mark = time.monotonic()
-        match event["event"]:
-            case "begin":
-                self.gpu = event["gpu"]
-            case "failed":
-                self.failure = event["error"]
-            case "recorded":
-                self._known = {row["kernel"]: row for row in event["kernels"]}
-            case "start":
-                self.started = event["kernel"]
-            case "row":
-                self.rows[event["row"]["kernel"]] = event["row"]
-            case "done" | "lost":
-                self._state = event["event"]
-            case _:
-                pass
-
-
-def _has_gpu() -> bool:
-    """Whether torch has a GPU."""
-    import torch
-
-    return torch.cuda.is_available()

@@ -77,3 +77,10 @@ class Copier:
         shape = (list(value.shape), list(value.strides), list(value.block_shape))
         padding = getattr(value, "padding", None)
         return type(value)(base, *shape, **({"padding": padding} if padding else {}))
+
+
+class Viewer(Copier):
+    """Copies what holds tensors; the tensors are the same."""
+
+    def tensor(self, tensor: Any) -> Any:
+        return tensor

@@ -24,6 +24,7 @@ class Translator:
     def __init__(self) -> None:
         self._functions: dict[int, JITFunction] = {}
         self._modules: dict[str, Any] = {}
+        self._views: dict[str, Any] = {}
         self._kept: list[Any] = []
 
     def kernel(self, kernel: Any) -> JITFunction:
@@ -109,7 +110,10 @@ class Translator:
             if found is None:
                 raise LaunchError(f"tilewright has no counterpart of the module {module.__name__}")
             return found
-        return _TranslatedModule(module, self) if _holds_triton(module) else module
+        if module.__name__ not in self._views:
+            holds = _holds_triton(module, set())
+            self._views[module.__name__] = _TranslatedModule(module, self) if holds else module
+        return self._views[module.__name__]
 
     def _counterpart(self, name: str) -> Any:
         if name not in self._modules:
@@ -165,13 +169,20 @@ def _is_kernel(value: Any) -> bool:
     )
 
 
-def _holds_triton(module: types.ModuleType) -> bool:
-    """Whether a module of the program has names of Triton's, or jit functions."""
-    values = list(vars(module).values())
-    return any(
-        _is_triton(v.__name__ if isinstance(v, types.ModuleType) else type(v).__module__)
-        for v in values
-    )
+def _holds_triton(module: types.ModuleType, seen: set[str]) -> bool:
+    """Whether a module, or one of the same package that it names, has names of Triton's or jit functions."""
+    seen.add(module.__name__)
+    package = module.__name__.partition(".")[0]
+    for value in list(vars(module).values()):
+        if not isinstance(value, types.ModuleType):
+            homes = type(value).__module__, getattr(value, "__module__", None)
+            if any(_is_triton(home) for home in homes if isinstance(home, str)):
+                return True
+            continue
+        inside = value.__name__.partition(".")[0] == package and value.__name__ not in seen
+        if _is_triton(value.__name__) or (inside and _holds_triton(value, seen)):
+            return True
+    return False
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -1,7 +1,8 @@
 """The process that runs the program: `python -m tilewright.compare.worker JOB.json`.
 
 Events go to the job's file as lines of JSON: `recorded` with the kernels, `start` before each replay, `row` after each
-step of it, `done`. The parent reads them also when this process has died.
+step of it, `done`. The parent reads them also when this process has died. With `hold` the worker says `ready` when all results
+are compared, and times the kernels once the parent has written the seconds that it may take to its input.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import runpy
 import sys
-import traceback
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tilewright import config
+from tilewright.compare.program import run_program
 from tilewright.compare.record import Launch, Recorder, recording
 from tilewright.compare.replay import Replay, Row, row_of
 from tilewright.compare.translate import Translator
@@ -38,6 +39,12 @@ class Job:
     """Only kernels whose name matches this regular expression."""
     seconds: float = 0.0
     """For timing each kernel; 0: results only."""
+    hold: bool = False
+    """Time nothing before the parent says so."""
+    configurations: int = 0
+    """At most so many of each autotuner; 0: all."""
+    specializations: int = 1
+    """Launches of a kernel that differ in constants or types."""
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -65,22 +72,70 @@ def work(job: Job) -> None:
     """Run the program with Triton, then replay its kernels."""
     say = Events(job.events)
     say("begin", gpu=_gpu_name())
-    with _as_gpu_program(), recording(frozenset(job.skipped)) as recorder:
-        _run_program(job, say)
+    options = frozenset(job.skipped), job.specializations, job.configurations
+    with _as_gpu_program(), recording(*options) as recorder:
+        error = run_program(job.program, job.arguments, lambda: bool(recorder.launches))
+        if error:
+            say("failed", error=error)
         launches = _chosen(recorder, job)
         say("recorded", kernels=[row_of(launch).as_dict() for launch in launches])
         translator = Translator()
+        held: list[Replay] = []
         with recorder.paused():
             for launch in launches:
                 say("start", kernel=launch.key)
-                seconds = job.seconds if launch.device is not None and launch.device.type == "cuda" else 0.0  # fmt: skip
-                row = Replay(launch, translator, seconds).run(lambda r: _tell(say, r))
-                _tell(say, row)
-                launch.arguments, launch.options = (), {}  # memory for the others
+                replay = Replay(launch, translator, recorder.candidates(launch))
+                _tell(say, replay.check(lambda row: _tell(say, row)))
                 if _context_lost(launch):
                     say("lost", kernel=launch.key)
                     return
+                timed = bool(job.seconds) and _on_gpu(launch) and replay.can_be_timed
+                if timed and not job.hold:
+                    _time(replay, job.seconds, say)
+                if timed and job.hold:
+                    held.append(replay)
+                else:
+                    _forget(launch)  # memory for the others
+            if job.hold:
+                _time_when_told(held, job.seconds, say)
     say("done")
+
+
+def _time(replay: Replay, seconds: float, say: Events) -> None:
+    try:
+        replay.time(seconds)
+    except Exception as error:
+        replay.row.tilewright.error = f"not timed: {type(error).__name__}: {error}"[:400]
+    _tell(say, replay.row)
+
+
+def _time_when_told(replays: list[Replay], seconds: float, say: Events) -> None:
+    """Wait for the seconds that timing may take, then time one kernel after another."""
+    if any(map(_on_gpu, (replay.launch for replay in replays))):
+        import torch
+
+        torch.cuda.empty_cache()
+    say("ready", kernels=len(replays))
+    limit = float(sys.stdin.readline() or 0.0)
+    end = time.monotonic() + limit
+    each = min(seconds, max(0.2, limit / max(1, len(replays)) / 1.6))
+    for replay in replays:
+        say("start", kernel=replay.launch.key)
+        if time.monotonic() > end:
+            replay.row.tilewright.error = "not timed: no time left"
+            _tell(say, replay.row)
+        else:
+            _time(replay, each, say)
+        _forget(replay.launch)
+
+
+def _forget(launch: Launch) -> None:
+    """Free the copies of a launch's arguments."""
+    launch.arguments, launch.options, launch.tuned = (), {}, None
+
+
+def _on_gpu(launch: Launch) -> bool:
+    return launch.device is not None and launch.device.type == "cuda"
 
 
 def _tell(say: Events, row: Row) -> None:
@@ -91,29 +146,6 @@ def _chosen(recorder: Recorder, job: Job) -> list[Launch]:
     import re
 
     return [x for x in recorder.launches.values() if re.search(job.pattern, x.key)]
-
-
-def _run_program(job: Job, say: Events) -> None:
-    """Run the program as `python PROGRAM` would. An exception is reported; what was launched before it counts."""
-    path = Path(job.program)
-    is_file = path.suffix == ".py" or path.exists()
-    sys.argv = [job.program, *job.arguments]
-    sys.path.insert(0, str(path.resolve().parent) if is_file else "")
-    try:
-        if is_file:
-            _KEPT.append(runpy.run_path(job.program, run_name="__main__"))
-        else:
-            _KEPT.append(runpy.run_module(job.program, run_name="__main__", alter_sys=True))
-    except SystemExit as end:
-        if end.code not in (None, 0):
-            say("failed", error=f"the program ended with exit status {end.code}")
-    except Exception as error:
-        traceback.print_exc()
-        say("failed", error=f"{type(error).__name__}: {error}")
-
-
-_KEPT: list[Any] = []
-"""The program's globals: memory that kernels reach through pointers in memory stays allocated."""
 
 
 def _gpu_name() -> str:

@@ -18,7 +18,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -116,11 +116,16 @@ def _no_context(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
     return contextlib.nullcontext()
 
 
+def _own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of its own that does the same: torch.compile keeps rules by function."""
+    return lambda *args, **more: function(*args, **more)
+
+
 _REPLACED: Mapping[str, Any] = {
-    "synchronize": _nothing,
-    "empty_cache": _nothing,
-    "set_device": _nothing,
-    "reset_peak_memory_stats": _nothing,
+    "synchronize": _own(_nothing),
+    "empty_cache": _own(_nothing),
+    "set_device": _own(_nothing),
+    "reset_peak_memory_stats": _own(_nothing),
     "current_device": lambda: 0,
     "device_count": lambda: 1,
     "max_memory_allocated": lambda *_: 0,
@@ -129,7 +134,7 @@ _REPLACED: Mapping[str, Any] = {
     "get_device_capability": lambda *_: (0, 0),
     "get_device_properties": _properties,
     "current_stream": lambda *_: SimpleNamespace(cuda_stream=0, synchronize=_nothing),
-    "device": _no_context,
-    "stream": _no_context,
+    "device": _own(_no_context),
+    "stream": _own(_no_context),
     "Event": Event,
 }
