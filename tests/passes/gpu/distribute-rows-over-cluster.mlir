@@ -14,8 +14,23 @@ func.func @short(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : 
   func.return
 }
 // -----
+// Two CTAs of 16 warps share an SM, those of 32 do not.
+// CHECK: func.func @wide{{.+}}gpu.num_warps = 16 : i32, gpu.ctas_per_sm = 2 : i32}
+func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : i32} {
+  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<16384xf32>
+  %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<16384xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<16384xf32>
+  %y = arith.subf %x, %s : tensor<16384xf32>
+  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<16384xf32>) -> ()
+  func.return
+}
+// -----
 // Two CTAs for twice as much, whoever asked for how many warps.
-// CHECK: func.func @long{{.+}}gpu.num_warps = 32 : i32, gpu.num_ctas = 2 : i32}
+// CHECK: func.func @long{{.+}}gpu.num_warps = 32 : i32, gpu.num_ctas = 2 : i32, gpu.ctas_per_sm = 2 : i32}
 func.func @long(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
   %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({

@@ -20,7 +20,7 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
           func.return
         }
     After:
-        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32} {
+        func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32, gpu.ctas_per_sm = 2 : i32} {
           %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
           %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
           ^bb0(%a: f32, %b: f32):
@@ -34,10 +34,11 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
         }
 
 Cost model: the words of 4 bytes that wait at the same time for a reduction (`analysis/held_rows.py`) decide.
-A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM and one loads
-while the other stores (`words_per_cta_in_loops` where each iteration of a loop would wait for an exchange); a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
+A CTA of `warps_per_cta` warps takes up to `words_per_cta` of them, so that two of them share an SM (`gpu.ctas_per_sm`)
+and one loads while the other stores (`words_per_cta_in_loops` where each iteration of a loop would wait for an exchange); a cluster has as many CTAs as that needs, up to `max_portable_ctas`, which every chip with
 clusters can place. Where its registers do not hold the row either there are twice as many, and rows beyond that
-stay with `strip-mine-tiles`, as does everything where this pass is disabled. What all programs load (weights) is not
+stay with `strip-mine-tiles`, as does everything where this pass is disabled. A program that needs one CTA, more than half
+of its registers and was launched with more warps gets as many as one of a cluster. What all programs load (weights) is not
 held while a reduction is waited for: it is loaded where it is used. Reductions that do not wait for each other become
 one, of several tiles, so that one exchange does for both.
 

@@ -208,7 +208,7 @@ class _Held:
             old.replace_uses_with_if(value, lambda use: self._is_behind(use.operation, new))
 
     def _is_behind(self, op: Operation, new: set[Operation]) -> bool:
-        if op in new:
+        if op in new or isinstance(op, tile.OptimizationBarrierOp):
             return False
         return self.order[outermost_in(self.block, op)] > self.at
 
