@@ -1,6 +1,7 @@
 """`schedule-loops`: the order it finds for attention, its results on the way to a GPU, and what each wait is for."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -84,11 +85,16 @@ def test_results(n, causal, ragged, warps, rotate):
     check(run_on_copies(module, arguments, (-(-n // 64), 1, 1)), wanted)
 
 
+@cache
+def attention_code():
+    options = Options(num_warps=8, num_stages=2)
+    return backend.compile(attention_ir(128, 128, 128, True, True), options, TARGET)
+
+
 def test_results_of_machine_code():
     """A loop that does not run, one of a single iteration and the longer ones; both share their stages."""
     arguments, wanted = case(1, 160, 128, True)
-    options = Options(num_warps=8, num_stages=2)
-    artifact = backend.compile(attention_ir(128, 128, 128, True, True), options, TARGET)
+    artifact = attention_code()
     assert "setmaxnreg.inc" in artifact.asm["ptx"] and artifact.plan.threads == 384
     assert artifact.plan.spills == 0 and "wgmma" not in artifact.asm.get("log", "")
     check(run_ptx(artifact, arguments, (2, 1, 1)), wanted)
@@ -221,3 +227,18 @@ def test_schedules_are_legal_and_worth_it(make, rotates):
                     ahead = shift[op] - shift[made]
                     assert ahead > 0 or (ahead == 0 and position[made] < position[op])
     assert rotated == rotates
+
+
+def test_no_wait_behind_one_that_left_fewer_groups():
+    """ptxas serializes what meets zeros behind such a wait; zeros of a dot's own are not set in registers."""
+    artifact = attention_code()
+    left = 99
+    for name, number in re.findall(
+        r"(wait_group\.sync\.aligned|commit_group|BB\d+_\d+:) ?(\d*)", artifact.asm["ptx"]
+    ):
+        if name.startswith("wait"):
+            assert int(number) < left
+            left = int(number)
+        else:
+            left = left + 1 if name == "commit_group" else 99
+    assert re.search(r"wgmma\.mma_async[^;]*\}, %rd\d+, %rd\d+, 0,", artifact.asm["ptx"])

@@ -574,7 +574,7 @@ class Together:
             threads = np.arange(128 * g, 128 * g + 128)
             if len(np.unique(a[threads])) > 1 or len(np.unique(b[threads])) > 1:
                 raise Fault("descriptors differ in a warp group")
-            words = [m.read(n)[threads] for n in names]
+            words = [m.read(n if add else "0")[threads] for n in names]
             left_names = _names(left) if words_of_a is not None else []
             made[:, threads], cells = matrix.group_multiply(
                 m.shared,

@@ -89,6 +89,7 @@ class KernelCodegen:
         self.pairs: dict[SSAValue, list[Value]] = {}
         """fp16 sums two to a register, as `wgmma` has them; other users take them apart."""
         self.over: set[SSAValue] = set()
+        self.in_flight: tuple[Any, int] = (None, 0)  # a block, and groups of MMAs so far in it
         """Sums of products that a loop has waited for on its way out."""
         self.held: set[Value] = set()  # words of optimization barriers
         self.paired = wgmma.paired_in_loops(function)

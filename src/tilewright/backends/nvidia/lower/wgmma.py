@@ -8,6 +8,7 @@ MMAs of the other set are in flight.
 
 from __future__ import annotations
 
+from math import copysign
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -30,6 +31,7 @@ from tilewright.layouts.fragments import WgmmaInstruction, parse_wgmma, wgmma_a_
 from tilewright.layouts.shared import descriptor_bits, k_offset, mn_offset
 from tilewright.layouts.wgmma_partition import partition_wgmma
 from tilewright.passes.analysis.edit import end_of
+from tilewright.passes.analysis.emit import uniform_constant
 from tilewright.passes.gpu.select_mma import SHARED_FMA
 
 if TYPE_CHECKING:
@@ -145,10 +147,13 @@ class _WgmmaEmitter:
             for start in range(0, len(steps), at_once):
                 parts = self._promoted(parts, list(steps[start : start + at_once]))
         else:
-            parts, words = _fence(gen, op.acc, parts, words)
+            fresh = _is_zero(op.acc)
+            if fresh:
+                parts = [ir.Constant(part.type, ir.Undefined) for part in parts]
+            parts, words = _fence(gen, None if fresh else op.acc, parts, words)
             for i, place in enumerate(self._places()):
                 self.words[place] = words[4 * i : 4 * i + 4]
-            self._blocks(parts, list(steps), fresh=False)
+            self._blocks(parts, list(steps), fresh)
             _commit(gen)
         _bind(gen, op.result, parts)
 
@@ -319,15 +324,24 @@ def _group_place(gen: KernelCodegen, sums: Layout, dim: int) -> list[tuple[Value
     return found
 
 
+def _is_zero(acc: SSAValue) -> bool:
+    """Whether an accumulator is 0: the first MMA ignores it then (`scale-d`), and no register has to be set before.
+
+    Zeros that are set between the MMAs of two dots would make ptxas serialize them (C7515).
+    """
+    number = uniform_constant(acc)
+    return number is not None and number == 0 and copysign(1, number) > 0
+
+
 def _fence(
-    gen: KernelCodegen, acc: SSAValue, sums: list[Value], words: list[Value]
+    gen: KernelCodegen, acc: SSAValue | None, sums: list[Value], words: list[Value]
 ) -> tuple[list[Value], list[Value]]:
     """Emit `wgmma.fence`, which orders earlier register writes before the MMAs.
 
     Accumulators that ordinary instructions wrote, and operands (`words`), pass through the asm, so that LLVM cannot sink their
-    computation below it.
+    computation below it. `acc` is None where the MMAs ignore it.
     """
-    in_place = _made_by_products(acc)
+    in_place = acc is None or _made_by_products(acc)
     values = [*([] if in_place else sums), *words]
     if not values:
         gen.emit_convergent_asm(_FENCE, "~{memory}", ir.VoidType(), [])
@@ -354,12 +368,26 @@ def _made_by_products(acc: SSAValue) -> bool:
 
 def _drain(gen: KernelCodegen, pending: int) -> None:
     """Wait until at most `pending` groups are in flight: the registers of the others are free."""
-    text = f"wgmma.wait_group.sync.aligned {pending};"
-    gen.emit_convergent_asm(text, "~{memory}", ir.VoidType(), [])
+    gen.emit_convergent_asm(_wait_text(gen, pending), "~{memory}", ir.VoidType(), [])
 
 
 def _commit(gen: KernelCodegen) -> None:
     gen.emit_convergent_asm("wgmma.commit_group.sync.aligned;", "~{memory}", ir.VoidType(), [])
+    block, count = gen.in_flight
+    gen.in_flight = block, count + 1
+
+
+def _wait_text(gen: KernelCodegen, pending: int) -> str:
+    """The instruction that leaves `pending` groups in flight; none where no more are.
+
+    ptxas takes a wait for the begin of a stage of its own: behind one that left fewer groups it would serialize the MMAs whose
+    accumulators meet others there (C7515).
+    """
+    block, count = gen.in_flight
+    if block is gen.builder.block and count <= pending:
+        return ""
+    gen.in_flight = gen.builder.block, pending
+    return f"wgmma.wait_group.sync.aligned {pending};"
 
 
 def _outputs(sums: list[Value]) -> list[str]:
@@ -378,7 +406,7 @@ def _through(gen: KernelCodegen, text: str, sums: list[Value]) -> list[Value]:
 
 def _passed(gen: KernelCodegen, sums: list[Value], pending: int) -> list[Value]:
     """Wait until at most `pending` groups are in flight."""
-    return _through(gen, f"wgmma.wait_group.sync.aligned {pending};", sums)
+    return _through(gen, _wait_text(gen, pending), sums)
 
 
 def lower_wgmma_wait(gen: KernelCodegen, op: gpu.WgmmaWaitOp) -> None:
