@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from tilewright.targets import TargetInfo
 _COMPILER = (
     "backends", "dialects", "frontend", "generator", "interpreter", "ir", "language", "passes", "semantics",
 )  # fmt: skip
-_ABI = "1"
+_ABI = "2"
 
 
 def compile_kernel(
@@ -99,10 +100,43 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
-    """The first form of a kernel whose shared memory the machine has (`_with_less_shared_memory`)."""
+    """The first form of a kernel whose shared memory the machine has (`_with_less_shared_memory`), or the next with fewer
+    spills (`_with_all_registers`)."""
     start_workers()
+    module = _front_end(kernel, signature, options)
+    wide = _with_all_registers(module, options, machine)
+    if wide is not None and _carries_too_much(module, options):
+        try:
+            told = "what a loop carries needs more registers than there are"
+            artifact = _compile_with(kernel, signature, wide, machine)
+            return _in_form(artifact, wide, [_told_warps(told, options, wide)])
+        except OutOfResources:
+            wide = None
+    artifact = _compile_in_memory(kernel, signature, options, machine, module)
+    spills = artifact.plan.spills
+    if wide is None or spills < _MANY_SPILLS:
+        return artifact
+    taken = replace(_taken(artifact, options), num_warps=wide.num_warps)
     try:
-        return _compile_with(kernel, signature, options, machine)
+        other = _compile_with(kernel, signature, taken, machine)
+    except OutOfResources:
+        return artifact
+    if other.plan.spills * _FEWER_SPILLS > spills:
+        return artifact
+    told = f"{spills} registers would be spilled"
+    return _in_form(other, taken, [_told_warps(told, options, taken)])
+
+
+def _compile_in_memory(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    machine: TargetInfo,
+    module: Any,
+) -> Artifact:
+    """The first form whose shared memory the machine has; `module`: the kernel's tile IR (consumed)."""
+    try:
+        return _compile_with(kernel, signature, options, machine, module)
     except OutOfResources as error:
         if not error.name.startswith("shared memory") or _as_asked.get():
             raise
@@ -111,10 +145,15 @@ def _compile(
                 artifact = _compile_with(kernel, signature, smaller, machine)
             except OutOfResources:
                 continue
-            log = [*artifact.asm.get("log", "").splitlines(), _told(error, options, smaller)]
-            form = json.dumps({"num_stages": smaller.num_stages, "disable": smaller.disable})
-            return replace(artifact, asm={**artifact.asm, "log": "\n".join(log), _FORM: form})
+            return _in_form(artifact, smaller, [_told(error, options, smaller)])
         raise
+
+
+def _in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
+    """An artifact that says with which options it was compiled, and why."""
+    log = [*artifact.asm.get("log", "").splitlines(), *told]
+    form = {"num_stages": taken.num_stages, "num_warps": taken.num_warps, "disable": taken.disable}
+    return replace(artifact, asm={**artifact.asm, "log": "\n".join(log), _FORM: json.dumps(form)})
 
 
 _FORM = "form"
@@ -127,7 +166,8 @@ def _taken(artifact: Artifact, options: Options) -> Options:
     if form is None:
         return options
     found = json.loads(form)
-    return replace(options, num_stages=found["num_stages"], disable=tuple(found["disable"]))
+    warps, stages = found["num_warps"], found["num_stages"]
+    return replace(options, num_warps=warps, num_stages=stages, disable=tuple(found["disable"]))
 
 
 _as_asked: ContextVar[bool] = ContextVar("as_asked", default=False)
@@ -157,6 +197,58 @@ def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterato
         yield replace(options, num_stages=1, disable=(*given, *off))
 
 
+_MANY_SPILLS = 64
+"""Registers of a thread in memory from which a kernel with dots is tried with more warps."""
+_FEWER_SPILLS = 4
+"""It is taken where it spills so many times less."""
+_WARPS_WITH_ALL_REGISTERS = 8
+"""Warps of a CTA whose threads can have 255 registers each: more warps bring none."""
+
+
+def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> Options | None:
+    """Options with all the warps that an SM has registers for, where that is more than asked for and a kernel with dots can
+    be compiled so; else None. `num_warps` has no meaning in the language, so results are the same."""
+    more = options.num_warps < _WARPS_WITH_ALL_REGISTERS
+    if machine.family != "nvidia" or not more or options.num_ctas > 1:
+        return None
+    if options.maxnreg is not None or not _shares_dots(module):
+        return None
+    return replace(options, num_warps=_WARPS_WITH_ALL_REGISTERS)
+
+
+def _carries_too_much(module: Any, options: Options) -> bool:
+    """Whether tiles of numbers that a loop carries leave a thread no registers for anything else."""
+    from xdsl.dialects import scf
+    from xdsl.dialects.builtin import AnyFloat
+
+    from tilewright.dialects import tile
+    from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+
+    def words(value: Any) -> int:
+        if not tile.is_tile(value) or not isinstance(tile.element_of(value), AnyFloat):
+            return 0
+        return prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4
+
+    room = 32 * options.num_warps * max_registers_per_thread(options.num_warps)
+    return any(
+        sum(map(words, op.iter_args)) > room for op in module.walk() if isinstance(op, scf.ForOp)
+    )
+
+
+def _shares_dots(module: Any) -> bool:
+    """Whether a kernel has dots, which any number of warps can share out, and no inline PTX that may count threads."""
+    from tilewright.dialects import tile
+    from tilewright.passes.analysis.effects import is_pure
+
+    ops = list(module.walk())
+    counts = any(isinstance(op, tile.InlineAsmOp) and not is_pure(op) for op in ops)
+    return not counts and any(isinstance(op, tile.DotOp) for op in ops)
+
+
+def _told_warps(why: str, wanted: Options, taken: Options) -> str:
+    return f"{why} with num_warps={wanted.num_warps}: compiled with num_warps={taken.num_warps}"
+
+
 def _told(error: OutOfResources, wanted: Options, taken: Options) -> str:
     off = [name for name in taken.disable if name not in wanted.disable]
     return (
@@ -166,13 +258,24 @@ def _told(error: OutOfResources, wanted: Options, taken: Options) -> str:
     )
 
 
-def _compile_with(
-    kernel: Any, signature: Mapping[str, ArgumentType], options: Options, machine: TargetInfo
-) -> Artifact:
+def _front_end(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
     from tilewright.ir.formats import formats_read_when_used
 
     with formats_read_when_used():
-        module = build_ir(kernel, signature, options)
+        return build_ir(kernel, signature, options)
+
+
+def _compile_with(
+    kernel: Any,
+    signature: Mapping[str, ArgumentType],
+    options: Options,
+    machine: TargetInfo,
+    module: Any = None,
+) -> Artifact:
+    """`module`: the kernel's tile IR, where it is made already (consumed)."""
+    from tilewright.ir.formats import formats_read_when_used
+
+    module = module or _front_end(kernel, signature, options)
     try:
         with formats_read_when_used():
             return compile_module(module, options, machine)

@@ -1,0 +1,73 @@
+"""Kernels with dots that need more registers than `num_warps` have are compiled with all that an SM has."""
+
+from dataclasses import replace
+
+import pytest
+
+import tilewright as tw
+import tilewright.language as tl
+from tilewright.runtime import compiler
+
+
+@tw.jit
+def sums(A, B, Out, n, M: tl.constexpr, N: tl.constexpr, BARRIER: tl.constexpr):
+    m, k, c = tl.arange(0, M), tl.arange(0, 16), tl.arange(0, N)
+    total = tl.zeros((M, N), tl.float32)
+    for i in range(n):
+        a = tl.load(A + m[:, None] * 16 + k[None, :])
+        total = tl.dot(a, tl.load(B + i * 16 * N + k[:, None] * N + c[None, :]), total)
+    if BARRIER:
+        tl.inline_asm_elementwise(
+            "bar.sync 3, 128; mov.b32 $0, 0;", "=r", [], tl.int32, is_pure=False, pack=1
+        )
+    tl.store(Out + m[:, None] * N + c[None, :], total)
+
+
+def code(n=16, barrier=False, target="sm_90a", **options):
+    types = {**dict.fromkeys(("A", "B"), "*fp16:16"), "Out": "*fp32:16", "n": "i32"}
+    sizes = {"M": 128, "N": n, "BARRIER": barrier}
+    return sums.compile(types, sizes, target=target, options=options)
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_ALWAYS_COMPILE", "1")
+
+
+def spilling(monkeypatch, **spills):
+    """Let kernels of so many warps spill (`w4=100`), as far as the assembler says."""
+    made = compiler._compile_with
+
+    def compile_with(kernel, signature, options, machine, module=None):
+        artifact = made(kernel, signature, options, machine, module)
+        found = spills.get(f"w{options.num_warps}", 0)
+        return replace(artifact, plan=replace(artifact.plan, registers=255, spills=found))
+
+    monkeypatch.setattr(compiler, "_compile_with", compile_with)
+
+
+def test_sums_that_no_warps_of_the_launch_could_hold():
+    made = code(n=256)
+    assert made.plan.threads >= 256 and "compiled with num_warps=8" in made.asm["log"]
+    assert "gpu.num_warps = 8" in made.asm["gpu"]  # the text of the form that was taken
+
+
+def test_spills(monkeypatch):
+    spilling(monkeypatch, w4=400, w8=20)
+    assert code(num_warps=4).plan.threads == 256
+    assert "400 registers would be spilled" in code(num_warps=4).asm["log"]
+
+
+@pytest.mark.parametrize(("spills", "options"), [
+    ({"w4": 400, "w8": 300}, {}),  # which would be little gained
+    ({"w4": 20, "w8": 0}, {}),
+    ({"w4": 400, "w8": 0}, {"maxnreg": 128}),
+])  # fmt: skip
+def test_warps_as_asked(monkeypatch, spills, options):
+    spilling(monkeypatch, **spills)
+    assert code(num_warps=4, **options).plan.threads == 128
+
+
+def test_inline_ptx_that_may_count_threads_keeps_its_warps(monkeypatch):
+    spilling(monkeypatch, w4=400, w8=20)
+    assert code(num_warps=4, barrier=True).plan.threads == 128
