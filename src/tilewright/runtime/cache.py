@@ -15,7 +15,8 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from tilewright import config
@@ -67,13 +68,14 @@ class DiskCache:
     def load(self, key: str) -> dict[str, bytes] | None:
         """The blobs stored under `key`; None if there are none or they are damaged."""
         path = self.path(key)
-        try:
-            with path.open("rb") as stream:
-                if not _is_ours(os.fstat(stream.fileno())):
-                    return None
-                data = stream.read()
-        except OSError:
-            return None
+        data = _read(path)
+        if data is None:
+            path_of = _second_place.get()
+            second = None if path_of is None else path_of(key)
+            data = None if second is None else _read(second)
+            if second is None or data is None:
+                return None
+            path = second
         blobs = _decode(key, data)
         with contextlib.suppress(OSError):
             if blobs is None:
@@ -180,6 +182,30 @@ class DiskCache:
         for path in self.directory.glob(f"*/*{_SUFFIX}"):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+_second_place: ContextVar[Callable[[str], Path | None] | None] = ContextVar(
+    "second_place", default=None
+)
+
+
+@contextlib.contextmanager
+def also_reading(path_of: Callable[[str], Path | None]) -> Generator[None]:
+    """Inside the `with`, load an entry that the folder does not have from `path_of(key)`."""
+    token = _second_place.set(path_of)
+    try:
+        yield
+    finally:
+        _second_place.reset(token)
+
+
+def _read(path: Path) -> bytes | None:
+    """The file's content; None if it cannot be read or belongs to another user."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read() if _is_ours(os.fstat(stream.fileno())) else None
+    except OSError:
+        return None
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.backends import registry
 from tilewright.backends.base import Artifact, LaunchPlan, Options
+from tilewright.integrations.inductor import bundles
 from tilewright.runtime import compiled as native
 from tilewright.runtime import options as launch_options
 from tilewright.targets import TargetInfo
@@ -84,7 +85,7 @@ class CompiledKernel:
         self.artifact = Artifact(compiled.name, compiled.artifact.object_code, compiled.plan, {})
         self.metadata: Any = _metadata(compiled)
         self.packed_metadata: Any = ()
-        self.num_warps = self.options.num_warps
+        self.num_warps: int = self.metadata.num_warps
         self.shared = compiled.plan.shared_bytes
         self.module: native.CompiledKernel | None = compiled
         self.function: Any = None
@@ -141,8 +142,10 @@ class CompiledKernel:
 
 def _metadata(compiled: native.CompiledKernel) -> Any:
     options, plan = compiled.options, compiled.plan
+    # torch launches 32 * num_warps threads: passes may have changed the number that was asked for
+    warps = plan.threads // 32 or options.num_warps
     return SimpleNamespace(
-        name=compiled.name, hash=compiled.hash, num_warps=options.num_warps,
+        name=compiled.name, hash=compiled.hash, num_warps=warps,
         num_stages=options.num_stages, num_ctas=options.num_ctas, cluster_dims=(1, 1, 1),
         shared=plan.shared_bytes, target=compiled.target.name, debug=options.debug,
     )  # fmt: skip
@@ -195,10 +198,13 @@ def compile(src: ASTSource, target: Any = None, options: Any = None) -> Compiled
     on_cpu = target is None or target.backend == "cpu"
     machine = registry.machine("cpu" if on_cpu else _gpu_name(target))
     chosen = _options(dict(options or {}), on_cpu)
-    compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
+    with bundles.read():
+        compiled = src.fn.compile(src.types(), src.values(), target=machine, options=chosen)
     if not on_cpu:
         compiled.check_fits()
-    return CompiledKernel(src, compiled)
+    kernel = CompiledKernel(src, compiled)
+    bundles.write(kernel)
+    return kernel
 
 
 def _gpu_name(target: Any) -> str:
