@@ -121,6 +121,7 @@ class Machine:
             found[f"%nclusterid.{axis}"] = np.full(self.threads, extent)
             found[f"%ntid.{axis}"] = np.full(self.threads, each if axis == "x" else 1)
         more = {"%tid.x": self.index % each, "%cluster_ctarank": rank}
+        more["%smid"] = 0 * rank
         return found | more
 
     # ---- operands ----

@@ -25,6 +25,8 @@ class Global:
         for start, array in zip(starts, arrays, strict=True):
             self.bytes[start : start + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
             self.inside[start : start + array.nbytes] = True
+        self.maps = {}
+        """Address -> tensor map that a program has made."""
         self.block(None)
 
     def block(self, clocks):
@@ -33,6 +35,8 @@ class Global:
         self.cells = Cells(size if clocks is not None else 0, clocks or _nobody(), in_step=True)
         self.in_boxes = np.zeros(size, bool)
         """What boxes were copied from or to."""
+        self.fenced = np.zeros(size, bool)
+        """What was written by threads before their fence."""
 
     def take(self, index, arrays):
         """What the arrays hold now."""
@@ -71,14 +75,19 @@ class Global:
         twice &= ~self.cells.atomic[cells] if atomic else self.bytes[cells] != data
         if twice.any():
             raise Fault("threads write to one place in memory without a barrier in between")
-        self.bytes[cells] = data
+        self.bytes[cells], self.fenced[cells] = data, False
         if not atomic and (self.bytes[cells] != data).any():
             raise Fault("threads write different values to one place in memory")
         self.cells.note_writes(cells, threads, atomic)
 
+    def fence(self, threads):
+        """What these threads have accessed comes before boxes that are copied from now on, and the other way round."""
+        self.fenced[np.isin(self.cells.writer, threads + 1)] = True
+        self.in_boxes[:] = False
+
     def read_box(self, cells):
         """Boxes are read past what threads write, whatever barriers there are."""
-        if self.cells.when[cells].any():
+        if (self.cells.when[cells].astype(bool) & ~self.fenced[cells]).any():
             raise Fault("a box is copied from what the block has written")
         self.in_boxes[cells] = True
         return self.bytes[cells]

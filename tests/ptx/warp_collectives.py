@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from tests.ptx import matrix
+from tests.ptx import matrix, tensor_maps
 from tests.ptx.scalar import OPERATIONS
 from tests.ptx.values import Fault, immediate, seen, swizzled
 
@@ -73,6 +73,7 @@ class Together:
         self.arrivals = {}
         """Warp -> what it knew when it arrived at the cluster's barrier."""
         self.stores = []
+        self.maps = tensor_maps.Maker(self)
         """Boxes being stored: `BoxStore`."""
 
     # ---- memory ----
@@ -371,8 +372,12 @@ class Together:
         return bool(found)
 
     def fence(self, op, mask, _place):
-        if op.mods[:2] == ("proxy", "async"):
+        if op.mods[:2] == ("proxy", "tensormap::generic"):
+            self.maps.acquire(op, mask)
+        elif op.mods[:2] == ("proxy", "async"):
             self.machine.shared.fence(np.flatnonzero(mask))
+            if "shared::cta" not in op.mods:
+                self.machine.memory.fence(np.flatnonzero(mask))
         elif op.mods[0] == "mbarrier_init":
             for state in self.barriers.values():
                 state.announced |= state.initialised[0] in np.flatnonzero(mask) // 32
@@ -433,19 +438,21 @@ class Together:
         (t,) = np.flatnonzero(mask)
         if rest[2] == "shared::cluster":
             target, source, barrier = op.operands
-            number, corner = self._coordinates(source, t, rest[1])
-            cells, places, inside = self._box(number, corner, int(m.address(target)[t]))
+            box, corner = self._coordinates(source, t, rest[1])
+            cells, places, inside = self._box(box, corner, int(m.address(target)[t]))
             data = np.zeros(cells.shape, np.uint8)
             data[inside] = m.memory.read_box(places[inside])
             m.shared.launch(cells.reshape(1, -1), np.array([t]))
             self._barrier(m.address(barrier)[t], t)
             self.boxes.append((int(m.address(barrier)[t]), cells, data, 0))
+            box.in_use.append(self.boxes[-1])
         else:
             target, source = op.operands
-            number, corner = self._coordinates(target, t, rest[1])
-            cells, places, inside = self._box(number, corner, int(m.address(source)[t]), True)
+            box, corner = self._coordinates(target, t, rest[1])
+            cells, places, inside = self._box(box, corner, int(m.address(source)[t]), True)
             m.shared.begin_reading(cells, np.array([t // 32]))
             self.stores.append(BoxStore(int(t), cells, places, inside))
+            box.in_use.append(self.stores[-1])
 
     def _finish_stores(self, stores, read):
         """They have been read, or are in memory as well."""
@@ -462,23 +469,24 @@ class Together:
         """(tensor map, coordinates) of `[map, {x, y}]`."""
         m = self.machine
         name, *corner = (p.strip() for p in re.sub(r"[\[\]{}]", "", text).split(","))
-        number = int(m.read(name)[thread]) - PARAMETERS - len(m.plan.arguments)
-        if not 0 <= number < len(m.plan.tensor_maps):
+        address = int(m.read(name)[thread])
+        number = address - PARAMETERS - len(m.plan.arguments)
+        if address in m.memory.maps:
+            box = tensor_maps.of_device(m, address, thread)
+        elif 0 <= number < len(m.plan.tensor_maps):
+            box = tensor_maps.of_host(m, number)
+        else:
             raise Fault("no tensor map is there")
         if rank != f"{len(corner)}d":
             raise Fault(f"{len(corner)} coordinates of {rank}")
-        return number, [int(seen(m.read(v), "s32")[thread]) for v in corner]
+        return box, [int(seen(m.read(v), "s32")[thread]) for v in corner]
 
-    def _box(self, number, corner, address, stored=False):
+    def _box(self, box, corner, address, stored=False):
         """Cells in shared memory, places in global memory, and which of them are in the matrix."""
-        m, box = self.machine, self.machine.plan.tensor_maps[number]
-        values = m.numbers
-        sizes = box.sizes(values)
-        if sizes is None or len(sizes[0]) != len(corner):
+        m, extents, pitches, base = self.machine, box.extents, box.pitches, box.base
+        if len(extents) != len(corner):
             raise Fault("a tensor map of other dimensions")
-        extents, pitches = sizes
         size, (columns, lines) = box.element_bytes, box.box_dims
-        base = values[box.argument]
         if address % 128 or base % 16 or columns * size % 16:
             raise Fault("a box that is not aligned")
         if corner[0] * size % 16:
@@ -612,6 +620,9 @@ class Together:
         if op.mods[0] == "wait":
             self.machine.alone[mask] = True
 
+    def tensormap(self, op, mask, _place):
+        self.maps.do(op, mask)
+
     setmaxnreg = prefetch  # registers have no number here
 
 
@@ -623,5 +634,5 @@ OF_ALL = frozenset(
 HANDLERS = {
     name: getattr(Together, name)
     for name in ("atom", "bar", "barrier", "mapa", "mbarrier", "fence", "cp", "shfl", "elect", "ldmatrix", "stmatrix",
-                 "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg")
+                 "mma", "wgmma", "prefetch", "griddepcontrol", "setmaxnreg", "tensormap")
 } | {"ld": Together.load, "st": Together.store, "red": Together.atom}  # fmt: skip

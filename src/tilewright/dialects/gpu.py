@@ -42,6 +42,8 @@ from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
+from tilewright.dialects.gpu_tensor_maps import EncodeTensorMapOp as EncodeTensorMapOp
+from tilewright.dialects.gpu_tensor_maps import ProxyFenceOp as ProxyFenceOp
 from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile.base import require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
@@ -346,7 +348,7 @@ class MbarrierArriveExpectTxOp(IRDLOperation):
 class TmaLoadOp(IRDLOperation):
     """Issue the load of the tile at `coords` of an array into stage `stage` of a buffer.
 
-    The array starts at `base` (a kernel argument) and has 2 to 5 dimensions, the first contiguous, of `global_dims` elements;
+    The array starts at `base` (a kernel argument, or a `gpu.encode_tensor_map`) and has 2 to 5 dimensions, the first contiguous, of `global_dims` elements;
     `global_strides` are the element strides of the others. The box has the extents of the buffer in the first two dimensions and one
     element in the others. Elements outside the array become 0; a dimension of extent 2^31 is unbounded. Traps if the tile
     begins, along a dimension in `range_checked`, outside the range of coordinates (below 0, or from 2^31 - 256 on), and
@@ -468,7 +470,7 @@ Gpu = Dialect(
         ConvertLayoutOp, ExtractSliceOp, BarrierOp, LocalAllocOp, LocalDeallocOp, MemdescTransOp, LocalStoreOp, LocalLoadOp, LocalTransposeOp, AsyncCopyOp, AsyncCommitGroupOp,
         AsyncWaitOp, WgmmaOp, WgmmaWaitOp,
         MbarrierInitOp, ElectOp, MbarrierArriveExpectTxOp, MbarrierArriveOp, ProducerWarpOp, TmaLoadOp, MbarrierWaitOp,
-        TmaStoreOp, TmaStoreWaitOp,
+        TmaStoreOp, TmaStoreWaitOp, EncodeTensorMapOp, ProxyFenceOp,
     ],
     [SharedType, MbarriersType],
 )  # fmt: skip

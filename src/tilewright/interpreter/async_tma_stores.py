@@ -71,9 +71,27 @@ def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
     for store in over:
         store.has_been_read()
     if op.complete is not None:
-        for store in reversed(over):
-            store.land(run)
-        del stores[: len(over)]
+        _land(run, len(over))
+    return []
+
+
+def _land(run: Executor, count: int) -> None:
+    """Write what the first stores in flight store."""
+    stores = run.shared.stores
+    for store in reversed(stores[:count]):
+        store.has_been_read()
+        store.land(run)
+    del stores[:count]
+
+
+def _encode_map(run: Executor, op: gpu.EncodeTensorMapOp) -> list[Any]:
+    _land(run, len(run.shared.stores))
+    return [run.value(op.base)]
+
+
+def _proxy_fence(run: Executor, op: gpu.ProxyFenceOp) -> list[Any]:
+    if run.decides(run.value(op.pred)):
+        _land(run, len(run.shared.stores))
     return []
 
 
@@ -93,4 +111,6 @@ def finish(run: Executor) -> None:
 HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
     gpu.TmaStoreOp: _tma_store,
     gpu.TmaStoreWaitOp: _tma_store_wait,
+    gpu.EncodeTensorMapOp: _encode_map,
+    gpu.ProxyFenceOp: _proxy_fence,
 }

@@ -28,6 +28,7 @@ from tilewright.backends.nvidia.lower import (
     cluster,
     comparisons,
     convert_layout,
+    device_maps,
     dot,
     fragments,
     inline_asm,
@@ -123,6 +124,7 @@ class KernelCodegen:
         self.role = ""
         """Whose code is being emitted: "producer", "consumer" once that is split off, or "" for all."""
         self.ordered = ORDERED in function.attributes
+        self.device_maps = device_maps.DeviceMaps(self)
         self.overlap = programmatic_launch.ProgrammaticLaunch(self)
         self._exchange: tuple[Any, int | None, int] | None = None
         """Block of the last exchange through shared memory, whose turn it was (None: neither's), and where."""
@@ -151,6 +153,7 @@ class KernelCodegen:
             self._argument(arg, value)
         if self.has_asserts:
             self.fault = self.function.args[-1]
+        self.device_maps.begin(self)
         for op in block.ops:
             if op is self.overlap.waits:
                 programmatic_launch.emit_grid_dependency_wait(self)
@@ -354,15 +357,6 @@ class KernelCodegen:
             self._shared = space
         return self._shared
 
-    def map_address(self, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:
-        """Address (i64) of the tensor map that a copy uses, among the kernel's parameters."""
-        return self.map_at(self.maps.number(op))
-
-    def map_at(self, number: int) -> Value:
-        """The same of a tensor map by its number."""
-        parameter = self.function.args[len(self.source.body.block.args) + number]
-        return self.threads.at_start(("map", number), lambda b: b.ptrtoint(parameter, I64))
-
     def declare(self, name: str, kind: ir.FunctionType) -> Any:
         """A function of that name, declared once."""
         found = self.module.globals.get(name)
@@ -404,6 +398,7 @@ def _return(gen: KernelCodegen, op: Operation) -> None:
         gen.barrier()  # the first CTA's memory goes with it
     if gen.shares:
         cluster.synchronize(gen)  # others arrive at, and write to, a block's memory
+    gen.device_maps.end(gen)
     gen.builder.ret_void()
 
 
@@ -467,6 +462,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     gpu.MbarrierWaitOp: tma.lower_tma_wait,
     gpu.TmaStoreOp: tma.lower_tma_store,
     gpu.TmaStoreWaitOp: tma.lower_tma_store_wait,
+    **device_maps.HANDLERS,
     gpu.ConvertLayoutOp: convert_layout.lower_convert,
     gpu.ExtractSliceOp: convert_layout.lower_part,
     tile.CatOp: scratch_tiles.lower_cat,

@@ -20,13 +20,15 @@ Box = gpu.TmaLoadOp | gpu.TmaStoreOp
 
 
 class TensorMaps:
-    """The distinct tensor maps of a function, in order of first use."""
+    """The distinct tensor maps of a function that the host makes, in order of first use."""
 
     def __init__(self, function: FuncOp) -> None:
         self._numbers: dict[Box, int] = {}
         self.recipes: list[TensorMap] = []
         for op in function.walk():
             if type(op) is gpu.TmaLoadOp or type(op) is gpu.TmaStoreOp:
+                if isinstance(op.base.owner, gpu.EncodeTensorMapOp):
+                    continue  # the program makes it
                 recipe = self._recipe(op)
                 if recipe not in self.recipes:
                     self.recipes.append(recipe)

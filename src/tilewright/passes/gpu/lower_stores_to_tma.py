@@ -62,7 +62,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in, start_of
+from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
@@ -81,6 +81,7 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     exchanged_in_parts,
     plan_tma_store,
 )
+from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.targets import Feature, TargetInfo
 
@@ -158,7 +159,7 @@ class _Storer:
         self.dim = store.cut[0] if store.cut is not None else 0
         extent: Any = self._part_type().get_shape()[self.dim]
         self.parts = Parts(self.dim, extent, store.convert, op) if count > 1 else None
-        self.shape: tuple[list[SSAValue], list[SSAValue]] = ([], [])
+        self.tensor_map: TensorMapOperands = (op.base, [], [])
         self.corner: list[SSAValue] = []
         self.again = False
 
@@ -174,16 +175,28 @@ class _Storer:
             behind = _first_after(dead, op, function)
             insert_before(gpu.LocalDeallocOp.create(operands=dead), behind)
         box = self.store.box
-        self.shape, self.corner = box.shape(start_of(function.body.block)), box.place(op)
+        self.tensor_map, self.corner = box.tensor_map(function), box.place(op)
         self.again = is_in_loop(op, function)
         for number in range(self.count):
             self._part(number)
         insert_before(
             gpu.TmaStoreWaitOp.create(operands=[self.buffer]), end_of(function.body.block)
         )
+        if box.encoded_before is not None:
+            self._order_later_accesses(box.encoded_before)
         erase(op)
         erase(self.store.convert)
         erase_dead(function.body.block)
+
+    def _order_later_accesses(self, outer: Operation) -> None:
+        """Behind what the tensor map was made for, other accesses may be to the same memory."""
+        behind = outer.next_op
+        if behind is not None and behind is not end_of(self.function.body.block):
+            always = arith.ConstantOp(IntegerAttr(1, i1))
+            for new in (
+                always, gpu.ProxyFenceOp.create(operands=[always.result]), gpu.BarrierOp.create()
+            ):  # fmt: skip
+                insert_before(new, behind)
 
     def _part(self, number: int) -> None:
         """Write a subtile to its slot once that is free, and issue its store."""
@@ -239,7 +252,7 @@ class _Storer:
     def _store(self, number: int, slot: SSAValue, elected: SSAValue) -> None:
         op, box = self.op, self.store.box
         store = gpu.TmaStoreOp.build(
-            operands=[box.root, *self.shape, self._corner(number), self.buffer, slot],
+            operands=[*self.tensor_map, self._corner(number), self.buffer, slot],
             properties={"range_checked": box.range_checked},
         )
         store.location = op.location

@@ -188,7 +188,7 @@ class Pipeliner:
         around = enclosing_regions(self.loop, self.function)
         use_tma = self.options.tma and around is not None
         self.transport = choose(
-            self.pattern.copies, self.stages, self.function, use_tma, self.target
+            self.pattern.copies, self.stages, self.function, use_tma, self.target, self.loop
         )
         if self.transport.phases and self.options.mma_in_flight and not self.at_once:
             self.late, self.lag = True, self.options.mma_in_flight
@@ -196,6 +196,9 @@ class Pipeliner:
         if sliced is None or self.ahead < 1:
             return
         self.ops, self.carried = sliced
+        unordered = self.transport.order(
+            self.loop
+        )  # before other operations take the place of those around
         for copy in self.pattern.copies:
             widen(copy.buffer, self.stages)
         for turn in self.pattern.turns:
@@ -207,7 +210,7 @@ class Pipeliner:
         zeros = [constant(0, place), constant(0, place)]
         self.state = LoopCarriedScalars(regions, zeros, self.loop)
         """Next stage and phase: with TMA they continue where the previous run of the loop stopped."""
-        if is_in_loop(self.loop, self.function):
+        if unordered or is_in_loop(self.loop, self.function):
             # all MMAs of the previous run of the loop are complete
             insert_before(gpu.BarrierOp.create(), self.loop)
         self._rebuild(self._prologue())

@@ -15,6 +15,7 @@ from llvmlite import ir
 from xdsl.dialects import func
 from xdsl.ir import Operation
 
+from tilewright.backends.nvidia.lower.device_maps import map_at
 from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.targets import Feature
@@ -35,6 +36,7 @@ class ProgrammaticLaunch:
         whole = (
             gen.blocks == gen.cluster == 1
             and not gen.has_asserts
+            and not gen.device_maps
             and gen.target.has(Feature.PROGRAMMATIC_LAUNCH)
         )
         if not whole:
@@ -66,7 +68,7 @@ def prefetch_tensor_maps(gen: KernelCodegen) -> None:
     """Have tensor maps at hand before they are needed; one thread's work."""
     for number in range(len(gen.maps.recipes)):
         gen.emit_convergent_asm(
-            "prefetch.tensormap [$0];", "l,~{memory}", VOID, [gen.map_at(number)]
+            "prefetch.tensormap [$0];", "l,~{memory}", VOID, [map_at(gen, number)]
         )
 
 

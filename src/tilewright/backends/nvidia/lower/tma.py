@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from tilewright.backends.llvm.types import Value
 from tilewright.backends.nvidia.lower import cluster
 from tilewright.backends.nvidia.lower.asynchronous import proxy_fence, stage_address
+from tilewright.backends.nvidia.lower.device_maps import map_address
 from tilewright.backends.nvidia.lower.programmatic_launch import prefetch_tensor_maps
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
@@ -242,7 +243,7 @@ def _tensor_map(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value
     and has products wait for each other.
     """
     b = gen.builder
-    corner, address = [gen.scalar(v) for v in op.coords], gen.map_address(op)
+    corner, address = [gen.scalar(v) for v in op.coords], map_address(gen, op)
     facts = Facts(access_arithmetic(op))
     wrong = [
         b.icmp_unsigned(">=", corner[d], ir.Constant(I64, gpu.REACH))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tilewright.dialects import tile
+from tilewright.dialects import gpu, tile
 from tilewright.passes.analysis.aliasing import base_argument
 
-_WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp)
+_WRITES = (tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp, gpu.TmaStoreOp)
 
 
 def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
@@ -18,7 +18,8 @@ def may_clobber(above: Operation, pointers: list[SSAValue]) -> bool:
     roots = {base_argument(pointer) for pointer in pointers}
     for op in above.walk():
         if isinstance(op, _WRITES):
-            written = base_argument(op.base if isinstance(op, tile.StoreViewOp) else op.pointer)
+            named = isinstance(op, tile.StoreViewOp | gpu.TmaStoreOp)
+            written = base_argument(op.base if named else op.pointer)  # type: ignore[union-attr]
             if written is None or None in roots or written in roots:
                 return True
     return False

@@ -14,10 +14,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu
+from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import insert_before, start_of
+from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.gpu.analysis.clobbers import may_clobber
+from tilewright.passes.gpu.analysis.tma_order import fence_condition, match_on_device
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
 
@@ -34,6 +37,10 @@ class CopyEngine(Protocol):
     """Values computed in the loop's body that the copies use."""
     phases: bool
     """Whether `wait` takes the phase of a stage."""
+
+    def order(self, loop: scf.ForOp) -> bool:
+        """Emit what orders the copies behind earlier writes; return whether a barrier must follow."""
+        ...
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         """Emit the copies of the iteration that `mapping` leads to, into stage `slot`, predicated by `active`."""
@@ -52,6 +59,9 @@ class CpAsyncCopies:
     def __init__(self, copies: list[gpu.AsyncCopyOp]) -> None:
         self._copies = copies
         self.operands = [v for c in copies for v in c.operands]
+
+    def order(self, loop: scf.ForOp) -> bool:
+        return False
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         for copy in self._copies:
@@ -74,15 +84,24 @@ class TmaCopies:
     def __init__(
         self, copies: list[gpu.AsyncCopyOp], tiles: list[TmaTile], stages: int, function: FuncOp
     ):
-        self._copies, self._tiles = copies, tiles
-        self._entry = start_of(function.body.block)
+        self._copies, self._tiles, self._function = copies, tiles, function
+        entry = start_of(function.body.block)
         self._places = [tile.place(copy) for copy, tile in zip(copies, tiles, strict=True)]
         self.operands = [v for place in self._places for v in place]
-        self._shapes = [tile.shape(self._entry) for tile in tiles]
+        self._maps = [tile.tensor_map(function) for tile in tiles]
         self._bytes = sum(gpu.shared_layout_of(c.buffer).bytes for c in copies)
         barriers = gpu.MbarrierInitOp.create(result_types=[gpu.MbarriersType(IntAttr(stages))])
-        insert_before(barriers, self._entry)
+        insert_before(barriers, entry)
         self.barriers = barriers.result
+
+    def order(self, loop: scf.ForOp) -> bool:
+        if all(tile.encoded_before is None for tile in self._tiles):
+            return False
+        condition = fence_condition(self._tiles, loop, Facts(), self._function)
+        if constant_int(condition) == 0:
+            return False
+        insert_before(gpu.ProxyFenceOp.create(operands=[condition]), loop)
+        return True
 
     def give_up(self) -> None:
         """Erase the mbarriers. Requires: no copy has been emitted."""
@@ -99,12 +118,12 @@ class TmaCopies:
             properties={"bytes": IntegerAttr(self._bytes, i32)},
         )
         inside.add_op(expect)
-        for copy, tile, shape, place in zip(
-            self._copies, self._tiles, self._shapes, self._places, strict=True
+        for copy, tile, tensor_map, place in zip(
+            self._copies, self._tiles, self._maps, self._places, strict=True
         ):
             coords = [mapping.get(v, v) for v in place]
             new = gpu.TmaLoadOp.build(
-                operands=[tile.root, *shape, coords, copy.buffer, self.barriers, slot],
+                operands=[*tensor_map, coords, copy.buffer, self.barriers, slot],
                 properties={"range_checked": tile.range_checked},
             )
             new.location = copy.location
@@ -122,21 +141,34 @@ class TmaCopies:
 
 
 def choose(
-    copies: list[gpu.AsyncCopyOp], stages: int, function: FuncOp, use_tma: bool, target: TargetInfo
+    copies: list[gpu.AsyncCopyOp],
+    stages: int,
+    function: FuncOp,
+    use_tma: bool,
+    target: TargetInfo,
+    loop: scf.ForOp | None = None,
 ) -> CopyEngine:
     """Return TMA copies if the target has TMA and every copy is a TMA tile, else `cp.async` copies.
 
     TMA reads through the async proxy, which does not observe the program order of ordinary stores: nothing that the copies
-    read may be written by the kernel.
+    read may be written by the kernel, unless they are ordered (`CopyEngine.order`). That is done in a `loop` where copies are
+    from addresses that are no kernel arguments; the program makes their tensor maps.
     """
     able = use_tma and target.has(Feature.TMA)
-    if not able or may_clobber(function, [copy.base for copy in copies]):
+    named = [base_argument(copy.base) is not None for copy in copies]
+    ordered = loop is not None and not all(named)
+    if not able or (not ordered and may_clobber(function, [copy.base for copy in copies])):
         reason = Reason.CLOBBERED if able else Reason.NO_TMA
         for copy in copies:
             report_missed(copy, TMA, Missed(reason))
         return CpAsyncCopies(copies)
     known = Facts()
     found = [match_tma_tile(copy, known) for copy in copies]
+    if ordered:
+        found = [
+            match_on_device(copy, known, loop, function) if isinstance(tile, Missed) else tile
+            for copy, tile in zip(copies, found, strict=True)
+        ]
     tiles = [tile for tile in found if isinstance(tile, TmaTile)]
     for copy, tile in zip(copies, found, strict=True):
         if len(tiles) < len(copies):

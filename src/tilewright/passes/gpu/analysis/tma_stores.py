@@ -17,6 +17,7 @@ from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
+from tilewright.passes.gpu.analysis.tma_order import match_on_device
 from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
 
@@ -82,8 +83,10 @@ class TmaStorePlan:
         return -(-self.whole.bytes // ALIGNMENT) * ALIGNMENT
 
 
-def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaStorePlan | Missed:
-    """Return the plan of a TMA store, or why there is none."""
+def plan_tma_store(
+    op: tile.StoreViewOp, function: FuncOp, known: Facts, ahead: bool = False
+) -> TmaStorePlan | Missed:
+    """Return the plan of a TMA store, or why there is none. `ahead`: before copies have become TMA loads."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
@@ -96,10 +99,15 @@ def plan_tma_store(op: tile.StoreViewOp, function: FuncOp, known: Facts) -> TmaS
         return Missed(Reason.NOT_A_MATRIX, (len(shape),))
     if size not in _SIZES:
         return Missed(Reason.STORE_SIZE, (size,))
-    if not _alone(op, function):
-        return Missed(Reason.STORE_ALIASED)
     shared = SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
-    box = match_tma_tile(op, known, shared)
+    if base_argument(op.base) is None:
+        box = match_on_device(op, known, op, function, shared)
+        if isinstance(box, TmaTile) and not _alone_behind_map(op, box, ahead):
+            return Missed(Reason.STORE_ALIASED)
+    elif not _alone(op, function):
+        return Missed(Reason.STORE_ALIASED)
+    else:
+        box = match_tma_tile(op, known, shared)
     return box if isinstance(box, Missed) else TmaStorePlan(convert, box, shared)
 
 
@@ -114,6 +122,19 @@ def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
             if base_argument(pointer) in (None, root):
                 return False
     return True
+
+
+def _alone_behind_map(op: tile.StoreViewOp, box: TmaTile, ahead: bool) -> bool:
+    """Return whether a store through a map that the program makes is ordered with all accesses that may overlap: those
+    behind the map are TMA loads, which have a fence, or copies that become some (`ahead`)."""
+    outer = box.encoded_before
+    if outer is None or outer is op:
+        return False
+    allowed = (gpu.TmaLoadOp, gpu.AsyncCopyOp) if ahead else gpu.TmaLoadOp
+    return not any(
+        isinstance(other, _ACCESSES) and not isinstance(other, allowed) and other is not op
+        for other in outer.walk()
+    )
 
 
 def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
@@ -132,7 +153,7 @@ def exchanged_in_parts(
         return exchanged(op, function, but)
     known = Facts()
     stores = [
-        plan_tma_store(store, function, known)
+        plan_tma_store(store, function, known, ahead=True)
         for store in outermost_in(function.body.block, op).walk()
         if isinstance(store, tile.StoreViewOp)
     ]

@@ -24,12 +24,12 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.interpreter.offsets import access_arithmetic
 from tilewright.layouts.shared import SharedLayout
-from tilewright.passes.analysis.aliasing import base_argument
+from tilewright.passes.analysis.edit import insert_before, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.analysis.facts import CUDA_GRID, Facts
 from tilewright.passes.analysis.inequalities import Inequalities
@@ -38,6 +38,7 @@ from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.analysis.symbolic import Symbolic
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim, misaligned_base
 from tilewright.passes.gpu.analysis.tma_coordinates import Axis, Plane, Rules, divide_offset
+from tilewright.passes.gpu.analysis.tma_origins import HOST, Origin
 from tilewright.passes.gpu.analysis.tma_windows import Window, windows_of
 
 _PART = 30
@@ -66,6 +67,22 @@ class TmaTile:
     """Whether x is to be divided into parts, which are one more dimension."""
     conditions: tuple[tuple[int, SSAValue], ...] = ()
     """Dimensions, and scalars without which the box is beyond their ends."""
+    encoded_before: Operation | None = None
+    """Where the program makes the tensor map; None: the host makes it."""
+
+    def tensor_map(self, function: FuncOp) -> TensorMapOperands:
+        """Emit what loads and stores of the tile have in common: address, extents and strides; and the tensor map, if
+        the host does not make it."""
+        before = self.encoded_before or start_of(function.body.block)
+        shape = self.shape(before)
+        if self.encoded_before is None:
+            return self.root, *shape
+        encode = gpu.EncodeTensorMapOp.build(
+            operands=[self.root, *shape], result_types=[self.root.type]
+        )
+        encode.location = before.location
+        insert_before(encode, before)
+        return encode.result, *shape
 
     def shape(self, before: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
         """Emit extents and strides."""
@@ -97,19 +114,25 @@ class TmaTile:
         return DenseArrayBase.from_list(i64, [*self.guards, *last])
 
 
+TensorMapOperands = tuple[SSAValue, list[SSAValue], list[SSAValue]]
 Access = gpu.AsyncCopyOp | tile.StoreViewOp
 _UNBOUNDED = Polynomial.constant(gpu.UNBOUNDED)
 
 
 def match_tma_tile(
-    copy: Access, known: Facts, buffer: SharedLayout | None = None
+    copy: Access,
+    known: Facts,
+    buffer: SharedLayout | None = None,
+    origin: Origin = HOST,
+    any_end: bool = False,
 ) -> TmaTile | Missed:
     """Return the TMA tile of a two-dimensional copy, or why there is none.
 
-    For a store, the tile that is stored from `buffer`.
+    For a store, the tile that is stored from `buffer`. `origin`: who makes the tensor map. `any_end`: also where rows end
+    within 16 bytes, which rules out a TMA store.
     """
     dim = contiguous_dim(copy)
-    root = base_argument(copy.base)
+    root = origin.root(copy.base)
     shared = gpu.shared_layout_of(copy.buffer) if isinstance(copy, gpu.AsyncCopyOp) else buffer
     if dim is None or shared is None:
         return no_contiguous_dim(copy)
@@ -129,7 +152,7 @@ def match_tma_tile(
     between = symbols.of(pitch)
     if offset is None:
         return Missed(Reason.NO_ROOT, (copy.base,))
-    if not _known_to_host(between) or len(between.terms) != 1:
+    if not origin.knows_all(between) or len(between.terms) != 1:
         return Missed(Reason.ROW_PITCH, (pitch,))
     seen = [windows.get(d) for d in (dim, 1 - dim)]
     ends = [_end_of(copy, d, symbols, w) for d, w in zip((dim, 1 - dim), seen, strict=True)]
@@ -137,9 +160,12 @@ def match_tma_tile(
         kind = tile.view_kinds(copy)[(dim, 1 - dim)[ends.index(None)]]
         return Missed(Reason.LIMIT_FORM, (f"its offset along a dimension is {kind}",))
     sums = Inequalities(symbols, copy)
-    lines, planes = _placed(offset, between, ends, seen, _rules(known, size, sums))
+    lines, planes = _placed(offset, between, ends, seen, _rules(known, size, sums, origin))
     lines = [_for_host(line, symbols) for line in lines]
-    if (missed := _lines_obstacle(copy, lines, known, shared, buffer is not None)) is not None:
+    stored = buffer is not None and not any_end
+    if not all(line.extent is None or origin.knows_all(line.extent) for line in lines):
+        return Missed(Reason.SHAPE_ON_HOST)
+    if (missed := _lines_obstacle(copy, lines, known, shared, stored)) is not None:
         return missed
     divided = lines[0].extent is None and not _reached(
         lines[0].place, shared.contiguous_extent, sums
@@ -159,6 +185,7 @@ def match_tma_tile(
         tuple(d for d in range(len(dims)) if d not in unchecked and not inside[d]),
         divided,
         tuple(conditions),
+        origin.before(copy),
     )
 
 
@@ -181,14 +208,12 @@ def _lines_obstacle(
     """Return why a tensor map cannot have these dimensions; None if it can."""
     if not lines:
         return Missed(Reason.COORDINATES, (copy.base,))
-    if not all(line.extent is None or _known_to_host(line.extent) for line in lines):
-        return Missed(Reason.SHAPE_ON_HOST)
     if not _in_chunks(lines[0], known, shared, stored=stored):
         return misaligned_base(copy.base, shared.size, known)
     return None
 
 
-def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
+def _rules(known: Facts, size: int, sums: Inequalities, origin: Origin) -> Rules:
     """Facts about the scalars in an offset, in elements of `size` bytes."""
 
     def aligned(elements: Polynomial) -> bool:
@@ -199,7 +224,7 @@ def _rules(known: Facts, size: int, sums: Inequalities) -> Rules:
         )
 
     return Rules(
-        on_host=lambda leaf: _is_argument(leaf.value),
+        on_host=lambda leaf: origin.knows(leaf.value),
         stands_for_end=lambda monomial: _positive(monomial) is not None,
         plausible=lambda place: sums.nonnegative(place, assumed=True),
         highest=sums.highest,
@@ -361,19 +386,6 @@ def _end_of(copy: Access, dim: int, symbols: Symbolic, window: Window | None) ->
             limit, condition = limit.owner.lhs, limit.owner.condition
         return _End(symbols.of(limit), condition)
     return None
-
-
-def _known_to_host(extent: Polynomial) -> bool:
-    """Return whether an extent consists of kernel arguments and constants."""
-    return all(_on_host(monomial) for monomial, _ in extent.terms)
-
-
-def _on_host(monomial: tuple[Leaf, ...]) -> bool:
-    return all(_is_argument(leaf.value) for leaf in monomial)
-
-
-def _is_argument(value: SSAValue) -> bool:
-    return isinstance(value, BlockArgument) and isinstance(value.owner.parent_op(), FuncOp)
 
 
 def scalar_of(polynomial: Polynomial, before: Operation) -> SSAValue:

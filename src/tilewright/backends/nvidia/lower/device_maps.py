@@ -1,0 +1,246 @@
+"""Tensor maps that the program makes (PTX ISA, "tensormap.replace").
+
+A map is put together in shared memory and copied to a place in global memory that the CTA has for itself until it ends. A kernel has
+as many sets of places as its CTAs can be on the chip at once; a CTA takes a free set when it begins, which another may
+have left: looked for from those of its SM on, so the first is free unless CTAs of the same SM begin together. A map that is
+made again is in use by nobody: loads have arrived when the loop that issued them is left, and stores are waited for.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.occupancy import CtaResources, resident_ctas
+from tilewright.backends.nvidia.tensor_maps import BYTES
+from tilewright.dialects import gpu
+from tilewright.errors import PassError
+from tilewright.layouts.shared import SharedLayout
+from tilewright.passes.analysis.emit import constant_int
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I8, I32, I64, VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
+ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
+"""Unsigned integers by bytes, of `tensormap.replace.tile.elemtype`."""
+SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
+_FLAG = 4
+_FLAGS_TOGETHER = BYTES // _FLAG
+"""Flags whose bytes are a multiple of a map's alignment."""
+
+
+class DeviceMaps:
+    """The tensor maps that a kernel makes, and the CTA's places for them."""
+
+    def __init__(self, gen: KernelCodegen) -> None:
+        ops = [op for op in gen.source.walk() if isinstance(op, gpu.EncodeTensorMapOp)]
+        self.made = [op for op in ops if op.result.uses]
+        stores = (use.operation for op in self.made for use in op.result.uses)
+        self.stores = any(isinstance(op, gpu.TmaStoreOp) for op in stores)
+        self._flag: Value | None = None
+        self._first: Value | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.made)
+
+    def begin(self, gen: KernelCodegen) -> None:
+        """Take a set of places: the first thread does, and its warp knows."""
+        if not self:
+            return
+        b = gen.builder
+        block = CtaResources(32 * gen.warps, 0, gen.shared.end)
+        resident = max(1, resident_ctas(block, gen.target))
+        sets = -(-gen.target.cores * resident // _FLAGS_TOGETHER) * _FLAGS_TOGETHER
+        size = sets * (_FLAG + BYTES * len(self.made))
+        space: Any = ir.GlobalVariable(
+            gen.module, ir.ArrayType(I8, size), "tensor_maps", addrspace=1
+        )
+        space.linkage, space.align = "internal", BYTES
+        space.initializer = ir.Constant(space.value_type, None)
+        base = b.ptrtoint(b.addrspacecast(space, ir.PointerType()), I64)
+        start = b.mul(gen.threads.special("smid"), ir.Constant(I32, resident))
+        before = b.block
+        with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+            text = (
+                "{ .reg .pred p; .reg .b32 held; .reg .b64 at; "
+                f"rem.u32 $0, $2, {sets}; "
+                "FIND_${:uid}: mad.wide.u32 at, $0, 4, $1; "
+                "atom.acquire.gpu.global.cas.b32 held, [at], 0, 1; "
+                "setp.eq.u32 p, held, 0; @p bra FOUND_${:uid}; "
+                f"add.u32 $0, $0, 1; setp.eq.u32 p, $0, {sets}; selp.b32 $0, 0, $0, p; "
+                "bra FIND_${:uid}; FOUND_${:uid}: }"
+            )
+            found = gen.emit_convergent_asm(text, "=&r,l,r,~{memory}", I32, [base, start])
+            inside = b.block
+        place = b.phi(I32)
+        place.add_incoming(ir.Constant(I32, 0), before)
+        place.add_incoming(found, inside)
+        text = "shfl.sync.idx.b32 $0, $1, 0, 31, 0xffffffff;"
+        mine = b.zext(gen.emit_convergent_asm(text, "=r,r", I32, [place]), I64)
+        self._flag = b.add(base, b.mul(mine, ir.Constant(I64, _FLAG)))
+        bytes_ = ir.Constant(I64, BYTES * len(self.made))
+        maps = b.add(base, ir.Constant(I64, sets * _FLAG))
+        self._first = b.add(maps, b.mul(mine, bytes_))
+
+    def end(self, gen: KernelCodegen) -> None:
+        """Leave the places to others, when nothing uses the maps any more."""
+        if not self:
+            return
+        b = gen.builder
+        if self.stores:
+            gen.emit_convergent_asm("cp.async.bulk.wait_group 0;", "~{memory}", VOID, [])
+        gen.barrier()
+        with b.if_then(b.icmp_unsigned("==", gen.threads.index, ir.Constant(I32, 0))):
+            text = "st.release.gpu.global.b32 [$0], 0;"
+            gen.emit_convergent_asm(text, "l,~{memory}", VOID, [self._flag])
+
+    def address(self, gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> Value:
+        """Where a map is in global memory."""
+        number = ir.Constant(I64, BYTES * self.made.index(op))
+        return gen.builder.add(self._first, number)
+
+
+def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
+    """The first warp makes the map; all threads have done what comes before."""
+    maps = gen.device_maps
+    if op not in maps.made:
+        return
+    b = gen.builder
+    _order(gen, maps.stores)
+    space = b.ptrtoint(gen.scratch(BYTES), I32)
+    gen.barrier()
+    address = maps.address(gen, op)
+    with b.if_then(b.icmp_unsigned("==", gen.threads.uniform_warp(), ir.Constant(I32, 0))):
+        word = b.add(space, b.mul(gen.threads.lane, ir.Constant(I32, 4)))
+        gen.emit_convergent_asm("st.shared.b32 [$0], 0;", "r,~{memory}", VOID, [word])
+        _warp_barrier(gen)
+        with b.if_then(b.icmp_unsigned("==", gen.threads.lane, ir.Constant(I32, 0))):
+            _fill(gen, op, space)
+        _warp_barrier(gen)
+        text = (
+            "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+            f"[$0], [$1], {BYTES};"
+        )
+        gen.emit_convergent_asm(text, "l,r,~{memory}", VOID, [address, space])
+        text = f"fence.proxy.tensormap::generic.acquire.gpu [$0], {BYTES};"
+        gen.emit_convergent_asm(text, "l,~{memory}", VOID, [address])
+    gen.barrier()
+    gen.bind(op.result, [address])
+
+
+def lower_proxy_fence(gen: KernelCodegen, op: gpu.ProxyFenceOp) -> None:
+    """Where the condition holds; it is the same for all threads."""
+    with gen.builder.if_then(gen.scalar(op.pred)):
+        _order(gen, gen.device_maps.stores)
+
+
+def _order(gen: KernelCodegen, stores: bool) -> None:
+    """What this thread has accessed comes before what TMA does behind the next barrier."""
+    if stores:
+        gen.emit_convergent_asm("cp.async.bulk.wait_group 0;", "~{memory}", VOID, [])
+    gen.emit_convergent_asm("fence.proxy.async;", "~{memory}", VOID, [])
+
+
+def _warp_barrier(gen: KernelCodegen) -> None:
+    gen.emit_convergent_asm("bar.warp.sync 0xffffffff;", "~{memory}", VOID, [])
+
+
+def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
+    """Write every field of a map in shared memory, which is zero; one thread's work."""
+    b, shared = gen.builder, _layout_of_users(op)
+
+    def replace(field: str, value: Value | int, number: int | None = None) -> None:
+        place = "" if number is None else f" {number},"
+        wide = not isinstance(value, int) and value.type == I64
+        name = f"tensormap.replace.tile.{field}.shared::cta.b1024.b{64 if wide else 32}"
+        given = str(value) if isinstance(value, int) else "$1"
+        kinds = "r" if isinstance(value, int) else "r,l" if wide else "r,r"
+        operands = [space] if isinstance(value, int) else [space, value]
+        text = f"{name} [$0],{place} {given};"
+        gen.emit_convergent_asm(text, f"{kinds},~{{memory}}", VOID, operands)
+
+    rank = len(op.global_dims)
+    extents = [_extent(gen, value) for value in op.global_dims]
+    _refuse_long(gen, op, extents)
+    boxes = [shared.width, shared.strided_extent, *[1] * (rank - 2)]
+    replace("global_address", b.ptrtoint(gen.scalar(op.base), I64))
+    replace("rank", rank - 1)
+    for d, (extent, box) in enumerate(zip(extents, boxes, strict=True)):
+        replace("box_dim", box, d)
+        replace("global_dim", b.trunc(extent, I32), d)
+        replace("element_stride", 1, d)
+    for d, pitch in enumerate(_pitches(gen, op, shared.size)):
+        replace("global_stride", pitch, d)
+    replace("elemtype", ELEMENT_TYPES[shared.size])
+    replace("interleave_layout", 0)
+    replace("swizzle_mode", SWIZZLE_MODES[max(0, shared.swizzle_bytes)])
+    replace("fill_mode", 0)
+
+
+def _layout_of_users(op: gpu.EncodeTensorMapOp) -> SharedLayout:
+    """The shared layout of the tiles that go through a map."""
+    users = [use.operation for use in op.result.uses]
+    found = {
+        gpu.shared_layout_of(u.buffer)
+        for u in users
+        if isinstance(u, gpu.TmaLoadOp | gpu.TmaStoreOp)
+    }
+    if len(found) != 1:
+        raise PassError(f"{op.name}: the users of a tensor map have different boxes")
+    return found.pop()
+
+
+def _extent(gen: KernelCodegen, value: SSAValue) -> Value:
+    """Elements along a dimension, as encoded: at least 1 (i64)."""
+    b, one, extent = gen.builder, ir.Constant(I64, 1), gen.scalar(value)
+    return b.select(b.icmp_signed("<", extent, one), one, extent)
+
+
+def _refuse_long(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, extents: list[Value]) -> None:
+    """Stop the kernel where coordinates do not reach the end of an array, as the host refuses such maps."""
+    b, most = gen.builder, ir.Constant(I64, gpu.UNBOUNDED)
+    wrong = [
+        b.icmp_signed(">", extent, most)
+        for extent, value in zip(extents, op.global_dims, strict=True)
+        if constant_int(value) is None and not _is_narrow(value)
+    ]
+    if wrong:
+        any_ = functools.reduce(b.or_, wrong)
+        gen.emit_convergent_asm("@$0 trap;", "b,~{memory}", VOID, [any_])
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    """Whether a number has 32 bits with sign."""
+    return isinstance(value.owner, arith.ExtSIOp) and value.owner.input.type == i32
+
+
+def _pitches(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, size: int) -> list[Value]:
+    """Pitches in bytes; where one after the first is 0 the kernel asks for coordinate 0, and any will do."""
+    b, zero = gen.builder, ir.Constant(I64, 0)
+    first, *others = [
+        b.mul(gen.scalar(pitch), ir.Constant(I64, size)) for pitch in op.global_strides
+    ]
+    return [first, *(b.select(b.icmp_signed("==", p, zero), first, p) for p in others)]
+
+
+def map_address(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:
+    """Address (i64) of the tensor map that a copy uses: made by the program, or a kernel's parameter."""
+    if isinstance(op.base.owner, gpu.EncodeTensorMapOp):
+        return gen.scalar(op.base)
+    return map_at(gen, gen.maps.number(op))
+
+
+def map_at(gen: KernelCodegen, number: int) -> Value:
+    """Address of a tensor map among the kernel's parameters by its number."""
+    parameter = gen.function.args[len(gen.source.body.block.args) + number]
+    return gen.threads.at_start(("map", number), lambda b: b.ptrtoint(parameter, I64))
+
+
+HANDLERS = {gpu.EncodeTensorMapOp: lower_encode, gpu.ProxyFenceOp: lower_proxy_fence}

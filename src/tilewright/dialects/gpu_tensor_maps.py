@@ -1,0 +1,53 @@
+"""Operations of the `gpu` dialect for tensor maps that a kernel makes itself."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1, i64
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    var_operand_def,
+)
+
+from tilewright.dialects import tile
+from tilewright.dialects.operand_segments import fast_operand_segments
+from tilewright.dialects.tile.base import require
+
+
+@fast_operand_segments
+@irdl_op_definition
+class EncodeTensorMapOp(IRDLOperation):
+    """Encode the tensor map of an array whose address or shape the host does not know.
+
+    The result is the address `base`; TMA loads and stores whose base it is use the map. The array is as for
+    `gpu.tma_load`: the operands of those operations must be the same. `base` and the pitches in bytes are multiples of 16.
+    Everything that the program has accessed before, by TMA or otherwise, comes before what it does after: earlier TMA
+    stores are in memory. All threads of the program take part.
+    """
+
+    name = "gpu.encode_tensor_map"
+    base = operand_def(tile.PtrType)
+    global_dims = var_operand_def(i64)
+    global_strides = var_operand_def(i64)
+    result = result_def(tile.PtrType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def verify_(self) -> None:
+        require(self.base.type == self.result.type, f"{self.name}: the result is the address")
+        rank = len(self.global_dims)
+        require(
+            len(self.global_strides) == rank - 1, f"{self.name}: a pitch for each but the first"
+        )
+
+
+@irdl_op_definition
+class ProxyFenceOp(IRDLOperation):
+    """If `pred`, order the program's accesses of global memory before this, TMA stores among them, before the TMA
+    operations behind the next barrier (PTX ISA, `fence.proxy.async`)."""
+
+    name = "gpu.proxy_fence"
+    pred = operand_def(i1)
+    assembly_format = "$pred attr-dict"
