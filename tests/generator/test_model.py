@@ -89,6 +89,14 @@ def test_long_sums_of_few_tiles_are_split():
     assert f"K in {choice.tiling.split_k} parts: whole, there would be" in choice.explain()
 
 
+def test_rows_that_begin_inside_of_lines_are_read_once_by_two_ctas():
+    """128 x 6144 x 4104 on an H200: 29.0 µs so; in 128 x 192 tiles with K in four parts 33.2."""
+    work = Workload(128, 6144, 4104, 1, "bf16", "bf16", row_alignment=(16, 16))
+    chosen = choose(work, HOPPER).tiling
+    assert chosen.pairs
+    assert chosen.split_k == 1
+
+
 def test_what_does_not_fit_is_no_candidate():
     for name in ("sm_80", "sm_86", "sm_89", "sm_90a"):
         target = registry.machine(name)

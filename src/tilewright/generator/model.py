@@ -436,8 +436,10 @@ def _resident(work: Workload, t: Tiling, shared: int, sm: SmLimits) -> int:
     return max(1, min(by_shared, _REGISTERS_PER_SM // (32 * t.warps * registers), sm.max_ctas))
 
 
-#: what it costs that CTAs are a cluster: they begin, and end, together (9 shapes with K = 4104 on an H200, L2 cold)
-_PAIRS_NS = 5500.0
+#: how much more is read from memory of rows that begin inside of lines (the same shapes)
+_READ_INSIDE_LINES = 1.5
+#: what it costs that CTAs are a cluster: they begin, and end, together (12 shapes with K = 4104 on an H200, L2 cold)
+_PAIRS_NS = 3500.0
 
 
 def _memory_bytes(
@@ -449,14 +451,16 @@ def _memory_bytes(
     cores: int,
     target: TargetInfo,
 ) -> float:
-    """What goes through memory: operands once if L2 holds them, else what each wave reads."""
-    once = work.operand_bytes + work.result_bytes
+    """What goes through memory: operands once if L2 holds them, else what each wave reads; more where rows begin inside
+    of lines."""
+    read = _READ_INSIDE_LINES if min(work.row_alignment) < LINE else 1.0
+    once = read * work.operand_bytes + work.result_bytes
     if work.operand_bytes <= _L2_SHARE * target.l2_bytes:
         return once
     rows = min(t.group, tiles_m)
     columns = min(-(-cores // rows), tiles_n)
     wave = (rows * t.block_m + columns * t.block_n) * work.k / t.split_k * SIZES[work.element]
-    return max(once, waves * wave + work.result_bytes)
+    return max(once, read * waves * wave + work.result_bytes)
 
 
 # ---- choosing --------------------------------------------------------------------------------------
