@@ -16,8 +16,8 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
 
-BUFFER = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", #builtin.int<2>>'
-OTHER = '!gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>'
+BUFFER = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", 2>'
+OTHER = '!gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>'
 A, B, C = "tensor<64x16xf16>", "tensor<16x16xf16>", "tensor<64x16xf32>"
 START = f"""
   %a = tile.splat %h : f16 to {A}
@@ -187,7 +187,7 @@ def test_what_the_kernel_wrote_is_copied_by_threads_after_a_barrier():
     )
 
 
-OUT = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", #builtin.int<2>>'
+OUT = '!gpu.shared<tensor<64x16xf16>, "64x16x2 dim1 swizzle32", 2>'
 SEND = f"""
   %w = arith.constant 16 : i64
   %h2 = arith.constant 60 : i64

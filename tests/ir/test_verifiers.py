@@ -14,8 +14,8 @@ SQUARE = '"16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 FLIPPED = '"16x16 r[1,0 0,8 8,0] l[2,0 4,0 0,1 0,2 0,4] w[]"'
 HALF = '"16x8 r[0,1 8,0] l[0,2 0,4 1,0 2,0 4,0] w[]"'
 SUMS = '"64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]"'
-A = '!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", #builtin.int<1>>'
-B = '!gpu.shared<tensor<32x16xf16>, "32x16x2 dim1 swizzle32", #builtin.int<1>>'
+A = '!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", 1>'
+B = '!gpu.shared<tensor<32x16xf16>, "32x16x2 dim1 swizzle32", 1>'
 MATRIX = "%p, %n, %n, %n, %n, %n"
 TYPES = "!tile.ptr<f16>, i64, i64, i64, i64, i64"
 
@@ -31,11 +31,11 @@ def box(buffer, barriers="1", branch="%e"):
         "%p: !tile.ptr<f16>, %n: i64, %s: i32, %yes: i1",
         f"""
         %a = gpu.local_alloc : {buffer}
-        %b = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<{barriers}>>
+        %b = gpu.mbarrier_init : !gpu.mbarriers<{barriers}>
         %e = gpu.elect : i1
         scf.if {branch} {{
-          gpu.mbarrier_arrive_expect_tx %b[%s], {bytes_} : i32 : !gpu.mbarriers<#builtin.int<{barriers}>>
-          "gpu.tma_load"({MATRIX}, %a, %b, %s) <{{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}}> : ({TYPES}, {buffer}, !gpu.mbarriers<#builtin.int<{barriers}>>, i32) -> ()
+          gpu.mbarrier_arrive_expect_tx %b[%s], {bytes_} : i32 : !gpu.mbarriers<{barriers}>
+          "gpu.tma_load"({MATRIX}, %a, %b, %s) <{{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}}> : ({TYPES}, {buffer}, !gpu.mbarriers<{barriers}>, i32) -> ()
         }}
         """,
     )
@@ -43,8 +43,8 @@ def box(buffer, barriers="1", branch="%e"):
 
 def arrivals(warps):
     body = f"""
-        %b = gpu.mbarrier_init {warps}: !gpu.mbarriers<#builtin.int<2>>
-        gpu.mbarrier_arrive %b[%s], %yes : !gpu.mbarriers<#builtin.int<2>>
+        %b = gpu.mbarrier_init {warps}: !gpu.mbarriers<2>
+        gpu.mbarrier_arrive %b[%s], %yes : !gpu.mbarriers<2>
         """
     text = function("%s: i32, %yes: i1", body)
     return text.replace(") {", ") attributes {gpu.num_warps = 4 : i32} {", 1)
@@ -164,15 +164,15 @@ WRONG = {
     ),
     "box by every thread": (box(A, branch="%yes"), "every thread would do it: a gpu.elect is missing"),
     "box of part of a pattern": (
-        box('!gpu.shared<tensor<4x32xf16>, "4x32x2 dim1 swizzle64", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<4x32xf16>, "4x32x2 dim1 swizzle64", 1>'),
         "ends inside the pattern",
     ),
     "box of padded lines": (
-        box('!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad8", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad8", 1>'),
         "lines with gaps",
     ),
     "panels of boxes out of line": (
-        box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 swizzle0", #builtin.int<1>>'),
+        box('!gpu.shared<tensor<4x24xf16>, "4x24x2 dim1 swizzle0", 1>'),
         "a box starts at a multiple of 128 bytes",
     ),
     "fewer bytes than boxes": (
@@ -191,7 +191,7 @@ WRONG = {
         function("%s: i32", "%e = gpu.elect : i1\nscf.if %e {\n  gpu.barrier\n}"),
         "gpu.elect: gpu.barrier by one thread",
     ),
-    "fewer barriers than stages": (box(A.replace("int<1>", "int<2>")), "2 stages, 1 barriers"),
+    "fewer barriers than stages": (box(A.replace(", 1>", ", 2>")), "2 stages, 1 barriers"),
     "barrier in a warp of its own": (
         function("%s: i32", "gpu.producer_warp {\n  gpu.barrier\n}"),
         "gpu.producer_warp: gpu.barrier by one warp",
@@ -206,11 +206,11 @@ WRONG = {
         "the accumulator is not a fragment",
     ),
     "panels that divide nothing": (
-        function("", 'gpu.local_dealloc\n%a = gpu.local_alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 swizzle64", #builtin.int<1>>').replace("  gpu.local_dealloc\n", ""),
+        function("", 'gpu.local_dealloc\n%a = gpu.local_alloc : !gpu.shared<tensor<64x20xf16>, "64x20x2 dim1 swizzle64", 1>').replace("  gpu.local_dealloc\n", ""),
         "panels do not divide lines",
     ),
     "layout of another tile": (
-        function("", '%a = gpu.local_alloc : !gpu.shared<tensor<64x32xf32>, "64x32x2 dim1 swizzle64", #builtin.int<1>>'),
+        function("", '%a = gpu.local_alloc : !gpu.shared<tensor<64x32xf32>, "64x32x2 dim1 swizzle64", 1>'),
         "is not a layout of tensor<64x32xf32>",
     ),
 }  # fmt: skip

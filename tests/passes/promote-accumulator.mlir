@@ -5,22 +5,22 @@
 func.func @product(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %m: i64, %n: i64, %k: i64) {
   // CHECK: [[RUNS:%.+]] = tile.cmpi "slt", %zero, %k
   // CHECK: [[START:%.+]] = scf.if [[RUNS]]
-  // CHECK: "tile.load_view"(%c, %n, %one, %m)
+  // CHECK: tile.load_view %c ["strided", "strided"] strides(%n, %one) limits(%m)
   // CHECK: [[SUM:%.+]] = scf.for {{.+}} iter_args([[ACC:%.+]] = [[START]])
   // CHECK-NOT: tile.store_view
   // CHECK: [[D:%.+]] = tile.dot {{%.+}}, {{%.+}}, [[ACC]]
   // CHECK-NEXT: scf.yield [[D]]
   // CHECK: scf.if [[RUNS]]
-  // CHECK-NEXT: "tile.store_view"(%c, %n, %one, %m, [[SUM]])
+  // CHECK-NEXT: tile.store_view [[SUM]], %c ["strided", "strided"] strides(%n, %one) limits(%m)
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   scf.for %i = %zero to %k step %one : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<16x16xf16>
-    %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<16x16xf16>
-    %z = "tile.load_view"(%c, %n, %one, %m) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x16xf32>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<16x16xf16>
+    %y = tile.load_view %b ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<16x16xf16>
+    %z = tile.load_view %c ["strided", "strided"] strides(%n, %one) limits(%m) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x16xf32>
     %d = tile.dot %x, %y, %z, "ieee" : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32> to tensor<16x16xf32>
-    "tile.store_view"(%c, %n, %one, %m, %d) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, i64, tensor<16x16xf32>) -> ()
+    tile.store_view %d, %c ["strided", "strided"] strides(%n, %one) limits(%m) {limited = array<i64: 0>} : tensor<16x16xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -38,9 +38,9 @@ func.func @counted(%p: !tile.ptr<f32>, %x: tensor<64xf32>) {
   %one = arith.constant 1 : i64
   %ten = arith.constant 10 : i64
   scf.for %i = %zero to %ten step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %x : tensor<64xf32>
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -52,24 +52,24 @@ func.func @touched(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %t: i1) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %x : tensor<64xf32>
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   %either = arith.select %t, %p, %q : !tile.ptr<f32>
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-    %x = "tile.load_view"(%either, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+    %x = tile.load_view %either ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %x : tensor<64xf32>
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %c : tensor<64xf32>
     tile.barrier
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -82,26 +82,26 @@ func.func @different(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   %one = arith.constant 1 : i64
   %ten = arith.constant 10 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %c : tensor<64xf32>
-    "tile.store_view"(%p, %one, %ten, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) limits(%ten) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   scf.for %i = %zero to %n step %one : i64 {
     %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %c = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %c : tensor<64xf32>
-    "tile.store_view"(%r, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %zero) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%zero) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %c : tensor<64xf32>
-    "tile.store_view"(%p, %zero, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%zero) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one, %ten) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) limits(%ten) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %c : tensor<64xf32>
-    "tile.store_view"(%p, %one, %ten, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
-    "tile.store_view"(%q, %one, %c) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) limits(%ten) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
+    tile.store_view %c, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -114,10 +114,10 @@ func.func @may_alias(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %x : tensor<64xf32>
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -130,10 +130,10 @@ func.func @known_to_be_apart(%p: !tile.ptr<f32> {tile.noalias}, %q: !tile.ptr<f3
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   scf.for %i = %zero to %n step %one : i64 {
-    %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %d = arith.mulf %c, %x : tensor<64xf32>
-    "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }

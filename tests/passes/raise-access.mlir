@@ -5,7 +5,7 @@ func.func @vector(%p: !tile.ptr<f32>, %n: i32, %start: i32, %s: i32) {
   // CHECK: [[OFF:%.+]] = arith.muli [[START:%.+]], [[S:%.+]] : i64
   // CHECK: [[BASE:%.+]] = tile.addptr %p, [[OFF]]
   // CHECK: [[LIMIT:%.+]] = arith.subi {{%.+}}, {{%.+}} : i64
-  // CHECK: "tile.load_view"([[BASE]], {{%.+}}, [[LIMIT]], %z) <{kinds = ["strided"], limited = array<i64: 0>,
+  // CHECK: tile.load_view [[BASE]] ["strided"] strides({{%.+}}) limits([[LIMIT]]) other %z{{.+}}limited = array<i64: 0>
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %st = tile.splat %start : i32 to tensor<64xi32>
   %o = arith.addi %st, %a : tensor<64xi32>
@@ -29,7 +29,7 @@ func.func @limits(%p: !tile.ptr<f32>, %n: i32, %m: i32, %x: tensor<64xf32>) {
   // CHECK: arith.divsi
   // CHECK: [[A:%.+]] = arith.minsi
   // CHECK: [[B:%.+]] = arith.minsi [[A]]
-  // CHECK: "tile.store_view"(%p, {{%.+}}, [[B]], %x) <{kinds = ["strided"], limited = array<i64: 0>,
+  // CHECK: tile.store_view %x, %p ["strided"] strides({{%.+}}) limits([[B]]) {{.*}}limited = array<i64: 0>
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %ns = tile.splat %n : i32 to tensor<64xi32>
   %ms = tile.splat %m : i32 to tensor<64xi32>
@@ -53,7 +53,7 @@ func.func @limits(%p: !tile.ptr<f32>, %n: i32, %m: i32, %x: tensor<64xf32>) {
 // CHECK-LABEL: @unsigned
 func.func @unsigned(%p: !tile.ptr<f32>, %n: i32, %x: tensor<64xf32>) {
   // CHECK: [[M:%.+]] = tile.cmpi "ult"
-  // CHECK: "tile.store_view"(%p, {{%.+}}, [[M]], %x) <{kinds = ["strided"], limited = array<i64>,
+  // CHECK: tile.store_view %x, %p ["strided"] strides({{%.+}}) mask [[M]] {{.+}}limited = array<i64>
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %ns = tile.splat %n : i32 to tensor<64xi32>
   %c = tile.cmpi "ult", %a, %ns : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
@@ -68,7 +68,7 @@ func.func @unsigned(%p: !tile.ptr<f32>, %n: i32, %x: tensor<64xf32>) {
 // CHECK-LABEL: @conditions
 func.func @conditions(%p: !tile.ptr<f32>, %n: i32, %c: i1, %d: tensor<64xi1>, %o: tensor<64xf32>) {
   // CHECK: [[LIMIT:%.+]] = tile.select %c, {{%.+}}, {{%.+}} : i1, i64, i64 to i64
-  // CHECK: [[V:%.+]] = "tile.load_view"(%p, {{%.+}}, [[LIMIT]], %d) <{kinds = ["strided"], limited = array<i64: 0>,
+  // CHECK: [[V:%.+]] = tile.load_view %p ["strided"] strides({{%.+}}) limits([[LIMIT]]) mask %d {{.+}}limited = array<i64: 0>
   // CHECK: tile.select [[M:%.+]], [[V]], %o
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %ns = tile.splat %n : i32 to tensor<64xi32>
@@ -87,10 +87,10 @@ func.func @conditions(%p: !tile.ptr<f32>, %n: i32, %c: i1, %d: tensor<64xi1>, %o
 // Rows gathered through loaded indices, columns strided, row mask on loaded values.
 // CHECK-LABEL: @gathered_rows
 func.func @gathered_rows(%p: !tile.ptr<f32>, %i: !tile.ptr<i32>, %s: i32, %n: i32) {
-  // CHECK: [[IDX:%.+]] = "tile.load_view"(%i
+  // CHECK: [[IDX:%.+]] = tile.load_view %i
   // CHECK: [[WIDE:%.+]] = arith.extsi [[IDX]]
   // CHECK: [[TERM:%.+]] = arith.muli [[WIDE]]
-  // CHECK: "tile.load_view"(%p, {{%.+}}, {{%.+}}, [[TERM]], {{%.+}}) <{kinds = ["indexed", "strided"], limited = array<i64>,
+  // CHECK: tile.load_view %p ["indexed", "strided"] strides({{%.+}}, {{%.+}}) indices([[TERM]] : {{.+}}) mask {{%.+}}limited = array<i64>
   %a = tile.arange 0 : i32, 16 : i32 : tensor<16xi32>
   %b = tile.arange 0 : i32, 32 : i32 : tensor<32xi32>
   %is = tile.splat %i : !tile.ptr<i32> to tensor<16x!tile.ptr<i32>>
@@ -118,9 +118,9 @@ func.func @gathered_rows(%p: !tile.ptr<f32>, %i: !tile.ptr<i32>, %s: i32, %n: i3
 // CHECK-LABEL: @wrapped
 func.func @wrapped(%p: !tile.ptr<f32>, %n: i32, %start: i32) {
   // CHECK: [[W:%.+]] = arith.remsi
-  // CHECK: "tile.load_view"({{.*}}) <{kinds = ["wrapped"],
+  // CHECK: tile.load_view {{.+}} ["wrapped"]
   // CHECK: [[I:%.+]] = arith.extsi [[W]]
-  // CHECK: "tile.store_view"({{.*}}[[I]], %x) <{kinds = ["indexed"],
+  // CHECK: tile.store_view %x, {{.+}} ["indexed"] {{.+}} indices([[I]]
   %pid = tile.program_id 0 : i32 : i32
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %ns = tile.splat %n : i32 to tensor<64xi32>
@@ -145,9 +145,9 @@ func.func @wrapped(%p: !tile.ptr<f32>, %n: i32, %start: i32) {
 func.func @shapes(%p: !tile.ptr<f32>, %s: i64, %x: tensor<32x16xf32>, %y: tensor<4x8x1xf32>) {
   // CHECK: [[ZERO:%.+]] = arith.constant 0 : i64
   // CHECK: [[ONE:%.+]] = arith.constant 1 : i64
-  // CHECK: "tile.store_view"(%p, [[ONE]], %s, %x) <{kinds = ["strided", "strided"], limited = array<i64>,
+  // CHECK: tile.store_view %x, %p ["strided", "strided"] strides([[ONE]], %s) {{.*}}limited = array<i64>
   // CHECK: [[EIGHT:%.+]] = arith.constant 8 : i64
-  // CHECK: "tile.store_view"(%p, [[EIGHT]], [[ONE]], [[ZERO]], %y)
+  // CHECK: tile.store_view %y, %p ["strided", "strided", "strided"] strides([[EIGHT]], [[ONE]], [[ZERO]])
   %a = tile.arange 0 : i32, 16 : i32 : tensor<16xi32>
   %b = tile.arange 0 : i32, 32 : i32 : tensor<32xi32>
   %a1 = arith.extsi %a : tensor<16xi32> to tensor<16xi64>
@@ -175,7 +175,7 @@ func.func @shapes(%p: !tile.ptr<f32>, %s: i64, %x: tensor<32x16xf32>, %y: tensor
 func.func @clamped(%p: !tile.ptr<f32>, %n: i32, %x: tensor<16x32xf32>) {
   // CHECK: [[N:%.+]] = tile.splat %n : i32 to tensor<16xi32>
   // CHECK: arith.minsi %a, [[N]] : tensor<16xi32>
-  // CHECK: "tile.store_view"({{.*}}) <{kinds = ["indexed", "strided"],
+  // CHECK: tile.store_view {{.+}} ["indexed", "strided"]
   %a = tile.arange 0 : i32, 16 : i32 : tensor<16xi32>
   %b = tile.arange 0 : i32, 32 : i32 : tensor<32xi32>
   %a2 = tile.expand_dims %a, 1 : i32 : tensor<16xi32> to tensor<16x1xi32>
@@ -219,7 +219,7 @@ func.func @kept(%p: !tile.ptr<f32>, %t: tensor<8x!tile.ptr<f32>>, %o: tensor<4x8
 // CHECK-LABEL: @below
 func.func @below(%p: !tile.ptr<f32>, %n: i32, %low: i32) {
   // CHECK: [[M:%.+]] = tile.cmpi "sge", %o, %ls
-  // CHECK: "tile.load_view"({{.*}}, [[M]]) <{kinds = ["strided"], limited = array<i64: 0>,
+  // CHECK: tile.load_view {{.+}} ["strided"] strides({{.+}}) limits({{.+}}) mask [[M]] {{.+}}limited = array<i64: 0>
   %pid = tile.program_id 0 : i32 : i32
   %a = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %st = tile.splat %pid : i32 to tensor<64xi32>

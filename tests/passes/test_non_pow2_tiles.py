@@ -66,7 +66,7 @@ def test_results_after_each_pass(blocks, warps, stages, sizes, instruction):
         if str(module) != before and step.name not in ("cse", "licm", "simplify"):
             after = run_on_copies(module, arguments, grid(*sizes[:2], blocks[:2]))
             close(after[2], wanted)
-    assert "gpu.wgmma " in str(module) and '"gpu.tma_load"' in str(module)
+    assert "gpu.wgmma " in str(module) and "gpu.tma_load" in str(module)
 
 
 @pytest.mark.parametrize(("blocks", "warps", "stages", "sizes", "instruction"), BLOCKS)

@@ -84,7 +84,7 @@ def test_the_interpreter_agrees(kernel):
     module = built(kernel)
     run_pipeline(module, nvidia_passes(), TARGET)
     text = str(module)
-    assert '"gpu.tma_load"' in text and "gpu.async_copy" not in text
+    assert "gpu.tma_load" in text and "gpu.async_copy" not in text
     agrees(run_on_copies(module, arguments(), (1, 1, 1))[2], kernel)
 
 

@@ -184,7 +184,7 @@ def test_loops_that_count_down(form, heads, length, mask):
     arguments = [x, y, o, *([n] if length == "run time" else []), heads or 3]
     run_pipeline(module, nvidia_passes(), TARGET)
     if heads:
-        assert copied(module)["tma_load"] and '"gpu.async_copy"' not in str(module)
+        assert copied(module)["tma_load"] and "gpu.async_copy" not in str(module)
     found = run_on_copies(module, arguments, (2 * (heads or 3), 1, 1))[2]
     close(found, wanted)
 

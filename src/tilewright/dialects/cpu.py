@@ -74,6 +74,8 @@ class FusionGroupOp(IRDLOperation):
     iteration_space = prop_def(DenseArrayBase)
     results_ = var_result_def()
     body = region_def("single_block")
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "(`->` type($results_)^)? attr-dict-with-keyword $body"
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -87,6 +89,8 @@ class YieldOp(IRDLOperation):
     name = "cpu.yield"
     values = var_operand_def()
     traits = traits_def(IsTerminator())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "($values^ `:` type($values))? attr-dict"
 
 
 @irdl_op_definition
@@ -103,6 +107,11 @@ class DotOp(IRDLOperation):
     plan = prop_def(StringAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$lhs `,` $rhs `,` $acc `plan` $plan attr-dict"
+        " `:` type($lhs) `,` type($rhs) `,` type($acc) `to` type($result)"
+    )
 
 
 @irdl_op_definition
@@ -117,6 +126,8 @@ class PrepackedOp(IRDLOperation):
     pointer = operand_def(PtrType)
     layout = prop_def(StringAttr)
     result = result_def(TensorType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$pointer `layout` $layout attr-dict `:` type($pointer) `to` type($result)"
 
 
 # ---- level 2: scratch -------------------------------------------------------------------------------
@@ -130,6 +141,8 @@ class ScratchOp(IRDLOperation):
     offset = prop_def(IntegerAttr)
     result = result_def(BufferType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "`at` $offset attr-dict `:` type($result)"
 
 
 @irdl_op_definition
@@ -139,6 +152,8 @@ class BufferFromPtrOp(IRDLOperation):
     name = "cpu.buffer_from_ptr"
     pointer = operand_def(PtrType)
     result = result_def(BufferType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
 
 @irdl_op_definition
@@ -148,6 +163,8 @@ class ReadOp(IRDLOperation):
     name = "cpu.read"
     buffer = operand_def(BufferType)
     result = result_def(TensorType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$buffer attr-dict `:` type($buffer) `to` type($result)"
 
 
 @irdl_op_definition
@@ -157,6 +174,8 @@ class WriteOp(IRDLOperation):
     name = "cpu.write"
     value = operand_def(TensorType)
     buffer = operand_def(BufferType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$value `,` $buffer attr-dict `:` type($value) `,` type($buffer)"
 
 
 @irdl_op_definition
@@ -168,6 +187,10 @@ class BufferDotOp(IRDLOperation):
     rhs = operand_def(BufferType)
     acc = operand_def(BufferType)
     plan = prop_def(StringAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$lhs `,` $rhs `,` $acc `plan` $plan attr-dict `:` type($lhs) `,` type($rhs) `,` type($acc)"
+    )
 
 
 @fast_operand_segments
@@ -180,6 +203,7 @@ class HistogramBuffersOp(IRDLOperation):
     mask = opt_operand_def(BufferType)
     result = operand_def(BufferType)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = "$source (`mask` $mask^ `:` type($mask))? `,` $result attr-dict `:` type($source) `,` type($result)"
 
 
 # ---- level 3: vectors -------------------------------------------------------------------------------
@@ -193,6 +217,8 @@ class ScratchAddressOp(IRDLOperation):
     offset = prop_def(IntegerAttr)
     result = result_def(PtrType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$offset attr-dict `:` type($result)"
 
 
 @irdl_op_definition
@@ -203,6 +229,8 @@ class SplatOp(IRDLOperation):
     source = operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
 
 @irdl_op_definition
@@ -213,6 +241,8 @@ class IotaOp(IRDLOperation):
     base = operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$base attr-dict `:` type($base) `to` type($result)"
 
 
 @irdl_op_definition
@@ -223,6 +253,8 @@ class LaneMaskOp(IRDLOperation):
     count = operand_def(i64)
     result = result_def(VectorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$count attr-dict `:` type($result)"
 
 
 @fast_operand_segments
@@ -241,6 +273,10 @@ class VectorLoadOp(IRDLOperation):
     prefetch_distance = opt_prop_def(IntegerAttr)
     result = result_def(VectorType)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$pointer `[` $offset `]` (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))?"
+        " attr-dict `:` type($pointer) `to` type($result)"
+    )
 
 
 @irdl_op_definition
@@ -254,6 +290,10 @@ class VectorStoreOp(IRDLOperation):
     mask = opt_operand_def()
     alignment = prop_def(IntegerAttr)
     irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$pointer `[` $offset `]` `,` $value (`mask` $mask^ `:` type($mask))?"
+        " attr-dict `:` type($pointer) `,` type($value)"
+    )
 
 
 @fast_operand_segments
@@ -267,6 +307,10 @@ class GatherOp(IRDLOperation):
     other = opt_operand_def()
     result = result_def(VectorType)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$pointers (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))?"
+        " attr-dict `:` type($pointers) `to` type($result)"
+    )
 
 
 @irdl_op_definition
@@ -277,6 +321,8 @@ class ScatterOp(IRDLOperation):
     pointers = operand_def(VectorType)
     value = operand_def(VectorType)
     mask = opt_operand_def()
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$pointers `,` $value (`mask` $mask^ `:` type($mask))? attr-dict `:` type($pointers) `,` type($value)"
 
 
 @irdl_op_definition
@@ -288,6 +334,8 @@ class SliceOp(IRDLOperation):
     start = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source `[` $start `]` attr-dict `:` type($source) `to` type($result)"
 
 
 @irdl_op_definition
@@ -298,6 +346,8 @@ class FromElementsOp(IRDLOperation):
     values = var_operand_def()
     result = result_def(VectorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$values attr-dict `:` type($values) `to` type($result)"
 
 
 @irdl_op_definition
@@ -308,6 +358,8 @@ class TransposeOp(IRDLOperation):
     rows = var_operand_def(VectorType)
     columns = var_result_def(VectorType)
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$rows attr-dict `:` type($rows) `to` type($columns)"
 
     def verify_(self) -> None:
         kinds = {v.type for v in (*self.rows, *self.columns)}
@@ -336,6 +388,11 @@ class CallMicrokernelOp(IRDLOperation):
     next_rhs_stride = opt_operand_def(i64)
     plan = prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$lhs `,` $rhs `,` $acc (`next_lhs` $next_lhs^ `,` $next_lhs_stride `:` type($next_lhs))?"
+        " (`next_rhs` $next_rhs^ `,` $next_rhs_stride `:` type($next_rhs))? `plan` $plan attr-dict"
+        " `:` type($lhs) `,` type($rhs) `,` type($acc)"
+    )
 
 
 @irdl_op_definition
@@ -346,6 +403,8 @@ class FaultIfOp(IRDLOperation):
     condition = operand_def(i1)
     program = operand_def(i64)
     site = prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$condition `,` $program `site` $site attr-dict"
 
 
 @fast_operand_segments
@@ -368,6 +427,10 @@ class CheckBoundsOp(IRDLOperation):
     element_bytes = prop_def(IntegerAttr)
     site = prop_def(IntegerAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$pointer (`[` $offset^ `]`)? (`mask` $mask^ `:` type($mask))? `program` $program"
+        " (`ranges` `(` $ranges^ `)`)? attr-dict `:` type($pointer)"
+    )
 
 
 @irdl_op_definition
@@ -378,6 +441,8 @@ class ArgumentOp(IRDLOperation):
     index = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$index attr-dict `:` type($result)"
 
 
 def lanes_of(value: SSAValue | Attribute) -> int:

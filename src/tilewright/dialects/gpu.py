@@ -38,6 +38,8 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
@@ -121,6 +123,22 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         rules.verify_shared(self.tile, self.layout.data, self.stages.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
+        """Inside `<>`: tile, layout and a plain number of stages."""
+        with parser.in_angle_brackets():
+            tile = parser.parse_type()
+            parser.parse_punctuation(",")
+            layout = StringAttr(parser.parse_str_literal())
+            parser.parse_punctuation(",")
+            return tile, layout, IntAttr(parser.parse_integer())
+
+    def print_parameters(self, printer: Printer) -> None:
+        """As `parse_parameters` reads it."""
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.tile)
+            printer.print_string(f', "{self.layout.data}", {self.stages.data}')
 
 
 def shared_layout_of(value: SSAValue) -> SharedLayout:
@@ -237,7 +255,12 @@ class AsyncCopyOp(IRDLOperation):
     kinds = prop_def(ArrayAttr[StringAttr])
     limited = prop_def(DenseArrayBase)
     layout = prop_def(StringAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
+        " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
+        " `to` $buffer `[` $stage `]` `if` $pred attr-dict `:` type($base) `,` type($buffer)"
+    )
 
     def verify_(self) -> None:
         rules.verify_copy(self)
@@ -266,6 +289,17 @@ class MbarriersType(ParametrizedAttribute, TypeAttribute):
 
     name = "gpu.mbarriers"
     stages: IntAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
+        """Inside `<>`: a plain number of stages."""
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        """As `parse_parameters` reads it."""
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.stages.data))
 
 
 @irdl_op_definition
@@ -364,7 +398,11 @@ class TmaLoadOp(IRDLOperation):
     barriers = operand_def(MbarriersType)
     stage = operand_def(i32)
     range_checked = prop_def(DenseArrayBase)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$base `[` $coords `]` `of` `[` $global_dims `]` (`strides` `(` $global_strides^ `)`)?"
+        " `to` $buffer `[` $stage `]` `,` $barriers attr-dict `:` type($base) `,` type($buffer) `,` type($barriers)"
+    )
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)
@@ -399,7 +437,11 @@ class TmaStoreOp(IRDLOperation):
     buffer = operand_def(SharedType)
     stage = operand_def(i32)
     range_checked = prop_def(DenseArrayBase)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$buffer `[` $stage `]` `to` $base `[` $coords `]` `of` `[` $global_dims `]` (`strides` `(` $global_strides^ `)`)?"
+        " attr-dict `:` type($buffer) `,` type($base)"
+    )
 
     def verify_(self) -> None:
         rules.verify_one_thread(self)

@@ -8,16 +8,16 @@ tiles that were given such dimensions likewise.
     Before:
         func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
           %one = arith.constant 1 : i64
-          %x = "tile.load_view"(%p, %s, %s, %one, %n) <{kinds = ["strided", "strided", "strided"], limited = array<i64: 1>, operandSegmentSizes = array<i32: 1, 3, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64, i64) -> tensor<1x16x32xf32>
+          %x = tile.load_view %p ["strided", "strided", "strided"] strides(%s, %s, %one) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<1x16x32xf32>
           %y = tile.reshape %x : tensor<1x16x32xf32> to tensor<16x32xf32>
-          "tile.store_view"(%q, %s, %one, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<16x32xf32>) -> ()
+          tile.store_view %y, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<16x32xf32>, !tile.ptr<f32>
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
           %one = arith.constant 1 : i64
-          %y = "tile.load_view"(%p, %s, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x32xf32>
-          "tile.store_view"(%q, %s, %one, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<16x32xf32>) -> ()
+          %y = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
+          tile.store_view %y, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<16x32xf32>, !tile.ptr<f32>
           func.return
         }
 

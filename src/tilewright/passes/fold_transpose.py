@@ -6,16 +6,16 @@ costs nothing once the access is structured, while transposing it afterwards mov
     Before:
         func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
           %one = arith.constant 1 : i64
-          %x = "tile.load_view"(%p, %s, %one, %n) <{kinds = ["strided", "strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<16x32xf32>
+          %x = tile.load_view %p ["strided", "strided"] strides(%s, %one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<16x32xf32>
           %t = tile.trans %x, [1, 0] : tensor<16x32xf32> to tensor<32x16xf32>
-          "tile.store_view"(%q, %s, %one, %t) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x16xf32>) -> ()
+          tile.store_view %t, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<32x16xf32>, !tile.ptr<f32>
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<f32>, %s: i64, %n: i64, %q: !tile.ptr<f32>) {
           %one = arith.constant 1 : i64
-          %t = "tile.load_view"(%p, %one, %s, %n) <{kinds = ["strided", "strided"], limited = array<i64: 1>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64, i64) -> tensor<32x16xf32>
-          "tile.store_view"(%q, %s, %one, %t) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x16xf32>) -> ()
+          %t = tile.load_view %p ["strided", "strided"] strides(%one, %s) limits(%n) {limited = array<i64: 1>} : !tile.ptr<f32> to tensor<32x16xf32>
+          tile.store_view %t, %q ["strided", "strided"] strides(%s, %one) {limited = array<i64>} : tensor<32x16xf32>, !tile.ptr<f32>
           func.return
         }
 

@@ -8,9 +8,9 @@ section 3.4) becomes a value that the loop carries, one load before it and one s
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           scf.for %i = %zero to %n step %one : i64 {
-            %c = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+            %c = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
             %d = arith.addf %c, %x : tensor<64xf32>
-            "tile.store_view"(%p, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+            tile.store_view %d, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
           }
           func.return
         }
@@ -20,7 +20,7 @@ section 3.4) becomes a value that the loop carries, one load before it and one s
           %one = arith.constant 1 : i64
           %0 = tile.cmpi "slt", %zero, %n : i64, i64 to i1
           %1 = scf.if %0 -> (tensor<64xf32>) {
-            %2 = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+            %2 = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
             scf.yield %2 : tensor<64xf32>
           } else {
             %3 = arith.constant 0.000000e+00 : f32
@@ -32,7 +32,7 @@ section 3.4) becomes a value that the loop carries, one load before it and one s
             scf.yield %d : tensor<64xf32>
           }
           scf.if %0 {
-            "tile.store_view"(%p, %one, %5) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+            tile.store_view %5, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
           } else {
           }
           func.return

@@ -21,9 +21,9 @@ loads, skip masks in full tiles, or copy whole boxes.
         func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i32) {
           %one = arith.constant 1 : i64
           %limit = arith.extsi %n : i32 to i64
-          %x = "tile.load_view"(%p, %one, %limit) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+          %x = tile.load_view %p ["strided"] strides(%one) limits(%limit) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
           %zero = arith.constant 0 : i64
-          "tile.store_view"(%q, %zero, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+          tile.store_view %x, %q ["strided"] strides(%zero) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
           func.return
         }
 

@@ -114,8 +114,8 @@ def test_tiles_larger_than_shared_memory_change_their_layout(target, rows, warps
     text = """
         func.func @turn(%x: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %y: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}) {
           %one = arith.constant 1 : i64
-          %a = "tile.load_view"(%x, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<ROWSx256xf32>
-          "tile.store_view"(%y, %one, %n, %a) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<ROWSx256xf32>) -> ()
+          %a = tile.load_view %x ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<ROWSx256xf32>
+          tile.store_view %a, %y ["strided", "strided"] strides(%one, %n) {limited = array<i64>} : tensor<ROWSx256xf32>, !tile.ptr<f32>
           func.return
         }
     """.replace("ROWS", str(rows))

@@ -27,12 +27,8 @@ func.func @copy(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "p
                 %q: !tile.ptr<f32> {tile.divisibility = 16 : i32, tile.name = "q"}) {
   %one = arith.constant 1 : i64
   %zero = arith.constant 0.0 : f32
-  %x = "tile.load_view"(%p, %one, %zero) <{kinds = ["strided"], limited = array<i64>,
-    operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}>
-    : (!tile.ptr<f32>, i64, f32) -> tensor<4096xf32>
-  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>,
-    operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}>
-    : (!tile.ptr<f32>, i64, tensor<4096xf32>) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) other %zero : f32 {limited = array<i64>} : !tile.ptr<f32> to tensor<4096xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<4096xf32>, !tile.ptr<f32>
   func.return
 }
 """

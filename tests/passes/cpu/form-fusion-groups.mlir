@@ -3,24 +3,24 @@
 // CHECK-LABEL: @reload_after_reduction
 func.func @reload_after_reduction(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   %one = arith.constant 1 : i64
-  // CHECK: [[M:%.+]] = "cpu.fusion_group"() <{iteration_space = array<i64: 256>}>
+  // CHECK: [[M:%.+]] = cpu.fusion_group -> f32 attributes {iteration_space = array<i64: 256>}
   // CHECK: tile.load_view
   // CHECK: tile.reduce
-  // CHECK: "cpu.yield"({{%.+}}) : (f32)
-  %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<256xf32>
+  // CHECK: cpu.yield {{%.+}} : f32
+  %x = tile.load_view %p ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<256xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i64}> ({
   ^bb0(%u: f32, %v: f32):
     %w = arith.maxnumf %u, %v : f32
     tile.yield %w : f32
   }) : (tensor<256xf32>) -> f32
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.fusion_group
   // CHECK: tile.load_view
   // CHECK: tile.splat [[M]]
   // CHECK: arith.subf
   // CHECK: tile.store_view
   %s = tile.splat %m : f32 to tensor<256xf32>
   %d = arith.subf %x, %s : tensor<256xf32>
-  "tile.store_view"(%q, %one, %n, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<256xf32>) -> ()
+  tile.store_view %d, %q ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : tensor<256xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -29,13 +29,13 @@ func.func @reload_after_reduction(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i6
 // CHECK-LABEL: @keep_expensive
 func.func @keep_expensive(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
-  // CHECK: %e, %m = "cpu.fusion_group"
+  // CHECK: %e, %m = cpu.fusion_group
   // CHECK: math.exp
-  // CHECK: "cpu.yield"({{%.+}}, {{%.+}}) : (tensor<256xf32>, f32)
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.yield {{%.+}}, {{%.+}} : tensor<256xf32>, f32
+  // CHECK: cpu.fusion_group
   // CHECK-NOT: math.exp
   // CHECK: arith.divf
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<256xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
   %e = math.exp %x : tensor<256xf32>
   %m = "tile.reduce"(%e) <{axis = 0 : i64}> ({
   ^bb0(%u: f32, %v: f32):
@@ -44,7 +44,7 @@ func.func @keep_expensive(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   }) : (tensor<256xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<256xf32>
   %d = arith.divf %e, %s : tensor<256xf32>
-  "tile.store_view"(%q, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<256xf32>) -> ()
+  tile.store_view %d, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -56,20 +56,20 @@ func.func @lanewise_loop(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
   %one = arith.constant 1 : i64
   %z = arith.constant 0.0 : f32
   %zs = tile.splat %z : f32 to tensor<64xf32>
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.fusion_group
   // CHECK: scf.for
   // CHECK: tile.load_view
   // CHECK: arith.addf
   %r = scf.for %i = %zero to %t step %one iter_args(%a = %zs) -> (tensor<64xf32>) : i64 {
     %b = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%b, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = tile.load_view %b ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %s = arith.addf %a, %x : tensor<64xf32>
     scf.yield %s : tensor<64xf32>
   }
   // The store's range cannot be compared with the loads' inside the loop: a group of its own.
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.fusion_group
   // CHECK: tile.store_view
-  "tile.store_view"(%q, %one, %r) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.store_view %r, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -78,16 +78,16 @@ func.func @lanewise_loop(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
 // CHECK-LABEL: @load_after_store
 func.func @load_after_store(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.fusion_group
   // CHECK: tile.load_view
   // CHECK: tile.store_view
-  // CHECK: "cpu.yield"
-  // CHECK: "cpu.fusion_group"
+  // CHECK: cpu.yield
+  // CHECK: cpu.fusion_group
   // CHECK: tile.load_view
   // CHECK: tile.store_view
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
-  %y = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
+  %y = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }

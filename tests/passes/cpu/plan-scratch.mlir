@@ -3,10 +3,10 @@
 // CHECK-SAME: cpu.scratch_bytes = 1088
 func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   %one = arith.constant 1 : i64
-  // CHECK: [[B:%.+]] = "cpu.scratch"() <{offset = 0 : i64}> : () -> !cpu.buffer<tensor<256xf32>, "row:256[1x256]">
-  // CHECK: "cpu.write"({{%.+}}, [[B]])
-  // CHECK: "cpu.read"([[B]])
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<256xf32>
+  // CHECK: [[B:%.+]] = cpu.scratch at 0 : i64 : !cpu.buffer<tensor<256xf32>, "row:256[1x256]">
+  // CHECK: cpu.write {{%.+}}, [[B]]
+  // CHECK: cpu.read [[B]]
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
   %e = math.exp %x : tensor<256xf32>
   %m = "tile.reduce"(%e) <{axis = 0 : i64}> ({
   ^bb0(%u: f32, %v: f32):
@@ -15,7 +15,7 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   }) : (tensor<256xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<256xf32>
   %d = arith.divf %e, %s : tensor<256xf32>
-  "tile.store_view"(%q, %one, %d) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<256xf32>) -> ()
+  tile.store_view %d, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -24,25 +24,25 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
 // One buffer for the accumulator: it is updated in place around the loop.
 // CHECK-LABEL: @accumulator
 func.func @accumulator(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %t: i64) {
-  // CHECK-DAG: [[C:%.+]] = "cpu.scratch"() {{.*}} !cpu.buffer<tensor<32x32xf32>, "panel:
-  // CHECK-DAG: "cpu.scratch"() {{.*}} !cpu.buffer<tensor<32x16xf32>, "row:
-  // CHECK-DAG: "cpu.scratch"() {{.*}} !cpu.buffer<tensor<16x32xf32>, "panel:
+  // CHECK-DAG: [[C:%.+]] = cpu.scratch {{.*}} !cpu.buffer<tensor<32x32xf32>, "panel:
+  // CHECK-DAG: cpu.scratch {{.*}} !cpu.buffer<tensor<32x16xf32>, "row:
+  // CHECK-DAG: cpu.scratch {{.*}} !cpu.buffer<tensor<16x32xf32>, "panel:
   // CHECK-NOT: cpu.scratch"
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %ld = arith.constant 64 : i64
   %z = arith.constant 0.0 : f32
   %zs = tile.splat %z : f32 to tensor<32x32xf32>
-  // CHECK: "cpu.write"({{%.+}}, [[C]])
+  // CHECK: cpu.write {{%.+}}, [[C]]
   // CHECK: scf.for
-  // CHECK: "cpu.buffer_dot"({{%.+}}, {{%.+}}, [[C]])
-  // CHECK: "cpu.read"([[C]])
+  // CHECK: cpu.buffer_dot {{%.+}}, {{%.+}}, [[C]]
+  // CHECK: cpu.read [[C]]
   %r = scf.for %i = %zero to %t step %one iter_args(%acc = %zs) -> (tensor<32x32xf32>) : i64 {
-    %a = "tile.load_view"(%p, %ld, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x16xf32>
-    %b = "tile.load_view"(%q, %ld, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<16x32xf32>
+    %a = tile.load_view %p ["strided", "strided"] strides(%ld, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x16xf32>
+    %b = tile.load_view %q ["strided", "strided"] strides(%ld, %one) {limited = array<i64>} : !tile.ptr<f32> to tensor<16x32xf32>
     %d = tile.dot %a, %b, %acc, "ieee" : tensor<32x16xf32>, tensor<16x32xf32>, tensor<32x32xf32> to tensor<32x32xf32>
     scf.yield %d : tensor<32x32xf32>
   }
-  "tile.store_view"(%p, %ld, %one, %r) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x32xf32>) -> ()
+  tile.store_view %r, %p ["strided", "strided"] strides(%ld, %one) {limited = array<i64>} : tensor<32x32xf32>, !tile.ptr<f32>
   func.return
 }

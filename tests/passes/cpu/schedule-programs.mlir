@@ -2,8 +2,8 @@
 // CHECK-LABEL: @k
 // CHECK-SAME: ([[FIRST:%[^:]+]]: i64, [[LAST:%[^:]+]]: i64)
 func.func @k(%p: !tile.ptr<i32>) {
-  // CHECK: %p = "cpu.argument"() <{index = 0 : i64}>
-  // CHECK: [[X:%.+]] = "cpu.argument"() <{index = 1 : i64}>
+  // CHECK: %p = cpu.argument 0 : i64
+  // CHECK: [[X:%.+]] = cpu.argument 1 : i64
   // CHECK: scf.for [[I:%.+]] = [[FIRST]] to [[LAST]]
   // CHECK: [[R:%.+]] = arith.remui [[I]], [[X]]
   // CHECK: arith.trunci [[R]]

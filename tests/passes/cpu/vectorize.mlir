@@ -5,15 +5,15 @@ func.func @main_and_tail(%p: !tile.ptr<f32>, %n: i64) {
   %one = arith.constant 1 : i64
   // CHECK: scf.for
   // CHECK-NOT: cpu.lane_mask
-  // CHECK: [[V:%.+]] = "cpu.vector_load"(%p, [[I:%.+]]) {{.*}} -> vector<64xf32>
+  // CHECK: [[V:%.+]] = cpu.vector_load %p[[[I:%.+]]] {{.*}} to vector<64xf32>
   // CHECK: arith.addf [[V]], [[V]] : vector<64xf32>
-  // CHECK: "cpu.vector_store"
+  // CHECK: cpu.vector_store
   // CHECK: scf.for
-  // CHECK: "cpu.lane_mask"
-  // CHECK: "cpu.vector_load"({{.*}}vector<64xi1>) -> vector<64xf32>
-  %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<256xf32>
+  // CHECK: cpu.lane_mask
+  // CHECK: cpu.vector_load {{.+}}vector<64xi1> {{.*}} to vector<64xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<256xf32>
   %d = arith.addf %x, %x : tensor<256xf32>
-  "tile.store_view"(%p, %one, %n, %d) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<256xf32>) -> ()
+  tile.store_view %d, %p ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : tensor<256xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -26,13 +26,13 @@ func.func @range_checked(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
   // CHECK: tile.ptr_to_int %q
   // CHECK: tile.cmpi "sle"
   // CHECK: scf.if
-  // CHECK: "cpu.vector_store"(%q
+  // CHECK: cpu.vector_store %q
   // CHECK: } else {
-  // CHECK: "cpu.vector_store"([[T:%[0-9]+]]
-  // CHECK: "cpu.vector_load"([[T]]
-  // CHECK: "cpu.vector_store"(%q
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<256xf32>
-  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<256xf32>) -> ()
+  // CHECK: cpu.vector_store [[T:%[0-9]+]]
+  // CHECK: cpu.vector_load [[T]]
+  // CHECK: cpu.vector_store %q
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<256xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<256xf32>, !tile.ptr<f32>
   func.return
 }
 
@@ -41,13 +41,13 @@ func.func @range_checked(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>) {
 // What is contiguous down columns is loaded so and transposed in blocks.
 // CHECK-LABEL: @turned
 func.func @turned(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %ld: i64) {
-  // CHECK: "cpu.vector_load"(%p
+  // CHECK: cpu.vector_load %p
   // CHECK-SAME: vector<16xf32>
-  // CHECK: "cpu.transpose"
-  // CHECK: "cpu.vector_store"(%q
+  // CHECK: cpu.transpose
+  // CHECK: cpu.vector_store %q
   // CHECK-NOT: cpu.gather
   %one = arith.constant 1 : i64
-  %x = "tile.load_view"(%p, %one, %ld) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<32x64xf32>
-  "tile.store_view"(%q, %ld, %one, %x) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<32x64xf32>) -> ()
+  %x = tile.load_view %p ["strided", "strided"] strides(%one, %ld) {limited = array<i64>} : !tile.ptr<f32> to tensor<32x64xf32>
+  tile.store_view %x, %q ["strided", "strided"] strides(%ld, %one) {limited = array<i64>} : tensor<32x64xf32>, !tile.ptr<f32>
   func.return
 }

@@ -3,10 +3,10 @@
 // CHECK-LABEL: @groups
 func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
   // CHECK: scf.for {{.+}} -> (tensor<64x64xf32, "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">)
-  // CHECK: %x = "tile.load_view"{{.+}} "64x32 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 1,0 2,0 4,0]
-  // CHECK: %y = "tile.load_view"{{.+}} "32x64 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 0,32 1,0 2,0]
+  // CHECK: %x = tile.load_view{{.+}} "64x32 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 1,0 2,0 4,0]
+  // CHECK: %y = tile.load_view{{.+}} "32x64 r[0,1 0,2 0,4{{.*}}] l[0,8 0,16 0,32 1,0 2,0]
   // CHECK: [[S:%.+]] = gpu.convert_layout %sum
-  // CHECK: "tile.store_view"{{.+}}[[S]]{{.+}} "64x64 r[0,1 0,2 8,0 16,0 32,0] l[0,4 0,8 0,16 0,32 1,0] w[2,0 4,0]"
+  // CHECK: tile.store_view{{.+}}[[S]]{{.+}} "64x64 r[0,1 0,2 8,0 16,0 32,0] l[0,4 0,8 0,16 0,32 1,0] w[2,0 4,0]"
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %step = arith.constant 32 : i64
@@ -14,14 +14,14 @@ func.func @groups(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -39,14 +39,14 @@ func.func @warps(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -59,8 +59,8 @@ func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) att
   %r = tile.arange 0 : i32, 64 : i32 : tensor<64xi32>
   %l = tile.splat %n : i32 to tensor<64xi32>
   %m = tile.cmpi "slt", %r, %l : tensor<64xi32>, tensor<64xi32> to tensor<64xi1>
-  %x = "tile.load_view"(%p, %one, %m) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 0>}> : (!tile.ptr<f32>, i64, tensor<64xi1>) -> tensor<64xf32>
-  "tile.store_view"(%q, %one, %m, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 1>}> : (!tile.ptr<f32>, i64, tensor<64xi1>, tensor<64xf32>) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) mask %m : tensor<64xi1> {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) mask %m : tensor<64xi1> {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -68,13 +68,13 @@ func.func @again(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i32) att
 // A histogram counts lane by lane: its mask stands as the values do, however its bytes were loaded.
 // CHECK-LABEL: @masked
 func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i1> {tile.divisibility = 16 : i32}, %c: !tile.ptr<i32>) attributes {gpu.num_warps = 1 : i32} {
-  // CHECK: %x = "tile.load_view"{{.+}} -> tensor<128xi64, "128 r[1 64] l[2 4 8 16 32] w[]">
+  // CHECK: %x = tile.load_view{{.+}} to tensor<128xi64, "128 r[1 64] l[2 4 8 16 32] w[]">
   // CHECK: [[K:%.+]] = gpu.convert_layout %keep
   // CHECK: tile.histogram %x mask [[K]] : tensor<128xi1, "128 r[1 64] l[2 4 8 16 32] w[]">
   %one = arith.constant 1 : i64
-  %x = "tile.load_view"(%a, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i64>, i64) -> tensor<128xi64>
-  %keep = "tile.load_view"(%b, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i1>, i64) -> tensor<128xi1>
+  %x = tile.load_view %a ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<i64> to tensor<128xi64>
+  %keep = tile.load_view %b ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<i1> to tensor<128xi1>
   %h = tile.histogram %x mask %keep : tensor<128xi1> : tensor<128xi64> to tensor<4xi32>
-  "tile.store_view"(%c, %one, %h) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<i32>, i64, tensor<4xi32>) -> ()
+  tile.store_view %h, %c ["strided"] strides(%one) {limited = array<i64>} : tensor<4xi32>, !tile.ptr<i32>
   func.return
 }

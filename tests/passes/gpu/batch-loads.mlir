@@ -5,12 +5,12 @@ func.func @in_place(%p: !tile.ptr<f32>, %n: i64) {
   // CHECK: [[TRIPS:%.+]] = arith.maxsi %n, %zero
   // CHECK: [[HALF:%.+]] = arith.shrui [[TRIPS]], %one
   // CHECK: scf.for %i = %zero to [[HALF]] step %one
-  // CHECK: %x = "tile.load_view"
-  // CHECK: %x_1 = "tile.load_view"
+  // CHECK: %x = tile.load_view
+  // CHECK: %x_1 = tile.load_view
   // CHECK: %y = arith.addf %x, %x
-  // CHECK-NEXT: "tile.store_view"({{.+}}, %y)
+  // CHECK-NEXT: tile.store_view %y, {{.+}}
   // CHECK: %y_1 = arith.addf %x_1, %x_1
-  // CHECK-NEXT: "tile.store_view"({{.+}}, %y_1)
+  // CHECK-NEXT: tile.store_view %y_1, {{.+}}
   // CHECK: } {tile.no_unroll, tile.assumes = #tile.assumes<"batch-loads" [order_each = [{{[0-9]+}}]]>}
   // CHECK: [[REST:%.+]] = arith.andi [[TRIPS]], %one
   // CHECK: scf.for {{.+}} = %zero to [[REST]] step %one
@@ -22,9 +22,9 @@ func.func @in_place(%p: !tile.ptr<f32>, %n: i64) {
   scf.for %i = %zero to %n step %one : i64 {
     %o = arith.muli %i, %width : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
     %y = arith.addf %x, %x : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
-    "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+    tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   }
   func.return
 }
@@ -41,9 +41,9 @@ func.func @chain(%p: !tile.ptr<f32>, %n: i64) {
   scf.for %i = %zero to %n step %one : i64 {
     %o = arith.muli %i, %width : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
     %r = tile.addptr %q, %width : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+    tile.store_view %x, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   }
   func.return
 }
@@ -58,8 +58,8 @@ func.func @overlapping(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
   scf.for %i = %zero to %n step %one : i64 {
     %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %s = tile.addptr %q, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
-    "tile.store_view"(%s, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+    %x = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    tile.store_view %x, %s ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   }
   func.return
 }
@@ -68,8 +68,8 @@ func.func @overlapping(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64) {
 // CHECK-LABEL: @sum
 func.func @sum(%p: !tile.ptr<f32>, %z: tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) {
   // CHECK: scf.for {{.+}} iter_args([[S:%.+]] = %z)
-  // CHECK: %x = "tile.load_view"
-  // CHECK: %x_1 = "tile.load_view"
+  // CHECK: %x = tile.load_view
+  // CHECK: %x_1 = tile.load_view
   // CHECK: [[A:%.+]] = arith.addf [[S]], %x :
   // CHECK: [[B:%.+]] = arith.addf [[A]], %x_1 :
   // CHECK: scf.yield [[B]]
@@ -80,11 +80,11 @@ func.func @sum(%p: !tile.ptr<f32>, %z: tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32
   %t = scf.for %i = %zero to %six step %one iter_args(%s = %z) -> (tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) : i64 {
     %o = arith.muli %i, %width : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
     %u = arith.addf %s, %x : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
     scf.yield %u : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
   }
-  "tile.store_view"(%p, %one, %t) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+  tile.store_view %t, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -107,8 +107,8 @@ func.func @five(%p: !tile.ptr<f32>) {
   scf.for %i = %zero to %five step %one : i64 {
     %o = arith.muli %i, %width : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
-    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   }
   func.return
 }
@@ -124,8 +124,8 @@ func.func @narrow(%p: !tile.ptr<f32>, %n: i64) {
   scf.for %i = %zero to %n step %one : i64 {
     %o = arith.muli %i, %width : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
-    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">
+    tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[] l[1 2 4 8 16] w[32]">, !tile.ptr<f32>
   }
   func.return
 }

@@ -17,7 +17,7 @@ func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.
   %one = arith.constant 1 : i64
   %id = tile.program_id 0 : i32 : i32
   %row = tile.addptr %p, %id : !tile.ptr<f32>, i32 to !tile.ptr<f32>
-  %x = "tile.load_view"(%row, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %x = tile.load_view %row ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32768xf32>
   %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.addf %a, %b : f32
@@ -25,6 +25,6 @@ func.func @centred(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.
   }) : (tensor<32768xf32>) -> f32
   %t = tile.splat %s : f32 to tensor<32768xf32>
   %y = arith.subf %x, %t : tensor<32768xf32>
-  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<32768xf32>, !tile.ptr<f32>
   func.return
 }

@@ -2,7 +2,7 @@
 // A row that a CTA has registers for stays with it.
 // CHECK: func.func @short{{.+}}gpu.num_warps = 8 : i32}
 func.func @short(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<16384xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<16384xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -10,7 +10,7 @@ func.func @short(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : 
   }) : (tensor<16384xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<16384xf32>
   %y = arith.subf %x, %s : tensor<16384xf32>
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<16384xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<16384xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -32,7 +32,7 @@ func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : 
 // Two CTAs for twice as much, whoever asked for how many warps.
 // CHECK: func.func @long{{.+}}gpu.num_warps = 32 : i32, gpu.num_ctas = 2 : i32, gpu.ctas_per_sm = 2 : i32}
 func.func @long(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32768xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -40,14 +40,14 @@ func.func @long(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i
   }) : (tensor<32768xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<32768xf32>
   %y = arith.subf %x, %s : tensor<32768xf32>
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<32768xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // What is reduced as it is loaded does not wait for anything, and needs no registers.
 // CHECK: func.func @sum{{.+}}gpu.num_warps = 8 : i32}
 func.func @sum(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
   %y = math.absf %x : tensor<65536xf32>
   %m = "tile.reduce"(%y) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
@@ -61,7 +61,7 @@ func.func @sum(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {gp
 // Barriers are the author's, and so is a number of CTAs.
 // CHECK: func.func @barrier{{.+}}gpu.num_warps = 8 : i32}
 func.func @barrier(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -70,13 +70,13 @@ func.func @barrier(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 
   %s = tile.splat %m : f32 to tensor<65536xf32>
   %y = arith.subf %x, %s : tensor<65536xf32>
   tile.barrier
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // CHECK: func.func @given{{.+}}gpu.num_warps = 16 : i32, gpu.num_ctas = 2 : i32}
 func.func @given(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 16 : i32, gpu.num_ctas = 2 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<131072xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<131072xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -84,28 +84,28 @@ func.func @given(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 16 :
   }) : (tensor<131072xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<131072xf32>
   %y = arith.subf %x, %s : tensor<131072xf32>
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<131072xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<131072xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // What all programs load is loaded, and converted, where it is used; not past a store that may write it.
 // CHECK-LABEL: @weights
 // CHECK: gpu.num_ctas = 4 : i32
-// CHECK: "tile.load_view"(%p, {{.+}} -> tensor<8192xf32>
+// CHECK: tile.load_view %p {{.+}} to tensor<8192xf32>
 // CHECK: "tile.reduce"
 // CHECK: tile.splat
 // CHECK-NEXT: arith.subf
-// CHECK: "tile.load_view"({{.+}} -> tensor<32768xf16>
+// CHECK: tile.load_view {{.+}} to tensor<32768xf16>
 // CHECK-NEXT: arith.extf
 // CHECK-NEXT: arith.mulf
 func.func @weights(%p: !tile.ptr<f32>, %q: !tile.ptr<f16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
   %id = tile.program_id 0 : i32 : i32
   %at = arith.extsi %id : i32 to i64
   %row = tile.addptr %p, %at : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-  %w = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64) -> tensor<32768xf16>
-  %v = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<8192xf32>
+  %w = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32768xf16>
+  %v = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<8192xf32>
   %u = arith.extf %w : tensor<32768xf16> to tensor<32768xf32>
-  %x = "tile.load_view"(%row, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %x = tile.load_view %row ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32768xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -114,8 +114,8 @@ func.func @weights(%p: !tile.ptr<f32>, %q: !tile.ptr<f16>, %one: i64) attributes
   %s = tile.splat %m : f32 to tensor<32768xf32>
   %y = arith.subf %x, %s : tensor<32768xf32>
   %z = arith.mulf %y, %u : tensor<32768xf32>
-  "tile.store_view"(%row, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<32768xf32>) -> ()
-  "tile.store_view"(%row, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
+  tile.store_view %z, %row ["strided"] strides(%one) {limited = array<i64>} : tensor<32768xf32>, !tile.ptr<f32>
+  tile.store_view %v, %row ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -131,7 +131,7 @@ func.func @weights(%p: !tile.ptr<f32>, %q: !tile.ptr<f16>, %one: i64) attributes
 // CHECK: "tile.reduce"(%w)
 // CHECK-NOT: tile.reduce
 func.func @sums(%p: !tile.ptr<f32>, %o: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<32768xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<32768xf32>
   %y = math.absf %x : tensor<32768xf32>
   %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):

@@ -4,8 +4,8 @@
 func.func @in_place(%p: !tile.ptr<f32>, %one: i64) {
   // CHECK-NOT: {{gpu\.barrier\b}}
   // CHECK: return
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
-  "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+  tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -15,9 +15,9 @@ func.func @other_layout(%p: !tile.ptr<f32>, %one: i64) {
   // CHECK: gpu.convert_layout
   // CHECK-NEXT: gpu.barrier
   // CHECK-NEXT: tile.store_view
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]">
   %y = gpu.convert_layout %x : tensor<64xf32, "64 r[32] l[1 2 4 8 16] w[]"> to tensor<64xf32, "64 r[1] l[2 4 8 16 32] w[]">
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32, "64 r[1] l[2 4 8 16 32] w[]">) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32, "64 r[1] l[2 4 8 16 32] w[]">, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -26,10 +26,10 @@ func.func @other_layout(%p: !tile.ptr<f32>, %one: i64) {
 func.func @apart(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64) {
   // CHECK-NOT: {{gpu\.barrier\b}}
   // CHECK: return
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   %p1 = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-  %y = "tile.load_view"(%p1, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  %y = tile.load_view %p1 ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -44,8 +44,8 @@ func.func @around(%p: !tile.ptr<f32>, %one: i64, %n: i32) {
   scf.for %i = %zero to %n step %step : i32 {
     %o = arith.extsi %i : i32 to i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-    "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -57,10 +57,10 @@ func.func @branches(%p: !tile.ptr<f32>, %one: i64, %c: i1, %v: tensor<64xf32>) {
   // CHECK: gpu.barrier
   // CHECK-NEXT: tile.load_view
   scf.if %c {
-    "tile.store_view"(%p, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    tile.store_view %v, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   %p1 = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-  %y = "tile.load_view"(%p1, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %y = tile.load_view %p1 ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   func.return
 }
 // -----
@@ -74,11 +74,11 @@ func.func @perhaps(%p: !tile.ptr<f32>, %one: i64, %n: i32, %v: tensor<64xf32>) {
   %zero = arith.constant 0 : i32
   %step = arith.constant 1 : i32
   %q = tile.addptr %p, %one : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-  "tile.store_view"(%p, %one, %v) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.store_view %v, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   scf.for %i = %zero to %n step %step : i32 {
     tile.barrier
   }
-  %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   func.return
 }
 // -----
@@ -100,9 +100,9 @@ func.func @again(%p: !tile.ptr<f32>, %n: i32, %v: tensor<64xf32>) {
       %w = arith.extsi %i : i32 to i64
       %o = arith.muli %w, %width : i64
       %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      %x = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+      %x = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
       %r = tile.addptr %q, %back : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+      tile.store_view %x, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
     }
   }
   func.return
@@ -124,8 +124,8 @@ func.func @chunks(%p: !tile.ptr<f32>, %n: i64) {
     scf.for %i = %zero to %four step %one : i64 {
       %o = arith.muli %i, %chunk : i64
       %r = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+      %x = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+      tile.store_view %x, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
     }
   }
   func.return
@@ -147,8 +147,8 @@ func.func @overlapping(%p: !tile.ptr<f32>, %n: i64) {
     scf.for %i = %zero to %five step %one : i64 {
       %o = arith.muli %i, %chunk : i64
       %r = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-      "tile.store_view"(%r, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+      %x = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+      tile.store_view %x, %r ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
     }
   }
   func.return
@@ -165,8 +165,8 @@ func.func @lines(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     %row = arith.addi %i, %zero : i64
     %o = arith.muli %row, %n : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%q, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %q ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -187,8 +187,8 @@ func.func @lines_of_programs(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     %row = arith.addi %pid64, %far : i64
     %o = arith.muli %row, %n : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%q, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %q ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -204,8 +204,8 @@ func.func @other_limit(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     %row = arith.addi %i, %zero : i64
     %o = arith.muli %row, %n : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one, %m) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%q, %one, %m, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) limits(%m) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %q ["strided"] strides(%one) limits(%m) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -222,8 +222,8 @@ func.func @longer(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     %row = arith.addi %i, %zero : i64
     %o = arith.muli %row, %n : i64
     %q = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%q, %one, %more) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%q, %one, %more, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %q ["strided"] strides(%one) limits(%more) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %q ["strided"] strides(%one) limits(%more) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -244,8 +244,8 @@ func.func @chunks_of_lines(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
       %c = arith.muli %j, %chunk : i64
       %r = tile.addptr %q, %c : !tile.ptr<f32>, i64 to !tile.ptr<f32>
       %left = arith.subi %n, %c overflow<nsw> : i64
-      %x = "tile.load_view"(%r, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-      "tile.store_view"(%r, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+      %x = tile.load_view %r ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+      tile.store_view %x, %r ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
     }
   }
   func.return
@@ -266,8 +266,8 @@ func.func @chunks_beyond(%p: !tile.ptr<f32>, %n: i64, %m: i64, %rows: i64) {
     scf.for %j = %zero to %four step %one : i64 {
       %c = arith.muli %j, %chunk : i64
       %r = tile.addptr %q, %c : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-      %x = "tile.load_view"(%r, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-      "tile.store_view"(%r, %one, %n, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+      %x = tile.load_view %r ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+      tile.store_view %x, %r ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
     }
   }
   func.return

@@ -6,21 +6,21 @@ func.func @same(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parall
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    %full = gpu.mbarrier_init : !gpu.mbarriers<2>
     // CHECK: gpu.producer_warp
     gpu.producer_warp {
       %first = arith.addi %i, %n : i64
       %last = scf.for %k = %zero to %n step %one iter_args(%at = %first) -> (i64) : i64 {
         %elected = gpu.elect : i1
         scf.if %elected {
-          // CHECK: "gpu.tma_load"(%x
+          // CHECK: gpu.tma_load %x
           // CHECK-NOT: gpu.multicast
-          // CHECK: "gpu.tma_load"(%x
+          // CHECK: gpu.tma_load %x
           // CHECK-SAME: gpu.multicast
-          "gpu.tma_load"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
-          "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+          gpu.tma_load %x[%at, %zero] of [%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+          gpu.tma_load %x[%k, %zero] of [%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
         }
         %next = arith.addi %at, %one : i64
         scf.yield %next : i64
@@ -38,15 +38,15 @@ func.func @numbers_differ(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {t
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    %full = gpu.mbarrier_init : !gpu.mbarriers<2>
     gpu.producer_warp {
       %end = arith.addi %i, %n : i64
       scf.for %k = %zero to %end step %one : i64 {
         %elected = gpu.elect : i1
         scf.if %elected {
-          "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+          gpu.tma_load %x[%k, %zero] of [%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
         }
       }
     }
@@ -75,16 +75,16 @@ func.func @carried(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.par
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %two = arith.constant 2 : i64
-  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+  %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
   scf.for %i = %zero to %two step %one : i64 {
-    %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+    %full = gpu.mbarrier_init : !gpu.mbarriers<2>
     gpu.producer_warp {
       %last = scf.for %k = %zero to %n step %one iter_args(%at = %zero) -> (i64) : i64 {
         %twice = arith.addi %at, %at : i64
         %elected = gpu.elect : i1
         scf.if %elected {
-          "gpu.tma_load"(%x, %n, %n, %n, %at, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
-          "gpu.tma_load"(%x, %n, %n, %n, %twice, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+          gpu.tma_load %x[%at, %zero] of [%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+          gpu.tma_load %x[%twice, %zero] of [%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
         }
         %next = arith.addi %twice, %i : i64
         scf.yield %next : i64

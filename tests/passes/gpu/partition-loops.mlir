@@ -7,8 +7,8 @@ func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
   // CHECK: [[FULL:%.+]] = arith.minsi {{.+}} : i64
   // CHECK: [[REST:%.+]] = arith.subi {{.+}}, [[FULL]] : i64
   // CHECK: scf.for %i = %zero to [[FULL]] step %one
-  // CHECK: "tile.load_view"({{.+}}, %one) {{.+}}limited = array<i64>,
-  // CHECK: "tile.store_view"({{.+}}, %one, %x) {{.+}}limited = array<i64>,
+  // CHECK: tile.load_view {{.+}} strides(%one) {{.+}}limited = array<i64>}
+  // CHECK: tile.store_view %x, {{.+}} strides(%one) {{.+}}limited = array<i64>}
   // CHECK: scf.for %i_1 = %zero to [[REST]] step %one
   // CHECK-NEXT: arith.addi [[FULL]], %i_1
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
@@ -22,8 +22,8 @@ func.func @down(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %n: i64) {
     %left = arith.subi %size, %o overflow<nsw> : i64
     %a = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%a, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%b, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %a ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %b ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -35,7 +35,7 @@ func.func @up(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %start: i64, %n: i64) {
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
   // CHECK: } {tile.no_unroll}
   // CHECK: scf.for
-  // CHECK: tile.load_view{{.+}}limited = array<i64>,
+  // CHECK: tile.load_view{{.+}}limited = array<i64>}
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %width = arith.constant 64 : i64
@@ -43,8 +43,8 @@ func.func @up(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %start: i64, %n: i64) {
     %o = arith.muli %i, %width overflow<nsw> : i64
     %left = arith.addi %start, %o overflow<nsw> : i64
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%p, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%b, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %p ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %b ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -59,8 +59,8 @@ func.func @others(%p: !tile.ptr<f32>, %q: !tile.ptr<i64>, %size: i64, %n: i64) {
   scf.for %i = %zero to %n step %one : i64 {
     %r = tile.addptr %q, %i : !tile.ptr<i64>, i64 to !tile.ptr<i64>
     %left = tile.load %r : !tile.ptr<i64> to i64
-    %x = "tile.load_view"(%p, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%p, %one, %size, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %p ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %p ["strided"] strides(%one) limits(%size) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }
@@ -72,10 +72,10 @@ func.func @others(%p: !tile.ptr<f32>, %q: !tile.ptr<i64>, %size: i64, %n: i64) {
 func.func @backwards(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %last: i32, %trips: i32) {
   // CHECK: tile.load_view{{.+}}limited = array<i64: 0>
   // CHECK: scf.for
-  // CHECK: tile.load_view{{.+}}limited = array<i64>,
+  // CHECK: tile.load_view{{.+}}limited = array<i64>}
   // CHECK-NOT: tile.store_view
-  // CHECK: tile.load_view{{.+}}limited = array<i64>,
-  // CHECK: tile.store_view{{.+}}limited = array<i64>,
+  // CHECK: tile.load_view{{.+}}limited = array<i64>}
+  // CHECK: tile.store_view{{.+}}limited = array<i64>}
   %n = arith.extsi %trips : i32 to i64
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -88,8 +88,8 @@ func.func @backwards(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %size: i64, %last: 
     %left = arith.subi %size, %o overflow<nsw> : i64
     %a = tile.addptr %p, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
     %b = tile.addptr %q, %o : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%a, %one, %left) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
-    "tile.store_view"(%b, %one, %left, %x) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64xf32>) -> ()
+    %x = tile.load_view %a ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
+    tile.store_view %x, %b ["strided"] strides(%one) limits(%left) {limited = array<i64: 0>} : tensor<64xf32>, !tile.ptr<f32>
   }
   func.return
 }

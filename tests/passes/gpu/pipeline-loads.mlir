@@ -2,18 +2,18 @@
 // Two iterations ahead of three stages; the loop waits for all copies but the newest.
 // CHECK-LABEL: @threads
 func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
-  // CHECK: gpu.local_alloc {{.+}}#builtin.int<3>
-  // CHECK: "gpu.async_copy"
-  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.local_alloc {{.+}}3
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.async_copy
   // CHECK: gpu.async_commit_group
-  // CHECK: "gpu.async_copy"
-  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.async_copy
   // CHECK: gpu.async_commit_group
   // CHECK: scf.for
   // CHECK-NEXT: gpu.async_wait 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.async_copy"
-  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.async_copy
   // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
@@ -24,14 +24,14 @@ func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -39,18 +39,18 @@ func.func @threads(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.
 // Boxes: one thread starts the copies of a stage, and its barrier counts their bytes.
 // CHECK-LABEL: @boxes
 func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
-  // CHECK: [[M:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<3>>
+  // CHECK: [[M:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<3>
   // CHECK: scf.if
   // CHECK: gpu.mbarrier_arrive_expect_tx [[M]][{{.+}}], 8192
-  // CHECK: "gpu.tma_load"(%a, 
-  // CHECK: "gpu.tma_load"(%b, 
+  // CHECK: gpu.tma_load %a[
+  // CHECK: gpu.tma_load %b[
   // CHECK: scf.if
   // CHECK: scf.for
   // CHECK-NEXT: gpu.mbarrier_wait [[M]][
   // CHECK-NEXT: gpu.barrier
   // CHECK: gpu.elect
   // CHECK: scf.if
-  // CHECK: "gpu.tma_load"(%a, 
+  // CHECK: gpu.tma_load %a[
   // CHECK: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
   %zero = arith.constant 0 : i64
@@ -60,14 +60,14 @@ func.func @boxes(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -83,7 +83,7 @@ func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.tma_load"(%a, 
+  // CHECK: gpu.tma_load %a[
   // CHECK: gpu.wgmma_wait {{.+}}, 0
   // CHECK: else
   %zero = arith.constant 0 : i64
@@ -93,14 +93,14 @@ func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -108,7 +108,7 @@ func.func @late(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr
 // One stage more, where it costs no program its place: a product is not waited for in its iteration.
 // CHECK-LABEL: @lag
 func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
-  // CHECK: gpu.local_alloc {{.+}}#builtin.int<[[N:[0-9]]]>
+  // CHECK: gpu.local_alloc {{.+}}[[N:[0-9]]]
   // CHECK: scf.for
   // CHECK: gpu.wgmma_wait
   %zero = arith.constant 0 : i64
@@ -118,21 +118,21 @@ func.func @lag(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // One stage is no pipeline.
 // CHECK-LABEL: @one
 func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 1 : i32} {
-  // CHECK: gpu.local_alloc {{.+}}#builtin.int<1>
+  // CHECK: gpu.local_alloc {{.+}}1
   // CHECK: scf.for
   // CHECK-NOT: gpu.wgmma_wait {{.+}}, 1
   // CHECK: gpu.async_wait 0
@@ -143,14 +143,14 @@ func.func @one(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -160,8 +160,8 @@ func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   // CHECK: scf.for
   // CHECK-NEXT: gpu.async_wait 1
   // CHECK-NEXT: gpu.barrier
-  // CHECK: "gpu.async_copy"
-  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.async_copy
   // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.wgmma 
   // CHECK-NEXT: gpu.wgmma_wait {{.+}}, 0
@@ -172,14 +172,14 @@ func.func @looked_at(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
-    "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+    tile.store_view %d, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }

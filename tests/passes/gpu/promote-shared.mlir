@@ -5,8 +5,8 @@ func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
   // CHECK-DAG: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 swizzle0"
   // CHECK-DAG: [[A:%.+]] = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle0"
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.async_copy"({{.+}}, [[A]], 
-  // CHECK: "gpu.async_copy"({{.+}}, [[B]], 
+  // CHECK: gpu.async_copy {{.+}} to [[A]][
+  // CHECK: gpu.async_copy {{.+}} to [[B]][
   // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
@@ -20,14 +20,14 @@ func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.p
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -47,14 +47,14 @@ func.func @stores(%a: !tile.ptr<f16>, %b: !tile.ptr<f16>, %c: !tile.ptr<f32>, %n
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -64,8 +64,8 @@ func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   // CHECK-DAG: [[B:%.+]] = gpu.local_alloc : !gpu.shared<tensor<32x64xf16>, "32x64x2 dim1 pad0"
   // CHECK-DAG: [[A:%.+]] = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0"
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.async_copy"({{.+}}, [[A]], 
-  // CHECK: "gpu.async_copy"({{.+}}, [[B]], 
+  // CHECK: gpu.async_copy {{.+}} to [[A]][
+  // CHECK: gpu.async_copy {{.+}} to [[B]][
   // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
@@ -76,17 +76,17 @@ func.func @fragments(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   %one = arith.constant 1 : i64
   %f = arith.constant 0.0 : f32
   %start = tile.splat %f : f32 to tensor<64x64xf32>
-  %x = "tile.load_view"(%a, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
-  %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+  %x = tile.load_view %a ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
+  %y = tile.load_view %b ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
   %d = tile.dot %x, %y, %start, "ieee" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
-  "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %d, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // Bytes are copied as they are and become fp16 in the registers of the instruction.
 // CHECK-LABEL: @extended
 func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 2 : i32} {
-  // CHECK-COUNT-2: "gpu.async_copy"(
+  // CHECK-COUNT-2: gpu.async_copy
   // CHECK: [[A:%.+]] = gpu.local_load
   // CHECK-NEXT: [[X:%.+]] = arith.extf [[A]]
   // CHECK-NEXT: [[B:%.+]] = gpu.local_load
@@ -95,10 +95,10 @@ func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: 
   %one = arith.constant 1 : i64
   %f = arith.constant 0.0 : f16
   %start = tile.splat %f : f16 to tensor<64x64xf16>
-  %x = "tile.load_view"(%a, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f8E4M3FN>, i64, i64) -> tensor<64x32xf8E4M3FN>
-  %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f8E4M3FN>, i64, i64) -> tensor<32x64xf8E4M3FN>
+  %x = tile.load_view %a ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f8E4M3FN> to tensor<64x32xf8E4M3FN>
+  %y = tile.load_view %b ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f8E4M3FN> to tensor<32x64xf8E4M3FN>
   %d = tile.dot %x, %y, %start, "ieee" : tensor<64x32xf8E4M3FN>, tensor<32x64xf8E4M3FN>, tensor<64x64xf16> to tensor<64x64xf16>
-  "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<64x64xf16>) -> ()
+  tile.store_view %d, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf16>, !tile.ptr<f16>
   func.return
 }
 // -----
@@ -108,8 +108,8 @@ func.func @extended(%a: !tile.ptr<f8E4M3FN> {tile.divisibility = 16 : i32}, %b: 
 func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<i8> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) {
   // CHECK: scf.for
   // CHECK-NOT: tile.load_view
-  // CHECK: "gpu.async_copy"
-  // CHECK: "gpu.async_copy"
+  // CHECK: gpu.async_copy
+  // CHECK: gpu.async_copy
   // CHECK-NEXT: gpu.async_commit_group
   // CHECK-NEXT: gpu.async_wait 0
   // CHECK-NEXT: gpu.barrier
@@ -125,16 +125,16 @@ func.func @converted(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !til
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<i8>, i64 to !tile.ptr<i8>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<i8>, i64, i64) -> tensor<32x64xi8>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<i8> to tensor<32x64xi8>
     %v = arith.mulf %x, %x : tensor<64x32xf16>
     %w = arith.sitofp %y : tensor<32x64xi8> to tensor<32x64xf16>
     %d = tile.dot %v, %w, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -160,6 +160,6 @@ func.func @chain(%u: tensor<64x32xf16>, %v: tensor<32x64xf16>, %s: tensor<64x64x
   %3 = arith.mulf %2, %2 : tensor<64x64xf32>
   %4 = tile.dot %a, %d, %3, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
   %one = arith.constant 1 : i64
-  "tile.store_view"(%p, %n, %one, %4) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %4, %p ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }

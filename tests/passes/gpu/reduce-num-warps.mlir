@@ -2,7 +2,7 @@
 // 64 elements are for one warp, not for eight.
 // CHECK: func.func @small{{.+}}gpu.num_warps = 1 : i32
 func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   func.return
 }
 // -----

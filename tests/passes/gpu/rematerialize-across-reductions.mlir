@@ -2,7 +2,7 @@
 // Softmax: the row waits in bf16 for both reductions, and the exponentials are computed again behind the second.
 // CHECK-LABEL: @softmax
 func.func @softmax(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  // CHECK: [[X:%.+]] = "tile.load_view"
+  // CHECK: [[X:%.+]] = tile.load_view
   // CHECK: tile.reduce
   // CHECK: [[Y:%.+]] = tile.optimization_barrier [[X]] {number = 0 : i32}
   // CHECK: arith.extf [[Y]]
@@ -12,7 +12,7 @@ func.func @softmax(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4
   // CHECK: arith.extf [[Z]]
   // CHECK: math.exp
   // CHECK: tile.store_view
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<bf16>, i64) -> tensor<8192xbf16>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
   %f = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
@@ -30,14 +30,14 @@ func.func @softmax(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4
   %u = tile.splat %t : f32 to tensor<8192xf32>
   %y = arith.divf %e, %u : tensor<8192xf32>
   %z = arith.truncf %y : tensor<8192xf32> to tensor<8192xbf16>
-  "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<bf16>, i64, tensor<8192xbf16>) -> ()
+  tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xbf16>, !tile.ptr<bf16>
   func.return
 }
 // -----
 // In fp32 nothing is narrower than what waits; a sine is not computed twice; a few registers are no matter.
 // CHECK-NOT: tile.optimization_barrier
 func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<8192xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<8192xf32>
   %f = math.absf %x : tensor<8192xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
@@ -46,11 +46,11 @@ func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i
   }) : (tensor<8192xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<8192xf32>
   %y = arith.subf %f, %s : tensor<8192xf32>
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xf32>, !tile.ptr<f32>
   func.return
 }
 func.func @sine(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<bf16>, i64) -> tensor<8192xbf16>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
   %g = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
   %f = math.sin %g : tensor<8192xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
@@ -60,11 +60,11 @@ func.func @sine(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes {
   }) : (tensor<8192xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<8192xf32>
   %y = arith.subf %f, %s : tensor<8192xf32>
-  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<8192xf32>) -> ()
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xf32>, !tile.ptr<f32>
   func.return
 }
 func.func @short(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<bf16>, i64) -> tensor<2048xbf16>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<2048xbf16>
   %f = arith.extf %x : tensor<2048xbf16> to tensor<2048xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
@@ -73,6 +73,6 @@ func.func @short(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes 
   }) : (tensor<2048xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<2048xf32>
   %y = arith.subf %f, %s : tensor<2048xf32>
-  "tile.store_view"(%q, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<2048xf32>) -> ()
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<2048xf32>, !tile.ptr<f32>
   func.return
 }

@@ -2,14 +2,14 @@
 // A warp of its own waits for free stages and fills them; the others wait for full ones and give them back.
 // CHECK-LABEL: @roles
 func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_stages = 3 : i32} {
-  // CHECK: [[FREE:%.+]] = gpu.mbarrier_init of 4 : i32 : !gpu.mbarriers<#builtin.int<[[S:[0-9]]]>>
-  // CHECK-NEXT: [[FULL:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<[[S]]>>
+  // CHECK: [[FREE:%.+]] = gpu.mbarrier_init of 4 : i32 : !gpu.mbarriers<[[S:[0-9]]]>
+  // CHECK-NEXT: [[FULL:%.+]] = gpu.mbarrier_init : !gpu.mbarriers<[[S]]>
   // CHECK: gpu.producer_warp {
   // CHECK: scf.for
   // CHECK-NEXT: gpu.mbarrier_wait [[FREE]][
   // CHECK: gpu.mbarrier_arrive_expect_tx [[FULL]][{{.+}}], 8192
-  // CHECK: "gpu.tma_load"(%a, 
-  // CHECK: "gpu.tma_load"(%b, 
+  // CHECK: gpu.tma_load %a[
+  // CHECK: gpu.tma_load %b[
   // CHECK: scf.if
   // CHECK: scf.for
   // CHECK-NEXT: gpu.mbarrier_wait [[FULL]][
@@ -25,14 +25,14 @@ func.func @roles(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.pt
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -48,13 +48,13 @@ func.func @loads_before(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !
   %start = tile.splat %f : f32 to tensor<64x64xf32>
   %sum = scf.for %i = %zero to %k step %step iter_args(%s = %start) -> (tensor<64x64xf32>) : i64 {
     %p = tile.addptr %a, %i : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %x = "tile.load_view"(%p, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
+    %x = tile.load_view %p ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
     %o = arith.muli %i, %n : i64
     %q = tile.addptr %b, %o : !tile.ptr<f16>, i64 to !tile.ptr<f16>
-    %y = "tile.load_view"(%q, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+    %y = tile.load_view %q ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
     %d = tile.dot %x, %y, %s, "tf32" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
     scf.yield %d : tensor<64x64xf32>
   }
-  "tile.store_view"(%c, %n, %one, %sum) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %sum, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }

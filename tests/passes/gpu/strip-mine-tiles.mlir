@@ -2,14 +2,14 @@
 // A tile of 64 elements for 32 threads: two chunks, of which a reduction starts from the first.
 // CHECK-LABEL: @total
 func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.num_warps = 1 : i32} {
-  // CHECK: "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
+  // CHECK: tile.load_view {{.+}} strides(%one) {{.+}} to tensor<32xf32>
   // CHECK: [[SUMS:%.+]] = scf.for {{.+}} iter_args([[SO_FAR:%.+]] = %x)
-  // CHECK: [[NEXT:%.+]] = "tile.load_view"({{.+}}, %one, {{.+}}) {{.+}} -> tensor<32xf32>
+  // CHECK: [[NEXT:%.+]] = tile.load_view {{.+}} strides(%one) {{.+}} to tensor<32xf32>
   // CHECK-NEXT: [[SUM:%.+]] = arith.addf [[SO_FAR]], [[NEXT]] : tensor<32xf32>
   // CHECK-NEXT: scf.yield [[SUM]]
   // CHECK: "tile.reduce"([[SUMS]])
   // CHECK-NOT: 64xf32
-  %x = "tile.load_view"(%p, %one, %n) <{kinds = ["strided"], limited = array<i64: 0>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 1, 0, 0>}> : (!tile.ptr<f32>, i64, i64) -> tensor<64xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) limits(%n) {limited = array<i64: 0>} : !tile.ptr<f32> to tensor<64xf32>
   %s = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.addf %a, %b : f32
@@ -24,12 +24,12 @@ func.func @total(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) att
 func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64xf32>) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: scf.for
   // CHECK: return
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
   %f = arith.constant 0.0 : f32
   %z = tile.splat %f : f32 to tensor<64xf32>
-  "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   tile.barrier
-  "tile.store_view"(%q, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.store_view %x, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -38,19 +38,19 @@ func.func @kept(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %v: tensor<64
 func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK: scf.for {{.+}} = %{{.+}} to %{{.+}} step
   // CHECK: scf.for {{.+}} to %n step %one iter_args({{.+}}) -> (tensor<32xf32>)
-  // CHECK: "tile.load_view"({{.+}}) {{.+}} -> tensor<32xf32>
-  // CHECK: "tile.store_view"({{.+}}, tensor<32xf32>)
+  // CHECK: tile.load_view {{.+}} to tensor<32xf32>
+  // CHECK: tile.store_view {{.+}} : tensor<32xf32>
   // CHECK-NOT: 64xf32
   %zero = arith.constant 0 : i64
   %f = arith.constant 0.0 : f32
   %z = tile.splat %f : f32 to tensor<64xf32>
   %s = scf.for %i = %zero to %n step %one iter_args(%t = %z) -> (tensor<64xf32>) : i64 {
     %r = tile.addptr %p, %i : !tile.ptr<f32>, i64 to !tile.ptr<f32>
-    %x = "tile.load_view"(%r, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
+    %x = tile.load_view %r ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
     %u = arith.addf %t, %x : tensor<64xf32>
     scf.yield %u : tensor<64xf32>
   }
-  "tile.store_view"(%q, %one, %s) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  tile.store_view %s, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -58,7 +58,7 @@ func.func @exchanged(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %one: i64, %n: i64)
 // CHECK-LABEL: @small
 func.func @small(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 1 : i32} {
   // CHECK-NOT: scf.for
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<64xf32>
-  "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<64xf32>) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<64xf32>
+  tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<64xf32>, !tile.ptr<f32>
   func.return
 }

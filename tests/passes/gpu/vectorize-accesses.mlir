@@ -2,26 +2,26 @@
 // 16 bytes where the address is a multiple of so much, less where not; code generation compares the lanes of a mask.
 // CHECK-LABEL: @loads
 func.func @loads(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %q: !tile.ptr<f16> {tile.divisibility = 8 : i32}, %m: tensor<512xi1>, %n: i64) {
-  // CHECK: "tile.load_view"(%p, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
-  // CHECK: "tile.load_view"(%q, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
-  // CHECK: "tile.store_view"(%p, {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = {{.+}}} : (
+  // CHECK: tile.load_view %p {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>
+  // CHECK: tile.load_view %q {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>
+  // CHECK: tile.store_view {{.+}}, %p {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = {{.+}} :
   %one = arith.constant 1 : i64
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
-  %y = "tile.load_view"(%q, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64) -> tensor<512xf16>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<512xf32>
+  %y = tile.load_view %q ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f16> to tensor<512xf16>
   %w = arith.extf %y : tensor<512xf16> to tensor<512xf32>
   %s = arith.addf %x, %w : tensor<512xf32>
-  "tile.store_view"(%p, %one, %m, %s) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 1, 1>}> : (!tile.ptr<f32>, i64, tensor<512xi1>, tensor<512xf32>) -> ()
+  tile.store_view %s, %p ["strided"] strides(%one) mask %m : tensor<512xi1> {limited = array<i64>} : tensor<512xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
 // RUN: assign-layouts,vectorize-accesses{max-bytes=8}
 // CHECK-LABEL: @narrow
 func.func @narrow(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
-  // CHECK: tile.load_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
-  // CHECK: tile.store_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>}
+  // CHECK: tile.load_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>
+  // CHECK: tile.store_view{{.+}} {gpu.vector_width = 2 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 2]]>
   %one = arith.constant 1 : i64
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<512xf32>
-  "tile.store_view"(%p, %one, %x) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<512xf32>) -> ()
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<512xf32>
+  tile.store_view %x, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<512xf32>, !tile.ptr<f32>
   func.return
 }
 // -----
@@ -29,17 +29,17 @@ func.func @narrow(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
 // Copies of 16 bytes, and the conversion in front of the store.
 // CHECK-LABEL: @copies
 func.func @copies(%a: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %c: !tile.ptr<f32> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %k: i64 {tile.divisibility = 16 : i32}) attributes {gpu.num_warps = 2 : i32} {
-  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
-  // CHECK: "gpu.async_copy"({{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>}
+  // CHECK: gpu.async_copy {{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>
+  // CHECK: gpu.async_copy {{.+}} {gpu.vector_width = 8 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 8]]>
   // CHECK: gpu.convert_layout {{.+}} {gpu.vector_width = 4 : i32}
-  // CHECK: "tile.store_view"({{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>}
+  // CHECK: tile.store_view {{.+}} {gpu.vector_width = 4 : i32, tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [{{[0-9]+}}], contiguous = [{{[0-9]}}, 4]]>
   %one = arith.constant 1 : i64
   %f = arith.constant 0.0 : f32
   %start = tile.splat %f : f32 to tensor<64x64xf32>
-  %x = "tile.load_view"(%a, %k, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<64x32xf16>
-  %y = "tile.load_view"(%b, %n, %one) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f16>, i64, i64) -> tensor<32x64xf16>
+  %x = tile.load_view %a ["strided", "strided"] strides(%k, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<64x32xf16>
+  %y = tile.load_view %b ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : !tile.ptr<f16> to tensor<32x64xf16>
   %d = tile.dot %x, %y, %start, "ieee" : tensor<64x32xf16>, tensor<32x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
-  "tile.store_view"(%c, %n, %one, %d) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, i64, tensor<64x64xf32>) -> ()
+  tile.store_view %d, %c ["strided", "strided"] strides(%n, %one) {limited = array<i64>} : tensor<64x64xf32>, !tile.ptr<f32>
   func.return
 }
 // -----

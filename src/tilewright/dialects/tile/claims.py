@@ -6,7 +6,7 @@ the claim is about scalars that the operation does not have, as a `tile.claim`. 
 what an operation does, and code generation ignores them. The interpreter checks each one when it
 executes the operation (`interpreter/claims.py`): a claim that does not hold is a bug of that pass.
 
-    "tile.store_view"(...) {tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [16], contiguous = [4]]>}
+    tile.store_view ... {tile.assumes = #tile.assumes<"vectorize-accesses" [aligned = [16], contiguous = [4]]>}
     tile.claim <"vectorize" [in_range = [1, -1]]> of %limit, %end : i64, i64
 """
 

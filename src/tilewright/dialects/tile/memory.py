@@ -206,7 +206,12 @@ class LoadViewOp(IRDLOperation):
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
     result = result_def(TensorType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
+        " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
+        " (`other` $other^ `:` type($other))? attr-dict `:` type($base) `to` type($result)"
+    )
 
     def verify_(self) -> None:
         _verify_tile_view(self, self.result)
@@ -233,7 +238,12 @@ class StoreViewOp(IRDLOperation):
     limited = prop_def(DenseArrayBase)
     cache = opt_prop_def(StringAttr)
     eviction = opt_prop_def(StringAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$value `,` $base $kinds `strides` `(` $strides `)` (`starts` `(` $starts^ `)`)? (`sizes` `(` $sizes^ `)`)?"
+        " (`indices` `(` $indices^ `:` type($indices) `)`)? (`limits` `(` $limits^ `)`)? (`mask` $mask^ `:` type($mask))?"
+        " attr-dict `:` type($value) `,` type($base)"
+    )
 
     def verify_(self) -> None:
         _verify_tile_view(self, self.value)

@@ -2,13 +2,13 @@
 
 Before:
     scf.for %program = %first to %last {
-      %x = "cpu.vector_load"(%p, %i, %m) : vector<16xf32> }
+      %x = cpu.vector_load %p[%i] mask %m : vector<16xf32> }
 
 After:
-    %base = "cpu.argument"() <{index = 4}> ; %bytes = "cpu.argument"() <{index = 5}>
+    %base = cpu.argument 4 ; %bytes = cpu.argument 5
     scf.for %program = %first to %last {
-      "cpu.check_bounds"(%p, %i, %m, %program, %base, %bytes) <{lanes = 16, element_bytes = 4, site = 0}>
-      %x = "cpu.vector_load"(%p, %i, %m) : vector<16xf32> }
+      cpu.check_bounds %p[%i] mask %m program %program ranges(%base, %bytes) {lanes = 16, element_bytes = 4, site = 0}
+      %x = cpu.vector_load %p[%i] mask %m : vector<16xf32> }
 
 Runs only where `add_extents` has given the kernel the extents as further arguments (the option
 `check="bounds"`), and last, so that no pass moves an access in front of its check. One check covers all

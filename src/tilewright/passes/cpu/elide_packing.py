@@ -5,15 +5,15 @@ that were packed before (`MatmulConfig.prepack`), the load of a tile finds the v
 would make, and the copy is for nothing. Any load qualifies whose elements lie so, whoever wrote them.
 
 Before:
-    %a = "tile.load_view"(%p, %c128, %c1) : tensor<64x128xf32>
-    %b = "tile.load_view"(%q, ...) : tensor<128x2x32xf32>      [strides 32, 4096, 1]
+    %a = tile.load_view %p, %c128, %c1 : tensor<64x128xf32>
+    %b = tile.load_view %q, ... : tensor<128x2x32xf32>      [strides 32, 4096, 1]
     %c = tile.reshape %b : tensor<128x64xf32>
-    %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128] panel:32[128x64] ..."}>
+    %r = cpu.dot %a, %c, %acc plan "fma 64x64x128 ... row:128[64x128] panel:32[128x64] ..."
 
 After:
-    %a = "cpu.prepacked"(%p) <{layout = "row:128[64x128]@"}> : tensor<64x128xf32>
-    %c = "cpu.prepacked"(%q) <{layout = "panel:32[128x64]@"}> : tensor<128x64xf32>
-    %r = "cpu.dot"(%a, %c, %acc) <{plan = "fma 64x64x128 ... row:128[64x128]@ panel:32[128x64]@ ..."}>
+    %a = cpu.prepacked %p layout "row:128[64x128]@" : tensor<64x128xf32>
+    %c = cpu.prepacked %q layout "panel:32[128x64]@" : tensor<128x64xf32>
+    %r = cpu.dot %a, %c, %acc plan "fma 64x64x128 ... row:128[64x128]@ panel:32[128x64]@ ..."
 
 Relies on `lower-dot`, whose plan says which orders the kernel takes: rows of A one after the other, panels of B
 of a register tile's width, with as many rows interleaved as an instruction takes. Legal where nothing is masked,

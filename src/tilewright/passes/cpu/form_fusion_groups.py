@@ -9,15 +9,15 @@ masks, offsets) are cloned into each group that needs them; cheap reloads (`x.to
 loaded `x`) are done again rather than kept, when nothing was written in between.
 
 Before:
-    %x = "tile.load_view"(...)            : tensor<1024xf32>
-    %m = "tile.reduce"(%x) ...            : f32
+    %x = tile.load_view ...            : tensor<1024xf32>
+    %m = tile.reduce %x ...            : f32
     %s = tile.splat %m                    : tensor<1024xf32>
     %d = arith.subf %x, %s                : tensor<1024xf32>
-    "tile.store_view"(..., %d)
+    tile.store_view ..., %d
 
 After:
-    %m = "cpu.fusion_group"() <{iteration_space = [1024]}> ({ load, reduce, cpu.yield %m })
-    "cpu.fusion_group"() <{iteration_space = [1024]}> ({ load again, splat, subf, store })
+    %m = cpu.fusion_group { load, reduce, cpu.yield %m }
+    cpu.fusion_group { load again, splat, subf, store }
 
 Relies on `raise-access` (structured accesses have ranges that can be compared) and on
 `normalize-loops`. Guarantees: afterwards every tile operation is in a group, or is virtual, or is a

@@ -5,7 +5,7 @@ Before:
 
 After (without AMX):
     %a32 = arith.extf %a ; %b32 = arith.extf %b
-    %r = "cpu.dot"(%a32, %b32, %c) <{plan = "fma 64x64x32 f32,f32,f32 ..."}>
+    %r = cpu.dot %a32, %b32, %c plan "fma 64x64x32 f32,f32,f32 ..."
 
 The conversions are ordinary element-wise operations: `form-fusion-groups` fuses them into the loops
 that pack the operands. Products and sums are done in the plan's types, which hold every product of

@@ -1,13 +1,13 @@
 """Give every tile that crosses groups a buffer in per-thread scratch memory.
 
 Before:
-    %e = "cpu.fusion_group"() ({ ... cpu.yield %exp }) : tensor<1024xf32>
-    "cpu.fusion_group"() ({ divf %e, ...; store_view })
+    %e = cpu.fusion_group { ... cpu.yield %exp } : tensor<1024xf32>
+    cpu.fusion_group { divf %e, ...; store_view }
 
 After:
-    %b = "cpu.scratch"() : !cpu.buffer<tensor<1024xf32>, "row">
-    "cpu.fusion_group"() ({ ... "cpu.write"(%exp, %b) })
-    "cpu.fusion_group"() ({ %e = "cpu.read"(%b) ... divf %e, ...; store_view })
+    %b = cpu.scratch : !cpu.buffer<tensor<1024xf32>, "row">
+    cpu.fusion_group { ... cpu.write %exp, %b }
+    cpu.fusion_group { %e = cpu.read %b ... divf %e, ...; store_view }
 
 Loop-carried tiles are updated in place: a carried tile, its initial value, the value yielded for it
 and the loop's result share one buffer whenever no reader of the old value could see the new one;

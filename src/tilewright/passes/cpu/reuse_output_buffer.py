@@ -5,12 +5,12 @@ so it must live in memory; the place where the result will go is memory that the
 touch anyway. Parking it there saves a pass over as much scratch (10 to 30 % of a long row's time).
 
 Before:
-    %e, %sum = "cpu.fusion_group"() ({ ... math.exp ; tile.reduce ; cpu.yield %e, %sum })
-    "cpu.fusion_group"() ({ %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+    %e, %sum = cpu.fusion_group { ... math.exp ; tile.reduce ; cpu.yield %e, %sum }
+    cpu.fusion_group { %d = arith.divf %e, ... ; tile.store_view %y, ..., %d }
 
 After:
-    %sum = "cpu.fusion_group"() ({ ... math.exp ; "tile.store_view"(%y, ..., %e) ; tile.reduce ; cpu.yield %sum })
-    "cpu.fusion_group"() ({ %e = "tile.load_view"(%y, ...) ; %d = arith.divf %e, ... ; "tile.store_view"(%y, ..., %d) })
+    %sum = cpu.fusion_group { ... math.exp ; tile.store_view %y, ..., %e ; tile.reduce ; cpu.yield %sum }
+    cpu.fusion_group { %e = tile.load_view %y, ... ; %d = arith.divf %e, ... ; tile.store_view %y, ..., %d }
 
 Legal because the second group overwrites every lane that is parked and needs each at its own lane
 only, nothing touches memory between the two groups, and no other operation of the second group reads

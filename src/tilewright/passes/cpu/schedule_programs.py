@@ -5,7 +5,7 @@ Before:
 
 After:
     func.func @k(%first: i64, %last: i64) {
-      %x = "cpu.argument"() <{index = 0}> ; %n = "cpu.argument"() <{index = 1}> ; ...grid...
+      %x = cpu.argument 0 ; %n = cpu.argument 1 ; ...grid...
       scf.for %program = %first to %last { %p = <%program % grid x> ; ... }
     }
 

@@ -1,9 +1,9 @@
 """Turn each `cpu.fusion_group` into a loop nest over vectors, and scratch buffers into addresses.
 
 Before:
-    "cpu.fusion_group"() <{iteration_space = [1024]}> ({
-      %x = "tile.load_view"(%p, ..., limit %n) ; %y = arith.addf %x, %x ; "tile.store_view"(...)
-    })
+    cpu.fusion_group {
+      %x = tile.load_view %p, ..., limit %n ; %y = arith.addf %x, %x ; tile.store_view ...
+    }
 
 After:
     %main = <%n rounded down to 64>

@@ -8,7 +8,7 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
           %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
           ^bb0(%a: f32, %b: f32):
             %c = arith.maximumf %a, %b : f32
@@ -16,12 +16,12 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
           }) : (tensor<65536xf32>) -> f32
           %s = tile.splat %m : f32 to tensor<65536xf32>
           %y = arith.subf %x, %s : tensor<65536xf32>
-          "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+          tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 64 : i32, gpu.num_ctas = 4 : i32, gpu.ctas_per_sm = 2 : i32} {
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<65536xf32>
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
           %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
           ^bb0(%a: f32, %b: f32):
             %c = arith.maximumf %a, %b : f32
@@ -29,7 +29,7 @@ holds a slice of the row, and the parts of a reduction are exchanged through dis
           }) : (tensor<65536xf32>) -> f32
           %s = tile.splat %m : f32 to tensor<65536xf32>
           %y = arith.subf %x, %s : tensor<65536xf32>
-          "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<65536xf32>) -> ()
+          tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
           func.return
         }
 

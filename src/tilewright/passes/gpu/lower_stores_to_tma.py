@@ -14,26 +14,26 @@ store that reads its slot has been waited for.
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %c = arith.constant 1 : i64
           %y = gpu.convert_layout %x : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]"> to tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">
-          "tile.store_view"(%p, %n, %c, %y) <{kinds = ["strided", "strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 2, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f16>, i64, i64, tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">) -> ()
+          tile.store_view %y, %p ["strided", "strided"] strides(%n, %c) {limited = array<i64>} : tensor<16x16xf16, "16x16 r[0,1 0,2 0,4] l[0,8 1,0 2,0 4,0 8,0] w[]">, !tile.ptr<f16>
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<f16> {tile.divisibility = 16 : i32}, %n: i64 {tile.divisibility = 16 : i32}, %x: tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">) {
           %0 = arith.constant 2147483648 : i64
           %1 = arith.constant 2147483648 : i64
-          %2 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
+          %2 = gpu.local_alloc : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
           %3 = arith.constant 0 : i64
           %4 = arith.constant 0 : i64
           gpu.barrier
           %5 = arith.constant 0 : i32
-          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
+          gpu.local_store %x, %2[%5] : tensor<16x16xf16, "16x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[]">, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
           gpu.barrier
           %6 = gpu.elect : i1
           scf.if %6 {
-            "gpu.tma_store"(%p, %0, %1, %n, %3, %4, %2, %5) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>, i32) -> ()
+            gpu.tma_store %2[%5] to %p[%3, %4] of[%0, %1] strides(%n) {range_checked = array<i64>} : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>, !tile.ptr<f16>
           } else {
           }
-          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", #builtin.int<1>>
+          gpu.tma_store_wait %2 : !gpu.shared<tensor<16x16xf16>, "16x16x2 dim1 swizzle32", 1>
           func.return
         }
 

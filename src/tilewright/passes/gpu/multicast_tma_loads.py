@@ -10,15 +10,15 @@ waits for whose rows begin inside of lines of 128 bytes: each row of a box then 
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
-          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
           scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+            %full = gpu.mbarrier_init : !gpu.mbarriers<2>
             gpu.producer_warp {
               scf.for %k = %zero to %n step %one : i64 {
                 %elected = gpu.elect : i1
                 scf.if %elected {
-                  "gpu.tma_load"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
-                  "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+                  gpu.tma_load %x[%i, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+                  gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
                 }
               }
             }
@@ -30,15 +30,15 @@ waits for whose rows begin inside of lines of 128 bytes: each row of a box then 
           %zero = arith.constant 0 : i64
           %one = arith.constant 1 : i64
           %two = arith.constant 2 : i64
-          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>
+          %buffer = gpu.local_alloc : !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>
           scf.for %i = %zero to %two step %one : i64 {
-            %full = gpu.mbarrier_init : !gpu.mbarriers<#builtin.int<2>>
+            %full = gpu.mbarrier_init : !gpu.mbarriers<2>
             gpu.producer_warp {
               scf.for %k = %zero to %n step %one : i64 {
                 %elected = gpu.elect : i1
                 scf.if %elected {
-                  "gpu.tma_load"(%x, %n, %n, %n, %i, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
-                  "gpu.tma_load"(%x, %n, %n, %n, %k, %zero, %buffer, %full, %slot) <{range_checked = array<i64>, operandSegmentSizes = array<i32: 1, 2, 1, 2, 1, 1, 1>}> {gpu.multicast} : (!tile.ptr<f16>, i64, i64, i64, i64, i64, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", #builtin.int<2>>, !gpu.mbarriers<#builtin.int<2>>, i32) -> ()
+                  gpu.tma_load %x[%i, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
+                  gpu.tma_load %x[%k, %zero] of[%n, %n] strides(%n) to %buffer[%slot], %full {range_checked = array<i64>, gpu.multicast} : !tile.ptr<f16>, !gpu.shared<tensor<64x64xf16>, "64x64x2 dim1 swizzle128", 2>, !gpu.mbarriers<2>
                 }
               }
             }

@@ -7,7 +7,7 @@ twice as many bytes are in flight, or twice as long a row stays with one CTA.
 
     Before:
         func.func @k(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<bf16>, i64) -> tensor<8192xbf16>
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
           %f = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
           %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
           ^bb0(%a: f32, %b: f32):
@@ -17,12 +17,12 @@ twice as many bytes are in flight, or twice as long a row stays with one CTA.
           %s = tile.splat %m : f32 to tensor<8192xf32>
           %y = arith.subf %f, %s : tensor<8192xf32>
           %z = arith.truncf %y : tensor<8192xf32> to tensor<8192xbf16>
-          "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<bf16>, i64, tensor<8192xbf16>) -> ()
+          tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xbf16>, !tile.ptr<bf16>
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<bf16>, i64) -> tensor<8192xbf16>
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
           %f = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
           %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
           ^bb0(%a: f32, %b: f32):
@@ -34,7 +34,7 @@ twice as many bytes are in flight, or twice as long a row stays with one CTA.
           %s = tile.splat %m : f32 to tensor<8192xf32>
           %y = arith.subf %f_1, %s : tensor<8192xf32>
           %z = arith.truncf %y : tensor<8192xf32> to tensor<8192xbf16>
-          "tile.store_view"(%p, %one, %z) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<bf16>, i64, tensor<8192xbf16>) -> ()
+          tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xbf16>, !tile.ptr<bf16>
           func.return
         }
 

@@ -10,14 +10,14 @@ the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 
 
     Before:
         func.func @k() {
-          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0", #builtin.int<1>>
-          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", #builtin.int<1>>
+          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 pad0", 1>
+          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 pad0", 1>
           func.return
         }
     After:
         func.func @k() {
-          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", #builtin.int<1>>
-          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 swizzle64", #builtin.int<1>>
+          %a = gpu.local_alloc : !gpu.shared<tensor<64x32xf16>, "64x32x2 dim1 swizzle64", 1>
+          %b = gpu.local_alloc : !gpu.shared<tensor<32x96xf16>, "32x96x2 dim1 swizzle64", 1>
           func.return
         }
 

@@ -9,13 +9,13 @@ elements are active, and its elements one by one otherwise. Of stores to address
     Before:
         func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
           %one = arith.constant 1 : i64
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
           func.return
         }
     After:
         func.func @k(%p: !tile.ptr<f32> {tile.divisibility = 16 : i32}) {
           %one = arith.constant 1 : i64
-          %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> {gpu.vector_width = 4 : i32} : (!tile.ptr<f32>, i64) -> tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
+          %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>, gpu.vector_width = 4 : i32} : !tile.ptr<f32> to tensor<128xf32, "128 r[1 2] l[4 8 16 32 64] w[]">
           func.return
         }
 
