@@ -205,3 +205,25 @@ def test_bessel_functions(mode, kind):
     known = [0.765197686557967, 1, 0.440050585744934, 0, 0.088256964215677, -np.inf]
     np.testing.assert_allclose(out[:6], known, rtol=4e-7)
     np.testing.assert_allclose(out[6:], [-0.781212821300289, -np.inf], rtol=4e-7)
+
+
+@tw.jit
+def range_with_hints(o_ptr, n, HINT: tl.constexpr):
+    total = 0
+    for i in range(n, warp_specialize=True, num_stages=HINT):
+        total += i
+    tl.store(o_ptr, total)
+
+
+@tw.jit
+def range_with_unknown_keyword(o_ptr, n):
+    for i in range(0, n, stages=2):
+        tl.store(o_ptr, i)
+
+
+def test_range_takes_the_hints_of_tl_range(mode):
+    out = np.zeros(1, np.int32)
+    range_with_hints[(1,)](out, 5, 3)
+    assert out[0] == 10
+    with pytest.raises(tw.errors.KernelTypeError, match="range has no keyword 'stages'"):
+        range_with_unknown_keyword[(1,)](out, 5)

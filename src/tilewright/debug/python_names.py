@@ -9,7 +9,9 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.debug.stepping import breakpoint_function
 from tilewright.dtypes import constexpr, unwrap_constexpr
+from tilewright.errors import KernelTypeError
 from tilewright.language.builtin import active_semantics
+from tilewright.language.types import RANGE_HINTS
 from tilewright.semantics.core import PYTHON_BUILTINS
 from tilewright.semantics.promotion import literal_type, promote_integers
 from tilewright.semantics.values import TensorValue
@@ -75,8 +77,13 @@ def _or_language(function: Any, meaning: str) -> Any:
     return either
 
 
-def _range(*bounds: Any) -> Iterator[TensorValue]:
-    """A loop at run time: its counter is a scalar tensor, as in compiled code."""
+def _range(*bounds: Any, **hints: Any) -> Iterator[TensorValue]:
+    """A loop at run time: its counter is a scalar tensor, as in compiled code. `hints`, those of
+    `tl.range`, have no effect.
+    """
+    for name in hints:
+        if name not in RANGE_HINTS:
+            raise KernelTypeError(f"range has no keyword {name!r}")
     semantics = active_semantics.get()
     kind: Any = dtypes.int32
     for bound in map(unwrap_constexpr, bounds):

@@ -26,10 +26,6 @@ _PURE_BUILTINS = frozenset({
     "format", "frozenset", "hash", "hex", "int", "max", "min", "oct", "ord", "pow", "repr", "round",
     "set", "slice", "sorted", "str", "type",
 })  # fmt: skip
-_RANGE_HINTS = (
-    "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
-    "disable_licm",
-)  # fmt: skip
 _SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
     "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
@@ -304,14 +300,18 @@ class KernelBuilder(Statements):
         if isinstance(value, types.static_range):
             return self._static_range(value.start, value.end, value.step)
         if isinstance(value, types.range):
-            hints = {name: getattr(value, name) for name in _RANGE_HINTS}
+            hints = {name: getattr(value, name) for name in types.RANGE_HINTS}
             return RangeValue(value.start, value.end, value.step, hints)
         return self.sequence(value)
 
     def _python_range(self, node: ast.Call) -> RangeValue:
+        """`range(...)`. The hints of `tl.range` are legal here and have no effect, as in Triton."""
         args = self._items(node.args)
-        if node.keywords or not 1 <= len(args) <= 3:
-            raise KernelTypeError("range takes 1 to 3 bounds and no keywords")
+        unknown = [k.arg for k in node.keywords if k.arg not in types.RANGE_HINTS]
+        if unknown or not 1 <= len(args) <= 3:
+            raise KernelTypeError(
+                f"range has no keyword {unknown[0]!r}" if unknown else "range takes 1 to 3 bounds"
+            )
         start, stop = (0, args[0]) if len(args) == 1 else args[:2]
         return RangeValue(start, stop, args[2] if len(args) == 3 else 1)
 

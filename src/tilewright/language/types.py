@@ -153,6 +153,13 @@ class tensor_descriptor(metaclass=_DescriptorMeta):
     """What `tl.make_tensor_descriptor` gives: `.load(offsets)`, `.store(offsets, value)`."""
 
 
+RANGE_HINTS = (
+    "num_stages", "loop_unroll_factor", "disallow_acc_multi_buffer", "flatten", "warp_specialize",
+    "disable_licm",
+)  # fmt: skip
+"""Keywords of `range` that change no result."""
+
+
 class range:
     """`for i in tl.range(start, end, step)`: a loop at run time, with hints for the compiler.
 
