@@ -98,8 +98,8 @@ class Maker:
     def integers(self, high: int, *shape: int):
         return torch.randint(0, high, shape, generator=self.chance).to(self.device)
 
-    def sized(self, small: int, large: int) -> int:
-        """An extent that does not follow from the others."""
+    def sized(self, small: Any, large: Any) -> Any:
+        """An extent, or several, that does not follow from the others."""
         return large if self.large else small
 
     def sequence(self, depth: int | None = None, heads: int | None = None):

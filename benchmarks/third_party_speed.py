@@ -113,8 +113,10 @@ def prepared(args):
     import triton.runtime.jit
     import triton.testing  # noqa: F401 - inherited by the processes
 
+    from third_party_speed_preload import compile_once
     from tilewright.compare.worker import work
 
+    compile_once("cpu" if args.tiny else "sm_90a")
     return work
 
 

@@ -29,7 +29,15 @@ os.environ |= {
     "FLA_DISABLE_BACKEND_DISPATCH": "1",
     "TILEWRIGHT_CACHE_AUTOTUNING": "0",
 }
-LISTS = ("third_party_tutorials",)
+LISTS = (
+    "third_party_tutorials",
+    "third_party_gems_pointwise",
+    "third_party_gems_rows",
+    "third_party_gems_products",
+    "third_party_gems_images",
+    "third_party_gems_data",
+    "third_party_gems_attention",
+)
 """More operators, without references."""
 ROUTINES: dict[str, Callable[[Maker], object]] = {}
 """Operators that are only run."""

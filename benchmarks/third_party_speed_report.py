@@ -41,7 +41,7 @@ def summary(label: str, kernels: list[Kernel]) -> str:
     unspilled = [row["ratio"] for _, row in good if not row["triton"]["spills"]]
     failed = [row for _, row in kernels if is_failure(row)]
     cells = (
-        label, len(ratios), len({(row["file"], row["kernel"].partition("#")[0]) for _, row in good}),
+        label, len(ratios), len({row["kernel"].partition("#")[0] for _, row in good}),
         _number(geomean(ratios)), f"{_number(geomean(long))} ({len(long)})", _number(geomean(unspilled)),
         _number(min(ratios, default=None)), sum(r < SLOW for r in ratios), len(failed),
     )  # fmt: skip

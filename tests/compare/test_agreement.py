@@ -45,6 +45,14 @@ def test_special_values(x, y, excess):
     assert found is not None and found.excess == excess
 
 
+def test_quantized_values():
+    x = torch.arange(-120, 120)
+    y = x.clone()
+    y[60] += 1
+    assert compare_tensors([x.to(torch.int8)], [y.to(torch.int8)]).excess < 1
+    assert compare_tensors([x], [y]).excess == math.inf
+
+
 def test_tolerance_by_type():
     x = torch.ones(100)
     near = compare_tensors([x * 1.001], [x])

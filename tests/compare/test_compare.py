@@ -43,6 +43,7 @@ def test_outcomes(fake_triton, compare):
     assert {name: row["status"] for name, row in rows.items()} == {
         "agrees": "agrees",
         "tuned": "agrees",
+        "compiled": "agrees",
         "differs": "differs",
         "unstable": "nondeterministic",
         "refused": "tilewright fails",
@@ -53,7 +54,9 @@ def test_outcomes(fake_triton, compare):
     assert (agrees["launches"], agrees["grid"], agrees["error"]) == (2, [4], 0.0)
     assert agrees["arguments"]["x_ptr"] == "float32[100]"
     assert sorted(a["kind"] for a in agrees["accesses"]) == ["load", "store"]
-    assert (rows["tuned"]["grid"], rows["tuned"]["arguments"]["BLOCK"]) == ([4], "32")
+    tuned = rows["tuned"]
+    assert (tuned["grid"], tuned["arguments"]["BLOCK"], tuned["configurations"]) == ([4], "32", 2)
+    assert rows["compiled"]["arguments"]["num_warps"] == "2"
     assert "no_such_function" in rows["refused"]["tilewright"]["error"]
     assert "ended with status 7" in rows["fatal"]["triton"]["error"]
     for name, row in rows.items():

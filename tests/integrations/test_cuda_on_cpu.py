@@ -50,6 +50,13 @@ def test_functions_of_torch_cuda_come_back():
     assert before == (torch.cuda.synchronize, torch.cuda.Event, torch.cuda.device)
 
 
+def test_functions_are_distinct():
+    """torch._dynamo keeps one rule for each function of torch."""
+    with cuda_on_cpu():
+        names = ("synchronize", "empty_cache", "set_device", "device", "stream")
+        assert len({id(getattr(torch.cuda, name)) for name in names}) == len(names)
+
+
 def test_programs(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

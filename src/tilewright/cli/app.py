@@ -297,6 +297,12 @@ def compare(
     seconds: Annotated[
         float, typer.Option(help="Seconds for timing one kernel (0: compare results only).")
     ] = 1.0,
+    configurations: Annotated[
+        int, typer.Option(help="Configurations of each autotuner, evenly spaced (0: all).")
+    ] = 0,
+    specializations: Annotated[
+        int, typer.Option(help="Launches of a kernel with different constants or types.")
+    ] = 1,
 ) -> None:
     """Run a program with Triton and replay its kernels under both: results, times, resources, accesses.
 
@@ -304,10 +310,11 @@ def compare(
     when results differ or a kernel fails.
     """
     from tilewright.cli.compare import compare as command
-    from tilewright.compare.session import Limits
+    from tilewright.compare.session import Choice, Limits
 
     limits = Limits(limit, kernel_limit, seconds)
-    if not command(program, context.args, kernel, limits, json_to, html_to):
+    choice = Choice(kernel, specializations, configurations)
+    if not command(program, context.args, choice, limits, json_to, html_to):
         raise typer.Exit(1)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import typer
 
 from tilewright.compare.report import GOOD, html_of, json_of, print_table
-from tilewright.compare.session import Limits, compare_program
+from tilewright.compare.session import Choice, Limits, compare_program
 
 
 def compare(
     program: str,
     arguments: Sequence[str],
-    pattern: str,
+    choice: Choice,
     limits: Limits,
     json_to: Path | None,
     html_to: Path | None,
@@ -26,7 +26,7 @@ def compare(
         ratio = f" {row['ratio']:.2f}" if row["ratio"] is not None else ""
         typer.echo(f"{row['kernel']}: {row['status']}{ratio}", err=True)
 
-    found = compare_program(program, tuple(arguments), pattern, limits, progress)
+    found = compare_program(program, tuple(arguments), limits, choice, progress)
     print_table(found)
     if json_to is not None:
         json_to.write_text(json_of(found), encoding="utf-8")

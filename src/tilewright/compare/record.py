@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.compare.snapshot import Copier, Viewer, bytes_in, tensors_in
 
 _OWN_OPTIONS = ("grid", "warmup")
+_COMPILED_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
 @dataclass
@@ -214,6 +215,9 @@ def recording(
     undo = [_replace(kind, "run", _recording_run(kind.run, recorder)) for kind in kinds]
     undo.append(_replace(tuner, "_bench", _run_once(tuner._bench, recorder)))
     undo.append(_replace(tuner, "run", _noted_call(tuner.run, recorder)))
+    if (compiled := _compiled_kernel()) is not None:
+        run = _recording_compiled(compiled.__getitem__, recorder)
+        undo.append(_replace(compiled, "__getitem__", run))
     if configurations:
         undo.append(_replace(tuner, "__init__", _thinned(tuner.__init__, configurations)))
     try:
@@ -229,6 +233,32 @@ def _interpreted() -> list[Any]:
     except ImportError:
         return []
     return [module.InterpretedFunction]
+
+
+def _compiled_kernel() -> Any:
+    """Triton's class of kernels that `warmup` gives, which programs launch themselves."""
+    try:
+        module: Any = importlib.import_module("triton.compiler.compiler")
+    except ImportError:
+        return None
+    return getattr(module, "CompiledKernel", None)
+
+
+def _recording_compiled(getitem: Any, recorder: Recorder) -> Any:
+    def launch_and_record(self: Any, grid: Any) -> Any:
+        run = getitem(self, grid)
+        kernel = getattr(self.src, "fn", None)
+
+        def record_and_run(*args: Any, **more: Any) -> Any:
+            if kernel is not None:
+                named = {n: getattr(self.metadata, n, None) for n in _COMPILED_OPTIONS}
+                given = {n: value for n, value in named.items() if value is not None}
+                recorder.saw(kernel, grid, args, given)
+            return run(*args, **more)
+
+        return record_and_run
+
+    return launch_and_record
 
 
 def _replace(kind: Any, name: str, value: Any) -> Callable[[], None]:

@@ -38,7 +38,7 @@ grid {{ row.grid }}, {{ row.launches }} launches</span></summary>
 </body></html>
 """
 _COLUMNS: tuple[str, ...] = (
-    "kernel", "results", "error", "ratio", "GPU µs", "host µs", "registers", "spills", "shared bytes", "accesses",
+    "kernel", "results", "error", "ratio", "GPU µs", "host µs", "registers", "spills", "shared bytes", "configuration", "accesses",
 )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def print_table(found: Comparison) -> None:
     columns = _shown(found)
     table = Table(title=f"{found.program} on {_machine(found)} (Triton / tilewright)")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("kernel", "results", "accesses") else "right")  # fmt: skip
+        table.add_column(name, justify="left" if name in ("kernel", "results", "configuration", "accesses") else "right")  # fmt: skip
     for row in found.rows:
         cells = _cells(row)
         table.add_row(*(_escaped(cells[name]) for name in columns))
@@ -60,6 +60,8 @@ def print_table(found: Comparison) -> None:
         for side in ("triton", "tilewright"):
             if row[side]["error"]:
                 console.print(_escaped(f"{row['kernel']}: {side}: {row[side]['error']}"))
+        if text := _failed_configurations(row):
+            console.print(_escaped(f"{row['kernel']}: {text}"))
     if found.failure:
         console.print(_escaped(f"the program: {found.failure}"))
     console.print(_escaped(summary(found)))
@@ -151,9 +153,27 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         both("registers"),
         both("spills"),
         both("shared_bytes"),
+        _configurations(row),
         _access_summary(row["accesses"]),
     ]
     return dict(zip(_COLUMNS, values, strict=True))
+
+
+def _configurations(row: dict[str, Any]) -> str:
+    """The fastest configuration, or Triton's and tilewright's."""
+    if row["configurations"] < 2:
+        return ""
+    names = [row[side]["configuration"] or "-" for side in ("triton", "tilewright")]
+    return " / ".join(dict.fromkeys(names))
+
+
+def _failed_configurations(row: dict[str, Any]) -> str:
+    """What tilewright has not compiled, or computed otherwise, of an autotuner's configurations."""
+    failed: dict[str, str] = row["tilewright"]["failed"]
+    if row["configurations"] < 2 or not failed:
+        return ""
+    first, error = next(iter(failed.items()))
+    return f"{len(failed)} of {row['configurations']} configurations fail: {first}: {error}"
 
 
 def _access_summary(accesses: list[dict[str, Any]]) -> str:

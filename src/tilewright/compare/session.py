@@ -38,11 +38,23 @@ class Limits:
     """For timing one kernel."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Which launches are replayed."""
+
+    pattern: str = ""
+    """Of kernels whose name matches this regular expression."""
+    specializations: int = 1
+    """So many of a kernel that differ in constants or types."""
+    configurations: int = 0
+    """In so many configurations of an autotuner; 0: all."""
+
+
 def compare_program(
     program: str,
     arguments: tuple[str, ...] = (),
-    pattern: str = "",
     limits: Limits | None = None,
+    choice: Choice | None = None,
     progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> Comparison:
     """Run a program with Triton and replay the largest launch of each kernel under both compilers.
@@ -62,8 +74,12 @@ def compare_program(
         raise LaunchError(f"there is no file {program}")
     with tempfile.TemporaryDirectory(prefix="tilewright-compare-") as folder:
         session = _Session(Path(folder), limits or Limits(), progress or (lambda row: None))
-        job = Job(program, arguments, str(Path(folder) / "events"), (), pattern)
-        found = session.run(replace(job, seconds=session.limits.timing))
+        choice, events = choice or Choice(), str(Path(folder) / "events")
+        job = Job(
+            program, arguments, events, (), choice.pattern, session.limits.timing,
+            configurations=choice.configurations, specializations=choice.specializations,
+        )  # fmt: skip
+        found = session.run(job)
     if not found.rows:
         raise LaunchError(
             found.failure or f"{program} launched no kernel of Triton's",

@@ -6,6 +6,7 @@ import sys
 import torch
 import triton
 import triton.language as tl
+from triton.compiler.compiler import CompiledKernel
 
 FACTOR: tl.constexpr = tl.constexpr(2)
 
@@ -26,6 +27,11 @@ def agrees(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 def tuned(x_ptr, y_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n).to(KIND), mask=offs < n)
+
+
+@triton.jit
+def compiled(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 3.0)
 
 
 @triton.jit
@@ -73,6 +79,7 @@ def die_in_replay(x, BLOCK):
 
 agrees.reference = lambda x, y, n, BLOCK: y[:n].copy_(2 * x[:n])
 tuned.fn.reference = lambda x, y, n, BLOCK, KIND, num_warps: y.copy_(x)
+compiled.reference = lambda x, BLOCK, **_: x.fill_(3.0)
 differs.reference = lambda x, BLOCK: x.fill_(2.0)
 unstable.reference = lambda x, BLOCK: x.fill_(1.0 + 0.5 * count("unstable"))
 refused.reference = lambda x, BLOCK: x.fill_(1.0)
@@ -85,6 +92,7 @@ agrees[(4,)](x, y, 100, BLOCK=32)
 agrees[lambda meta: (triton.cdiv(90, meta["BLOCK"]),)](x[:50], y, 40, BLOCK=32)
 half = torch.empty(100, device="cuda", dtype=torch.float16)
 tuned[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, half, 100, KIND=tl.float16)
+CompiledKernel(compiled)[(1, 1, 1)](torch.empty(64, device="cuda"), 64)
 for kernel in (fatal, differs, unstable, refused, unlucky):
     kernel[(1,)](torch.zeros(64, device="cuda"), BLOCK=64)
 if "fail" in sys.argv:
