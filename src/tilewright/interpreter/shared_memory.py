@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tilewright.dialects import gpu, tile
@@ -29,10 +30,12 @@ from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
 
-_POISON, _FLYING, _UNSEEN, _READY, _RELEASED = "poison", "flying", "unseen", "ready", "released"
+_POISON, _FLYING, _UNSEEN, _READY = "poison", "flying", "unseen", "ready"
+_RELEASED, _RELEASED_IN_ITERATION = "released", "released in an iteration"
 _WHY_NOT = {
     _POISON: "nothing has been written there",
     _RELEASED: "it has been released",
+    _RELEASED_IN_ITERATION: "it has been released",
     _FLYING: "an async copy to it is in flight (missing gpu.async_wait)",
     _UNSEEN: "other threads' parts of it are not seen yet: a gpu.barrier is missing",
 }
@@ -205,11 +208,14 @@ def read_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
 
 
 def _release(run: Executor, op: gpu.LocalDeallocOp) -> list[Any]:
+    """In a loop or branch: until the buffer is written again."""
+    nested = not isinstance(op.parent_op(), FuncOp)
+    state = _RELEASED_IN_ITERATION if nested else _RELEASED
     for buffer in op.buffers:
         for stage in run.value(buffer):
             if stage.readers or stage.stored or stage.state == _FLYING:
                 raise fault(run, f"gives back {stage.name}, at which something is in flight")
-            stage.state, stage.value = _RELEASED, None
+            stage.state, stage.value = state, None
     run.shared.released = True
     return []
 

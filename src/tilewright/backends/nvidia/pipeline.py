@@ -15,6 +15,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
+    from tilewright.passes.gpu.deallocate_shared import DeallocateShared
     from tilewright.passes.gpu.distribute_rows_over_cluster import DistributeRowsOverCluster
     from tilewright.passes.gpu.emulate_fp32_dots import EmulateFp32Dots
     from tilewright.passes.gpu.insert_barriers import InsertBarriers
@@ -62,6 +63,7 @@ def nvidia_passes() -> tuple[Pass, ...]:
         Cse(),  # address arithmetic of copies and stores
         Licm(),  # hoists what assign-layouts rematerialized inside loops
         CacheInShared(),  # after all other users of shared memory have allocated
+        DeallocateShared(),  # after all passes that allocate or remove barriers
         InsertBarriers(),  # after the last pass that accesses shared memory
         PartitionLoops(),  # before batch-loads: loads of full iterations have no masks
         BatchLoads(),  # after insert-barriers, which separates conflicting accesses

@@ -35,8 +35,8 @@ from tilewright.layouts.shared import LINEAR, SharedLayout
 from tilewright.passes.analysis.edit import erase, insert_before, outermost_in, start_of
 from tilewright.passes.analysis.emit import Emitter, constant_int
 from tilewright.passes.base import Pass
-from tilewright.passes.gpu.analysis.strips import EXCHANGES, KEPT
-from tilewright.passes.gpu.assign_layouts import warps_of
+from tilewright.passes.gpu.analysis.exchanges import max_scratch_bytes
+from tilewright.passes.gpu.analysis.strips import KEPT
 from tilewright.targets import TargetInfo
 
 _OTHERS = (
@@ -44,8 +44,6 @@ _OTHERS = (
     tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
 """What needs shared memory in other ways."""
-_PADDING = 64
-"""The most bytes after each row of a tile that changes its layout."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,9 @@ class CacheInShared(Pass):
             kept = sum(_bytes(loads[0]) for loads in marked.values())
             room = target.shared_bytes
             others = any(isinstance(op, _OTHERS) or tile.moves_lanes(op) for op in function.walk())
-            if kept + _exchanged(function) <= room and not others:
+            if kept + max_scratch_bytes(function) <= room and not others:
                 for loads in marked.values():
                     _keep(loads, function)
-
-
-def _exchanged(function: FuncOp) -> int:
-    """Bytes of shared memory that reductions and conversions take, at most."""
-    warps, most = warps_of(function), 0
-    for op in function.walk():
-        if isinstance(op, tile.ReduceOp):
-            sums = sum(prod(tile.shape_of(r)) * _size(r) for r in op.results)
-            most = max(most, warps * (sums + _PADDING))
-        elif isinstance(op, gpu.ConvertLayoutOp):
-            *rows, length = tile.shape_of(op.source)
-            most = max(most, prod(rows) * (length * _size(op.source) + _PADDING))
-    return EXCHANGES // 2 + most
 
 
 def _size(value: SSAValue) -> int:

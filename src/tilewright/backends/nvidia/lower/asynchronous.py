@@ -22,6 +22,7 @@ from tilewright.layouts.layout import Vector
 from tilewright.layouts.shared import LINEAR, SWIZZLE_ATOM_BYTES, SharedLayout, swizzle
 from tilewright.passes.analysis.effects import is_pure
 from tilewright.passes.gpu.analysis.accesses import SMALLEST_COPY, vector_of
+from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
@@ -197,10 +198,11 @@ def _store_matrices(gen: KernelCodegen, place: Place, layout: Layout, bits: list
 
 
 def lower_release(gen: KernelCodegen, op: gpu.LocalDeallocOp) -> None:
-    """What threads have done in a buffer comes before boxes that are copied to its place."""
-    by_threads = (gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.LocalTransposeOp)
-    touched = any(isinstance(use.operation, by_threads) for b in op.buffers for use in b.uses)
-    if touched and any(isinstance(other, gpu.TmaLoadOp) for other in gen.source.walk()):
+    """Order the accesses of threads to buffers before TMA loads to buffers in the same place (another proxy)."""
+    by_threads = (gpu.LocalStoreOp, gpu.LocalLoadOp, gpu.LocalTransposeOp, gpu.AsyncCopyOp)
+    touched = [b for b in op.buffers if any(isinstance(u, by_threads) for u in buffer_users(b))]
+    loads = {o.buffer: None for o in gen.source.walk() if isinstance(o, gpu.TmaLoadOp)}
+    if any(gen.shared.overlap(b, buffer_root(load)) for b in touched for load in loads):
         proxy_fence(gen)
 
 

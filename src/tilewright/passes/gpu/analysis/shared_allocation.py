@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
@@ -11,6 +12,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import ALIGNMENT
 from tilewright.passes.analysis.edit import insert_before, outermost_in
 from tilewright.passes.gpu.analysis.buffer_views import buffer_users
+from tilewright.passes.gpu.analysis.shared_lifetimes import SharedLifetimes
 
 BARRIER = 8
 """Bytes of one memory barrier."""
@@ -112,20 +114,22 @@ def _end_of_use(user: Operation, block: Block) -> Operation | None:
 
 
 class SharedAllocation:
-    """Each buffer where no other is that is used at the same time, or has not been released; scratch
-    space begins after those in use."""
+    """Each buffer where no other is that is live at the same time; scratch space begins after those in use.
 
-    def __init__(self, function: FuncOp) -> None:
+    `ends`: where buffers are to be deallocated, instead of where they are.
+    """
+
+    def __init__(self, function: FuncOp, ends: Mapping[SSAValue, Operation] | None = None) -> None:
         self._block = function.body.block
         self._order = {op: i for i, op in enumerate(self._block.ops)}
+        self._lifetimes = SharedLifetimes(function, ends)
         self._places: dict[SSAValue, tuple[int, int]] = {}
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
         buffers = [op.result for op in function.walk() if type(op) is gpu.LocalAllocOp]
         for buffer in buffers:
             self._note(buffer)
-        for buffer in sorted(buffers, key=self._first_if_released):
-            self._put(buffer, buffer_bytes(buffer))
+        self._place_all(function, buffers)
         end = self.end
         self._mbarriers = (end, end)
         for op in function.walk():
@@ -141,14 +145,27 @@ class SharedAllocation:
         uses = [self._top(op) for op in buffer_users(value)]
         self._first[value], self._last[value] = min(uses, default=0), max(uses, default=-1)
 
-    def _first_if_released(self, value: SSAValue) -> int:
-        """The key by which buffers find their places: those that are released in the order of their use, so that
-        places are handed on; the others before."""
-        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in value.uses)
-        return self._first[value] if released else -1
+    def _place_all(self, function: FuncOp, buffers: list[SSAValue]) -> None:
+        """Place the buffers that are live to the end of the program, then the others in the order of their first use,
+        or, if that takes fewer bytes, the largest first."""
+        released = [b for b in buffers if self._lifetimes.is_deallocated(b)]
+        for buffer in buffers:
+            if buffer not in released:
+                self._put(buffer, buffer_bytes(buffer))
+        if not released:
+            return
+        order = {op: i for i, op in enumerate(function.walk())}
+        first = {b: min(order[op] for op in buffer_users(b)) for b in released}
+        fixed, plans = dict(self._places), list[dict[SSAValue, tuple[int, int]]]()
+        for key in (first.__getitem__, lambda b: (-buffer_bytes(b), first[b])):
+            self._places = dict(fixed)
+            for buffer in sorted(released, key=key):
+                self._put(buffer, buffer_bytes(buffer))
+            plans.append(self._places)
+        self._places = min(plans, key=lambda places: max(end for _, end in places.values()))
 
     def _put(self, value: SSAValue, size: int) -> None:
-        """Find room: the lowest that no buffer used at the same time has."""
+        """Find room: the lowest that no buffer live at the same time has."""
         taken = sorted(
             place for other, place in self._places.items() if not self.apart_in_time(other, value)
         )
@@ -165,13 +182,13 @@ class SharedAllocation:
         return max((end for _, end in self._places.values()), default=0)
 
     def apart_in_time(self, one: SSAValue, other: SSAValue) -> bool:
-        """Whether one of two buffers is released before the other is used."""
-        return self._gone(one, other) or self._gone(other, one)
+        """Return whether one of two buffers is deallocated whenever the other is live."""
+        return self._lifetimes.disjoint(one, other)
 
-    def _gone(self, one: SSAValue, other: SSAValue) -> bool:
-        """Whether `one` is released before `other` is used."""
-        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in one.uses)
-        return released and self._last[one] < self._first[other]
+    def overlap(self, one: SSAValue, other: SSAValue) -> bool:
+        """Return whether two buffers have bytes in common."""
+        (low, high), (start, end) = self._places[one], self._places[other]
+        return low < end and start < high
 
     @property
     def used(self) -> bool:
@@ -194,8 +211,7 @@ class SharedAllocation:
 
     def over(self, buffer: SSAValue, op: Operation) -> bool:
         """Whether a buffer is used, but not by `op` or anything after it, nor released yet."""
-        released = any(isinstance(use.operation, gpu.LocalDeallocOp) for use in buffer.uses)
-        return not released and 0 <= self._last[buffer] < self._top(op)
+        return not _is_deallocated(buffer) and 0 <= self._last[buffer] < self._top(op)
 
     def free_from(self, op: Operation) -> int:
         """The byte after the last buffer that `op` or something after it uses."""
@@ -220,6 +236,10 @@ class SharedAllocation:
         if low == high or start >= high:
             return max(0, limit - start)
         return max(0, low - start, limit - -(-high // 128) * 128)
+
+
+def _is_deallocated(buffer: SSAValue) -> bool:
+    return any(isinstance(use.operation, gpu.LocalDeallocOp) for use in buffer.uses)
 
 
 def allocated(function: FuncOp) -> int:
