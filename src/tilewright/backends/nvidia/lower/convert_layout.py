@@ -1,4 +1,4 @@
-"""Conversions of layouts: in registers, or through shared memory.
+"""Conversions of layouts: in registers, by shuffles, or through shared memory.
 
 A tile goes through scratch space as in `scratch_tiles`, as it is or with its dimensions exchanged, and where threads
 hold it as fragments of tensor cores by 8x8 matrices (`matrix_access`). A conversion of a tile too large for the target
@@ -25,6 +25,7 @@ from tilewright.backends.nvidia.lower.matrix_access import (
     matrices_of,
 )
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, runs_of
+from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.banks import wavefronts
@@ -190,6 +191,10 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
+    shuffles = plan_shuffles(source, target)
+    if shuffles is not None:
+        gen.bind(op.result, convert_by_shuffles(gen, shuffles, gen.parts(op.source), element))
+        return
     room = gen.scratch_room()
     alone = gen.blocks == 1
     matrices = (alone and gen.target.has(Feature.STMATRIX), alone)

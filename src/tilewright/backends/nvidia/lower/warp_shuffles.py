@@ -1,0 +1,110 @@
+"""Conversions of layouts inside of warps: by shuffles, without shared memory and barriers.
+
+Where warps hold the same part of a tile before and after, a register of the new layout is one register of the old one
+in other lanes: lane l reads from lane m(l) ^ c, with one linear map m for all registers (arXiv 2505.23819, section
+5.4, has the general case). Rows of statistics that a loop loads, one element a lane, become what the fragments of tensor
+cores want so; by shared memory two barriers of all warps would stand in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from xdsl.ir import Attribute
+
+from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower.reductions import shuffle
+from tilewright.layouts import Layout
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I32 = ir.IntType(32)
+_BITS = 5
+_MOST_SHUFFLES = 16
+"""More cost more than shared memory, which moves up to four registers at once."""
+
+Place = tuple[int, int]
+"""A register and a lane."""
+Shuffles = tuple[tuple[int, ...], tuple[Place, ...]]
+"""What each bit of a lane's number adds to the lane that it reads from (exclusive or), and for every register of the new
+layout what lane 0 reads."""
+
+
+@lru_cache(maxsize=1024)
+def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
+    """The shuffles of a conversion; None where warps exchange elements, registers would have to be chosen by lanes, or
+    shared memory is cheaper."""
+    steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
+    apart = source.has_disjoint_bits and target.has_disjoint_bits
+    if source.warps != target.warps or steps[0] != steps[1] or not apart:
+        return None
+    if len(target.register_of) > _MOST_SHUFFLES:
+        return None
+    held: dict[tuple[int, ...], list[Place]] = {}
+    for register in sorted(set(source.register_of.values())):
+        for lane in range(1 << _BITS):
+            held.setdefault(source.coordinates(register, lane, 0), []).append((register, lane))
+
+    def places(register: int, lane: int) -> list[Place]:
+        return held.get(target.coordinates(register, lane, 0), [])
+
+    for first, start in places(0, 0):
+        bits = [
+            next((at ^ start for r, at in places(0, 1 << bit) if r == first), None)
+            for bit in range(_BITS)
+        ]
+        known = [bit for bit in bits if bit is not None]
+        if len(known) < _BITS:
+            continue
+        found = [_start(places, r, known) for r in range(target.registers_per_thread)]
+        if all(place is not None for place in found):
+            return tuple(known), tuple(place for place in found if place is not None)
+    return None
+
+
+def _start(places, register: int, bits: Sequence[int]) -> Place | None:  # type: ignore[no-untyped-def]
+    """From where lane 0 reads a register, so that the map of lanes holds for all of them."""
+    for chosen, start in places(register, 0):
+        lanes = range(1 << _BITS)
+        if all((chosen, start ^ _mapped(bits, lane)) in places(register, lane) for lane in lanes):
+            return chosen, start
+    return None
+
+
+def _mapped(bits: Sequence[int], lane: int) -> int:
+    result = 0
+    for bit, image in enumerate(bits):
+        result ^= image if lane >> bit & 1 else 0
+    return result
+
+
+def convert_by_shuffles(
+    gen: KernelCodegen, plan: Shuffles, parts: list[Value], element: Attribute
+) -> list[Value]:
+    """The registers of the new layout."""
+    b, (bits, places) = gen.builder, plan
+    lane = _lane(gen, bits)
+    made: dict[Place, Value] = {}
+    for register, start in places:
+        if (register, start) not in made:
+            at = b.xor(lane, ir.Constant(I32, start)) if start else lane
+            made[register, start] = shuffle(gen, parts[register], element, "idx", at)
+    return [made[place] for place in places]
+
+
+def _lane(gen: KernelCodegen, bits: Sequence[int]) -> Value:
+    """The lane that each lane reads from, but for a constant."""
+
+    def make(b: Value) -> Value:
+        total: Value = ir.Constant(I32, 0)
+        for bit, image in enumerate(bits):
+            mine = b.and_(b.lshr(gen.threads.index, ir.Constant(I32, bit)), ir.Constant(I32, 1))
+            if image:
+                total = b.xor(total, b.mul(mine, ir.Constant(I32, image)))
+        return total
+
+    return gen.threads.at_start(("shuffled lane", tuple(bits)), make)
