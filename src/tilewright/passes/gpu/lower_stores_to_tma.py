@@ -40,18 +40,20 @@ store that reads its slot has been waited for.
 Requires `assign-layouts`, and `pipeline-loads` to have chosen its buffers. Ensures: arrays stored by TMA are not accessed otherwise
 by the kernel (the async proxy does not observe the order of its other accesses), and shared memory is not written again or freed
 before the stores that read it have been waited for. In loops the stores of one iteration are in memory before
-those of the next are issued, unless iterations store disjoint tiles (`analysis/disjoint_tiles.py`).
+those of the next are issued, unless iterations store disjoint tiles (`analysis/disjoint_tiles.py`). Stores to an array from a table,
+whose rows may end within 16 bytes, have two versions.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
     UnitAttr,
     i1,
@@ -62,8 +64,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead
+from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
@@ -81,7 +85,7 @@ from tilewright.passes.gpu.analysis.tma_stores import (
     exchanged_in_parts,
     plan_tma_store,
 )
-from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands
+from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands, scalar_of
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.targets import Feature, TargetInfo
 
@@ -115,8 +119,10 @@ class LowerStoresToTma(Pass):
                         division = self._division(op, store, function, target)
                         if division is None:
                             report_missed(op, TMA, Missed(Reason.NO_ROOM))
-                        else:
-                            _Storer(op, store, function, *division).run()
+                            continue
+                        if store.if_rows_end_aligned:
+                            op, store = _as_version(op, store)
+                        _Storer(op, store, function, *division).run()
 
     def _division(
         self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: TargetInfo
@@ -126,13 +132,45 @@ class LowerStoresToTma(Pass):
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
         if again:  # the buffer is live while other tiles change their layouts
-            used += exchanged(op, function, store.convert)
-            least += exchanged_in_parts(op, function, target, store.convert)
+            but = None if store.if_rows_end_aligned else store.convert
+            used += exchanged(op, function, but)
+            least += exchanged_in_parts(op, function, target, but)
         at_once = again or _of_several_tiles(store, op)
         if at_once and not self.epilogue_stages and used + store.whole_bytes <= limit:
             return 1, 1
         fits = min((limit - least) // store.part_bytes, self.epilogue_stages or count, count)
         return (count, fits) if fits > 0 else None
+
+
+def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreViewOp, TmaStorePlan]:
+    """Put a store into a branch that is taken where the array's rows end at a multiple of 16 bytes, and itself into the
+    other; return the one that may be a TMA store."""
+    outer = store.box.encoded_before or op
+    emitter = Emitter(outer)
+    inside = emitter.constant(SWIZZLE_ATOM_BYTES // store.whole.size - 1, i64)
+    rest = emitter.binary(arith.AndIOp, scalar_of(store.box.extents[0], outer), inside)
+    aligned = emitter.insert(
+        tile.CmpIOp.create(
+            operands=[rest, emitter.constant(0, i64)],
+            result_types=[i1],
+            properties={"predicate": StringAttr("eq")},
+        )
+    )
+    convert = store.convert.clone()
+    version = op.clone({store.convert.result: convert.result})
+    branch = scf.IfOp.create(
+        operands=[aligned],
+        regions=[
+            Region(Block([convert, version, scf.YieldOp.create()])),
+            Region(Block([scf.YieldOp.create()])),
+        ],
+        location=op.location,
+    )
+    insert_before(branch, op)
+    for old in (store.convert, op):
+        old.detach()
+        insert_before(old, end_of(branch.regions[1].block))
+    return version, replace(store, convert=convert)
 
 
 def _of_several_tiles(store: TmaStorePlan, op: Operation) -> bool:

@@ -46,6 +46,8 @@ class TmaStorePlan:
     convert: gpu.ConvertLayoutOp
     box: TmaTile
     whole: SharedLayout
+    if_rows_end_aligned: bool = False
+    """Whether it is one only where the array's rows end at a multiple of 16 bytes, which the program has to test."""
 
     @property
     def layout(self) -> Layout | None:
@@ -86,7 +88,10 @@ class TmaStorePlan:
 def plan_tma_store(
     op: tile.StoreViewOp, function: FuncOp, known: Facts, ahead: bool = False
 ) -> TmaStorePlan | Missed:
-    """Return the plan of a TMA store, or why there is none. `ahead`: before copies have become TMA loads."""
+    """Return the plan of a TMA store, or why there is none.
+
+    `ahead`: before copies have become TMA loads; a store that must be tested for counts as another one.
+    """
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
@@ -102,12 +107,17 @@ def plan_tma_store(
     shared = SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
     if base_argument(op.base) is None:
         box = match_on_device(op, known, op, function, shared)
-        if isinstance(box, TmaTile) and not _alone_behind_map(op, box, ahead):
+        checked = isinstance(box, Missed) and not ahead
+        if checked:
+            box = match_on_device(op, known, op, function, shared, any_end=True)
+        if isinstance(box, Missed):
+            return box
+        if not _alone_behind_map(op, box, ahead):
             return Missed(Reason.STORE_ALIASED)
-    elif not _alone(op, function):
+        return TmaStorePlan(convert, box, shared, checked)
+    if not _alone(op, function):
         return Missed(Reason.STORE_ALIASED)
-    else:
-        box = match_tma_tile(op, known, shared)
+    box = match_tma_tile(op, known, shared)
     return box if isinstance(box, Missed) else TmaStorePlan(convert, box, shared)
 
 
