@@ -65,7 +65,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
-from tilewright.passes.analysis.edit import end_of, erase, insert_before, outermost_in
+from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.analysis.emit import Emitter
 from tilewright.passes.analysis.facts import Facts
@@ -111,31 +111,61 @@ class LowerStoresToTma(Pass):
             if isinstance(function, FuncOp) and function.body.blocks and num_ctas_of(function) == 1:
                 known = Facts()
                 for op in list(function.walk()):
-                    if isinstance(op, tile.StoreViewOp):
-                        store = plan_tma_store(op, function, known)
-                        if isinstance(store, Missed):
-                            report_missed(op, TMA, store)
-                            continue
-                        division = self._division(op, store, function, target)
-                        if division is None:
-                            report_missed(op, TMA, Missed(Reason.NO_ROOM))
-                            continue
-                        if store.if_rows_end_aligned:
-                            op, store = _as_version(op, store)
-                        _Storer(op, store, function, *division).run()
+                    if isinstance(op, tile.StoreViewOp) and op.parent is not None:
+                        self._lower(op, function, known, target)
+
+    def _lower(
+        self, op: tile.StoreViewOp, function: FuncOp, known: Facts, target: TargetInfo
+    ) -> None:
+        """Lower a store, and those of the tiles beside it."""
+        plan = plan_tma_store(op, function, known)
+        if isinstance(plan, Missed):
+            report_missed(op, TMA, plan)
+            return
+        group = [
+            o
+            for o in block_of(op).ops
+            if isinstance(o, tile.StoreViewOp) and (o is op or o in plan.beside)
+        ]
+        plans = [plan if o is op else plan_tma_store(o, function, known) for o in group]
+        found = [p for p in plans if isinstance(p, TmaStorePlan)]
+        if len(found) < len(group):
+            report_missed(op, TMA, Missed(Reason.STORE_ALIASED))
+            return
+        divisions = [
+            self._division(o, p, found, function, target) for o, p in zip(group, found, strict=True)
+        ]
+        if None in divisions:
+            report_missed(op, TMA, Missed(Reason.NO_ROOM))
+            return
+        for number, (o, p, division) in enumerate(zip(group, found, divisions, strict=True)):
+            store, version = _as_version(o, p) if p.if_rows_end_aligned else (o, p)
+            count, slots = division or (1, 1)
+            _Storer(
+                store, version, function, count, slots, number if len(group) > 1 else None
+            ).run()
 
     def _division(
-        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, target: TargetInfo
+        self,
+        op: tile.StoreViewOp,
+        store: TmaStorePlan,
+        group: list[TmaStorePlan],
+        function: FuncOp,
+        target: TargetInfo,
     ) -> tuple[int, int] | None:
-        """Number of subtiles and of slots for them; None if there is no memory."""
+        """Number of subtiles and of slots for them; None if there is no memory. Several stores of a `group` are staged
+        whole."""
         limit = target.shared_bytes
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
         if again:  # the buffer is live while other tiles change their layouts
-            but = None if store.if_rows_end_aligned else store.convert
+            but = [] if store.if_rows_end_aligned else [each.convert for each in group]
             used += exchanged(op, function, but)
             least += exchanged_in_parts(op, function, target, but)
         at_once = again or _of_several_tiles(store, op)
+        if len(group) > 1:
+            fits_all = used + sum(each.whole_bytes for each in group) <= limit
+            return ((1, 1) if at_once else (count, count)) if fits_all else None
         if at_once and not self.epilogue_stages and used + store.whole_bytes <= limit:
             return 1, 1
         fits = min((limit - least) // store.part_bytes, self.epilogue_stages or count, count)
@@ -190,9 +220,16 @@ class _Storer:
     """Rewrite one store."""
 
     def __init__(
-        self, op: tile.StoreViewOp, store: TmaStorePlan, function: FuncOp, count: int, slots: int
+        self,
+        op: tile.StoreViewOp,
+        store: TmaStorePlan,
+        function: FuncOp,
+        count: int,
+        slots: int,
+        number: int | None = None,
     ) -> None:
-        self.op, self.store, self.function = op, store, function
+        """`number`: of the store among several to one array."""
+        self.op, self.store, self.function, self.number = op, store, function, number
         self.count, self.slots = count, slots
         self.dim = store.cut[0] if store.cut is not None else 0
         extent: Any = self._part_type().get_shape()[self.dim]
@@ -242,7 +279,9 @@ class _Storer:
         source = self._source(number)
         if number == 0:
             first = _after_products(op) if self.again else op
-            if self.again:  # TMA stores of the previous iteration
+            if self.number:  # the first of them has waited for those of the previous iteration
+                self._wait_if_rows_overlap()
+            elif self.again:  # TMA stores of the previous iteration
                 self._wait_for_iterations(first)
             insert_before(gpu.BarrierOp.create(), first)
         elif number >= slots and slots < _APART:
@@ -265,7 +304,12 @@ class _Storer:
         """
         loop = innermost_loop(self.op)
         shared, box = self.store.whole, self.store.box
-        if not isinstance(loop, scf.ForOp) or not iterations_are_disjoint(box, shared, loop):
+        alone = self.number is None
+        if (
+            not alone
+            or not isinstance(loop, scf.ForOp)
+            or not iterations_are_disjoint(box, shared, loop)
+        ):
             self._wait(first, complete=UnitAttr())
             return
         self._wait(first)
@@ -273,6 +317,26 @@ class _Storer:
             loop, self.function
         ):  # other iterations of enclosing loops may store the same tile
             self._wait(loop, complete=UnitAttr())
+
+    def _wait_if_rows_overlap(self) -> None:
+        """Tiles beside each other are disjoint where no row reaches the next one; else their stores have an order."""
+        emitter, box = Emitter(self.op), self.store.box
+        extent, pitch = (scalar_of(p, self.op) for p in (box.extents[0], box.pitches[0]))
+        overlap = emitter.insert(
+            tile.CmpIOp.create(
+                operands=[pitch, extent],
+                result_types=[i1],
+                properties={"predicate": StringAttr("slt")},
+            )
+        )
+        wait = gpu.TmaStoreWaitOp.create(
+            operands=[self.buffer], properties={"complete": UnitAttr()}, location=self.op.location
+        )
+        regions = [
+            Region(Block([wait, scf.YieldOp.create()])),
+            Region(Block([scf.YieldOp.create()])),
+        ]
+        insert_before(scf.IfOp.create(operands=[overlap], regions=regions), self.op)
 
     def _source(self, number: int) -> SSAValue:
         """The registers of a subtile."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.errors import PassError
 from tilewright.layouts import Layout
 from tilewright.layouts.shared import ALIGNMENT, SharedLayout, widest_swizzle
 from tilewright.passes.analysis.aliasing import base_argument
 from tilewright.passes.analysis.edit import outermost_in
 from tilewright.passes.analysis.facts import Facts
+from tilewright.passes.analysis.polynomial import Polynomial
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
 from tilewright.passes.gpu.analysis.accesses import contiguous_dim
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
@@ -48,6 +52,8 @@ class TmaStorePlan:
     whole: SharedLayout
     if_rows_end_aligned: bool = False
     """Whether it is one only where the array's rows end at a multiple of 16 bytes, which the program has to test."""
+    beside: tuple[tile.StoreViewOp, ...] = ()
+    """Other stores to the array, in the same block: tiles next to this one."""
 
     @property
     def layout(self) -> Layout | None:
@@ -92,6 +98,47 @@ def plan_tma_store(
 
     `ahead`: before copies have become TMA loads; a store that must be tested for counts as another one.
     """
+    shared = _buffer(op)
+    if isinstance(shared, Missed):
+        return shared
+    if base_argument(op.base) is None:
+        return _plan_behind_map(op, shared, function, known, ahead)
+    others = _other_stores(op, function)
+    if others is None:
+        return Missed(Reason.STORE_ALIASED)
+    box = match_tma_tile(op, known, shared)
+    if isinstance(box, Missed):
+        return box
+    if not all(_is_beside(op, box, shared, other, known) for other in others):
+        return Missed(Reason.STORE_ALIASED)
+    return TmaStorePlan(_convert(op), box, shared, beside=tuple(others))
+
+
+def _plan_behind_map(
+    op: tile.StoreViewOp, shared: SharedLayout, function: FuncOp, known: Facts, ahead: bool
+) -> TmaStorePlan | Missed:
+    """Return the plan of a store through a map that the program makes."""
+    box = match_on_device(op, known, op, function, shared)
+    checked = isinstance(box, Missed) and not ahead
+    if checked:
+        box = match_on_device(op, known, op, function, shared, any_end=True)
+    if isinstance(box, Missed):
+        return box
+    if not _alone_behind_map(op, box, ahead):
+        return Missed(Reason.STORE_ALIASED)
+    return TmaStorePlan(_convert(op), box, shared, checked)
+
+
+def _convert(op: tile.StoreViewOp) -> gpu.ConvertLayoutOp:
+    """The layout conversion of a stored tile (`_buffer` has seen it)."""
+    convert = op.value.owner
+    if not isinstance(convert, gpu.ConvertLayoutOp):
+        raise PassError(f"{op.name}: a tile that is stored as it is")
+    return convert
+
+
+def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
+    """Return the shared layout through which a tile would be stored, or why it would not."""
     convert, dim = op.value.owner, contiguous_dim(op)
     if not isinstance(convert, gpu.ConvertLayoutOp) or len(list(convert.result.uses)) != 1:
         return Missed(Reason.STORE_LAYOUT)
@@ -104,34 +151,64 @@ def plan_tma_store(
         return Missed(Reason.NOT_A_MATRIX, (len(shape),))
     if size not in _SIZES:
         return Missed(Reason.STORE_SIZE, (size,))
-    shared = SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
-    if base_argument(op.base) is None:
-        box = match_on_device(op, known, op, function, shared)
-        checked = isinstance(box, Missed) and not ahead
-        if checked:
-            box = match_on_device(op, known, op, function, shared, any_end=True)
-        if isinstance(box, Missed):
-            return box
-        if not _alone_behind_map(op, box, ahead):
-            return Missed(Reason.STORE_ALIASED)
-        return TmaStorePlan(convert, box, shared, checked)
-    if not _alone(op, function):
-        return Missed(Reason.STORE_ALIASED)
-    box = match_tma_tile(op, known, shared)
-    return box if isinstance(box, Missed) else TmaStorePlan(convert, box, shared)
+    return SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
 
 
-def _alone(op: tile.StoreViewOp, function: FuncOp) -> bool:
-    """Return whether the store is the only access of the kernel to its argument."""
-    root = base_argument(op.base)
-    if root is None:
+def _is_beside(
+    op: tile.StoreViewOp, box: TmaTile, shared: SharedLayout, other: tile.StoreViewOp, known: Facts
+) -> bool:
+    """Return whether another store is a TMA store as well, of a tile next to this one along x or y."""
+    layout = _buffer(other)
+    if other.parent is not op.parent or layout != shared:
         return False
+    found = match_tma_tile(other, known, shared)
+    if (
+        isinstance(found, Missed)
+        or box.parts
+        or found.parts
+        or len(found.corner) != len(box.corner)
+    ):
+        return False
+    shapes = [[*map(_terms, (*each.extents, *each.pitches))] for each in (box, found)]
+    if box.root is not found.root or shapes[0] != shapes[1] or box.conditions or found.conditions:
+        return False
+    apart = [_distance(*pair) for pair in zip(box.corner, found.corner, strict=True)]
+    moved = [d for d, distance in enumerate(apart) if distance != 0]
+    sizes = (shared.contiguous_extent, shared.strided_extent)
+    if len(moved) != 1 or moved[0] > 1:
+        return False
+    distance = apart[moved[0]]
+    return distance is not None and abs(distance) >= sizes[moved[0]]
+
+
+def _terms(polynomial: Polynomial) -> dict[frozenset[tuple[SSAValue, bool | None, bool, int]], int]:
+    """A polynomial in a form that can be compared with that of another access."""
+    found: dict[frozenset[tuple[SSAValue, bool | None, bool, int]], int] = {}
+    for monomial, coefficient in polynomial.terms:
+        powers = Counter((leaf.value, leaf.signed, leaf.floored) for leaf in monomial)
+        found[frozenset((*leaf, power) for leaf, power in powers.items())] = coefficient
+    return found
+
+
+def _distance(first: Polynomial, second: Polynomial) -> int | None:
+    """By how much the second of two coordinates is larger; None where that is no number."""
+    a, b = _terms(first), _terms(second)
+    start, end = a.pop(frozenset(), 0), b.pop(frozenset(), 0)
+    return end - start if a == b else None
+
+
+def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreViewOp] | None:
+    """Return the other stores of the kernel to its argument; None where it has other accesses to that."""
+    root, found = base_argument(op.base), list[tile.StoreViewOp]()
     for other in function.walk():
-        if isinstance(other, _ACCESSES) and other is not op:
-            pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
-            if base_argument(pointer) in (None, root):
-                return False
-    return True
+        if not isinstance(other, _ACCESSES) or other is op:
+            continue
+        pointer = other.base if hasattr(other, "base") else other.pointer  # type: ignore[union-attr]
+        if base_argument(pointer) in (None, root):
+            if not isinstance(other, tile.StoreViewOp) or base_argument(pointer) is None:
+                return None
+            found.append(other)
+    return found
 
 
 def _alone_behind_map(op: tile.StoreViewOp, box: TmaTile, ahead: bool) -> bool:
@@ -147,8 +224,8 @@ def _alone_behind_map(op: tile.StoreViewOp, box: TmaTile, ahead: bool) -> bool:
     )
 
 
-def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> int:
-    """Bytes of the largest layout conversion (except of `but`) in the outermost loop that holds `op`.
+def exchanged(op: Operation, function: FuncOp, but: Collection[Operation] = ()) -> int:
+    """Bytes of the largest layout conversion (except those in `but`) in the outermost loop that holds `op`.
 
     Its scratch memory is needed while the buffers of that loop are live.
     """
@@ -156,7 +233,7 @@ def exchanged(op: Operation, function: FuncOp, but: Operation | None = None) -> 
 
 
 def exchanged_in_parts(
-    op: Operation, function: FuncOp, target: TargetInfo, but: Operation | None = None
+    op: Operation, function: FuncOp, target: TargetInfo, but: Collection[Operation] = ()
 ) -> int:
     """The same if tiles stored by TMA pass through shared memory as subtiles."""
     if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
@@ -178,9 +255,11 @@ def exchanged_in_parts(
     return beside + max(map(_exchange_bytes, others), default=0) + (RESERVE if beside else 0)
 
 
-def _changes(op: Operation, function: FuncOp, but: Operation | None) -> list[gpu.ConvertLayoutOp]:
+def _changes(
+    op: Operation, function: FuncOp, but: Collection[Operation]
+) -> list[gpu.ConvertLayoutOp]:
     around = outermost_in(function.body.block, op)
-    return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op is not but]
+    return [op for op in around.walk() if isinstance(op, gpu.ConvertLayoutOp) and op not in but]
 
 
 def _exchange_bytes(change: gpu.ConvertLayoutOp) -> int:
