@@ -40,6 +40,7 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before, start_
 from tilewright.passes.analysis.effects import erase_dead, has_effect, is_pure
 from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.base import Pass
+from tilewright.passes.gpu.analysis.carried_counters import derive_carried_counters
 from tilewright.passes.gpu.analysis.cluster_loops import cluster_loop
 from tilewright.passes.gpu.analysis.copy_engines import TmaCopies, choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice
@@ -96,8 +97,12 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
     outer = cluster_loop(function)
     first = function.body.block if outer is None else outer.body.block
     loop, around = _first_loop(first), None
-    if loop is not None and find_single_dot(loop) is None and not loop.iter_args:
-        loop, around = _first_loop(loop.body.block), loop
+    if loop is not None and find_single_dot(loop) is None:
+        inner = _first_loop(loop.body.block)
+        if inner is not None and find_single_dot(inner) is not None:
+            loop = derive_carried_counters(loop)
+        if not loop.iter_args:
+            loop, around = inner, loop
     if around is None and not asked.all_loops:
         return
     pattern = find_single_dot(loop) if loop is not None else None
