@@ -15,6 +15,8 @@ import tilewright.language as tl
 from tilewright.runtime.descriptors import TensorDescriptor
 from tilewright.runtime.drivers import argument_guards
 from tilewright.runtime.drivers.native_code import NativeLinker, object_of
+from tilewright.runtime.native.compiler import llvm_ir
+from tilewright.runtime.native.python import meets
 
 INTEGERS = (1, 0, -1, 2, 3, 16, 17, -16, -15, 1 << 31, -(1 << 31), (1 << 31) - 16, 1 << 40)
 LARGE = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1)
@@ -22,12 +24,10 @@ LARGE = ((1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 
 @pytest.fixture(scope="module")
 def native():
-    text = "declare ptr @PyErr_Occurred()\n" + argument_guards.HOLDS.replace(
-        "define internal", "define"
-    )
     linker = NativeLinker()
-    linked = linker.link(object_of(text, "conditions"), "holds")
-    call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.c_uint8, ctypes.c_int64)(linked["holds"])
+    code = object_of("conditions", lambda: llvm_ir(meets))
+    linked = linker.link(code, "meets")
+    call = ctypes.PYFUNCTYPE(ctypes.c_bool, ctypes.c_uint8, ctypes.c_int64)(linked["meets"])
     yield call
     del linked
 

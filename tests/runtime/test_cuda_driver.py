@@ -7,7 +7,9 @@ from tests.runtime.fake_cuda import FakeCuda
 
 from tilewright.backends.base import Argument, Artifact, AssertSite, Extent, LaunchPlan, TensorMap
 from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
-from tilewright.runtime.drivers import cuda, cuda_ir
+from tilewright.runtime.drivers import cuda
+from tilewright.runtime.native import cuda as host
+from tilewright.runtime.native.python import BAD_GRID
 
 
 @pytest.fixture(params=["native", "portable"])
@@ -72,7 +74,7 @@ def test_empty_grids_launch_nothing_and_wrong_ones_are_told(gpu):
     assert call((0, 3), 0) is None
     assert call((4, 0, 1), 0) is None
     for grid in ((), (1, 2, 3, 4), (-1,), (1 << 31,), (1, 65536), (1, 1, 65536)):
-        assert call(grid, 0) == cuda_ir.BAD_GRID
+        assert call(grid, 0) == BAD_GRID
     assert not gpu.fake.launches
     assert call(((1 << 31) - 1, 65535, 65535), 0) is None
 
@@ -127,7 +129,7 @@ def test_clusters(gpu):
     launch = gpu.fake.launches[0]
     assert (launch.cluster, launch.grid, launch.stream) == ((2, 1, 1), (12, 5, 1), 9)
     assert launch.block == (128, 1, 1) and launch.shared == 8 and launch.slots == [4]
-    assert call((2**30,), 0, 1) == cuda_ir.BAD_GRID
+    assert call((2**30,), 0, 1) == BAD_GRID
     assert call((2**30 - 1,), 0, 1) is None
     assert gpu.fake.launches[1].grid[0] == 2**31 - 2
 
@@ -140,7 +142,7 @@ def test_kernels_that_wait_themselves_may_begin_early(gpu):
     assert launch.early and launch.cluster == 1
     assert (launch.grid, launch.block, launch.stream) == ((6, 5, 2), (128, 1, 1), 9)
     assert launch.shared == 8 and launch.slots == [4]
-    assert call((2**31,), 0, 1) == cuda_ir.BAD_GRID
+    assert call((2**31,), 0, 1) == BAD_GRID
 
 
 def test_older_drivers_start_kernels_one_after_the_other(gpu):
@@ -155,7 +157,7 @@ def test_launch_errors_name_the_kernel(gpu):
     call = start(gpu)
     gpu.fake.fail["cuLaunchKernel"] = 1
     code = call((2,), 0)
-    assert code == cuda_ir.DRIVER_ERROR + 1
+    assert code == host.DRIVER_ERROR + 1
     error = gpu.launch_error(1, "kern", artifact().plan, (2,))
     assert isinstance(error, LaunchError)
     assert "kern: the driver rejects the launch: CUDA_ERROR_INVALID_VALUE" in str(error)
@@ -180,8 +182,8 @@ def test_the_ring_of_launches_keeps_the_latest(gpu):
     for _ in range(20):
         first((1,), 0)
     last((1,), 0)
-    assert gpu.recent_kernels() == ["kern"] * cuda_ir.RING
-    assert gpu._state[cuda_ir.RING_WORD + 20 % cuda_ir.RING] in gpu._records
+    assert gpu.recent_kernels() == ["kern"] * host.RING
+    assert gpu._state.ring[20 % host.RING] in gpu._records
 
 
 def fault_site():
@@ -214,7 +216,7 @@ def test_kernels_that_print_are_waited_for(gpu):
     assert call((1,), 3) is None
     assert "cuStreamSynchronize" in gpu.fake.calls
     gpu.fake.fail["cuStreamSynchronize"] = 700
-    assert call((1,), 3) == cuda_ir.DRIVER_ERROR + 700
+    assert call((1,), 3) == host.DRIVER_ERROR + 700
 
 
 def test_captures_are_not_waited_for(gpu):
@@ -338,7 +340,7 @@ def test_a_rejected_tensor_map(gpu):
     call = gpu.launcher(gpu.load(made, 0), made.plan, ["int", "address", "int"])
     gpu.fake.fail["cuTensorMapEncodeTiled"] = 1
     code = call((1,), 0, 10, 0x7000, 24)
-    assert code == cuda_ir.MAP_ERROR + 1 and not gpu.fake.launches
+    assert code == host.MAP_ERROR + 1 and not gpu.fake.launches
     error = gpu.launch_error(code - 1000, "kern", made.plan, (1,))
     assert "rejects a tensor map of matrix: CUDA_ERROR_INVALID_VALUE" in str(error)
     del gpu.fake.fail["cuTensorMapEncodeTiled"]
@@ -384,7 +386,7 @@ def test_extents_that_coordinates_do_not_reach(gpu):
     call = start(gpu, ["int", "address", "int"], tensor_maps=(batch(),))
     gpu.fake.slots = 4
     assert call((1,), 0, 1 << 31, 0x7000, 24) is None
-    assert call((1,), 0, (1 << 31) + 1, 0x7000, 24) == cuda_ir.MAP_ERROR + 1
+    assert call((1,), 0, (1 << 31) + 1, 0x7000, 24) == host.MAP_ERROR + 1
     assert len(gpu.fake.maps) == 1
 
 

@@ -1,5 +1,7 @@
 """The C launcher of GPU kernels against a driver that writes down what it is asked for."""
 
+import functools
+import operator
 import subprocess
 
 import pytest
@@ -9,9 +11,9 @@ import tilewright as tw
 import tilewright.language as tl
 from tilewright import dtypes
 from tilewright.generator import Contraction, Extra, MatmulConfig, Operand, Step
-from tilewright.runtime.drivers.tensor_map_ir import promotion
 from tilewright.runtime.export.matmul import argument_types, export_matmul
 from tilewright.runtime.generated import kernels
+from tilewright.runtime.native.tensor_maps import promotion
 
 #: a libcuda that prints every call; context 7 is current
 FAKE = """
@@ -154,7 +156,7 @@ def map_line(recipe, values):
     return (
         f"map type 1 rank {len(extents)} at {values[recipe.argument]}:"
         + "".join(f" {extent} of {size} by 1{pitch}" for extent, size, pitch in dims)
-        + f", 0 {swizzle} {promotion([values[recipe.argument], *pitches])} 0"
+        + f", 0 {swizzle} {promotion(functools.reduce(operator.or_, pitches, values[recipe.argument]))} 0"
     )
 
 

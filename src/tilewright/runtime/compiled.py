@@ -295,7 +295,7 @@ class CompiledKernel:
     ) -> Any:
         """A call for arguments fetched as `kinds` say: `call(grid, *values)` on the CPU
         (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`). Where one of `conditions`
-        (`drivers.conditions`) does not hold it starts nothing and says so.
+        (`drivers.argument_guards`) does not hold it starts nothing and says so.
         """
         case = device, tuple(kinds), tuple(conditions)
         found = self._launchers.get(case)

@@ -47,7 +47,7 @@ class FastPathSource:
         """Of the setup, what the key needs and the call does not."""
         self._parts: list[str] = []
         self._steady: list[str] = []
-        """The parts of the key that native code cannot ask for itself (`drivers.conditions`)."""
+        """The parts of the key that native code cannot ask for itself (`drivers.argument_guards`)."""
         self._call: list[str] = []
         self._conditions: list[str] = []
         """One expression a word of the call: the condition that its value now comes to."""

@@ -28,7 +28,7 @@ class ArgumentType:
     """What one argument contributes: to the signature, to the key, and how to fetch it.
 
     `type` is a `dtype`, a `pointer_type`, a `constexpr` or a tuple of these. `kind` is how native
-    code fetches the value (`drivers.native_ir.KINDS`), "" for what leaves no slot.
+    code fetches the value (`native.python.KINDS`), "" for what leaves no slot.
     """
 
     type: Any

@@ -2,7 +2,7 @@
 
 Threads: when libgomp is in the process (torch brings it) kernels run on its threads, because two
 pools that spin after work take the cores from each other; otherwise on a pool of our own
-(`native_ir`). A forked child has neither: it starts a pool of its own when it first needs one.
+(`native.pool`). A forked child has neither: it starts a pool of its own when it first needs one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
-from tilewright.runtime.drivers import native_ir
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 from tilewright.runtime.drivers.native_code import (
     METH_FASTCALL,
@@ -30,8 +29,9 @@ from tilewright.runtime.drivers.native_code import (
     common_cpython,
     object_of,
 )
-from tilewright.runtime.drivers.signals import Signals
-from tilewright.runtime.drivers.signals_ir import HANDLERS, supported
+from tilewright.runtime.drivers.signals import HANDLERS, Signals, supported
+from tilewright.runtime.native.python import launch_record
+from tilewright.runtime.native.records import FUTEXES, Record, State
 
 #: how long a thread spins before it sleeps
 SPIN_NS = 20_000
@@ -44,8 +44,7 @@ class CpuDriver:
         self._lock = threading.Lock()
         self._linker = NativeLinker()
         _allow_amx()
-        text = native_ir.launcher_ir(platform.machine(), platform.system())
-        code = object_of(text, "native launcher")
+        code = object_of("native launcher", _host_code)
         stoppable = (
             config.current().signals
             and supported(platform.machine(), platform.system())
@@ -53,9 +52,7 @@ class CpuDriver:
         )
         exports = (*_EXPORTS, *{*HANDLERS.values(), "tw_thread_ends"}) if stoppable else _EXPORTS
         self._native = self._linker.link(code, "tw_launch", *exports)
-        self._state = (ctypes.c_uint64 * native_ir.STATE_WORDS).from_address(
-            self._native["tw_state"]
-        )
+        self._state = State.from_address(self._native["tw_state"])
         self._methods = {
             "tw_launch": MethodDef(b"launch", self._native["tw_launch"], METH_FASTCALL, None),
             "tw_array_address": MethodDef(
@@ -72,7 +69,7 @@ class CpuDriver:
             # handlers may run until the process ends
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._native))
             self.signals = Signals(self._state, {name: self._native[name] for name in exports})
-        self._state[7] = self._spin_turns()
+        self._state.spin_turns = self._spin_turns()
         self.array_address = self._function("tw_array_address", 0)
         self.refresh_threads()
         with contextlib.suppress(AttributeError):  # systems without fork
@@ -97,24 +94,20 @@ class CpuDriver:
     ) -> tuple[Callable[..., Any], Any]:
         """`(call, keep)`: `call(grid tuple, *arguments)` runs the kernel; keep `keep` as long.
 
-        `kinds` says how each argument is fetched (`native_ir.KINDS`), `conditions` what must hold for it
+        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` what must hold for it
         (nothing). The call gives None, a tuple (program, assert site) after a failed assertion, or one of
-        `native_ir`'s codes.
+        `native.python`'s codes.
         """
-        record = ctypes.create_string_buffer(8 * native_ir.RECORD_WORDS + max(2 * len(kinds), 1))
-        words = (ctypes.c_uint64 * native_ir.RECORD_WORDS).from_buffer(record)
-        slots = sum(kind != "skip" for kind in kinds)
-        words[0], words[1], words[2] = kernel.address, slots, plan.scratch_bytes
-        words[6] = len(kinds)
+        memory = launch_record(Record, kinds, conditions)
+        record = Record.from_buffer(memory)
+        record.kernel, record.scratch_bytes = kernel.address, plan.scratch_bytes
         label = ctypes.create_string_buffer(kernel.label.encode())
-        words[7] = ctypes.addressof(label)
-        words[3], words[4], words[5] = thresholds(plan.program_cost)
-        for i, kind in enumerate(kinds):
-            record[8 * native_ir.RECORD_WORDS + i] = native_ir.KINDS[kind]
-        for i, condition in enumerate(conditions, len(kinds)):
-            record[8 * native_ir.RECORD_WORDS + i] = condition
+        record.label = ctypes.addressof(label)
+        record.inline_programs, record.programs_per_thread, record.programs_under_gil = thresholds(
+            plan.program_cost
+        )
         call = self._function("tw_launch", ctypes.addressof(record))
-        return call, (record, label, kernel)
+        return call, (record, memory, label, kernel)
 
     def _function(self, symbol: str, owner: Any) -> Callable[..., Any]:
         return builtin_function(self._methods[symbol], owner)
@@ -127,7 +120,7 @@ class CpuDriver:
         free = ctypes.cast(libc.free, ctypes.c_void_p)
         if libc.pthread_key_create(ctypes.byref(key), free) != 0:
             raise UnsupportedTarget("no thread-specific storage is left in this process")
-        self._state[6] = key.value
+        self._state.scratch_key = key.value
 
     def _spin_turns(self) -> int:
         """How many turns of the native spin loop take `SPIN_NS`."""
@@ -146,15 +139,15 @@ class CpuDriver:
 
     def _choose_threads(self) -> None:
         limit = config.current().num_threads or cores()
-        if self._state[0] == 0 and not self._forked:
+        if not self._state.gomp_parallel and not self._forked:
             self._borrow_gomp()
-        if self._state[0] != 0:
+        if self._state.gomp_parallel:
             chosen = config.current().num_threads
-            self._state[4] = chosen or 1 << 30
+            self._state.thread_limit = chosen or 1 << 30
             return
         if limit > 1 and self._pool_threads < limit:
             self._start_pool(limit)
-        self._state[4] = min(limit, self._pool_threads or 1)
+        self._state.thread_limit = min(limit, self._pool_threads or 1)
 
     def _start_pool(self, threads: int) -> None:
         # A smaller pool from before sleeps on; its memory stays, for its threads look at it.
@@ -166,7 +159,7 @@ class CpuDriver:
         )
         self._pool = memory
         self._pool_threads = 1 + start(base, threads - 1)
-        self._state[5] = base
+        self._state.pool = base
 
     def _borrow_gomp(self) -> None:
         path = _mapped_gomp()
@@ -174,22 +167,19 @@ class CpuDriver:
             return
         try:
             gomp = ctypes.CDLL(path)
-            names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
-            words = [
-                ctypes.cast(getattr(gomp, name), ctypes.c_void_p).value
-                for name in (*names, "omp_get_max_threads")
-            ]
+            functions = [ctypes.cast(getattr(gomp, name), ctypes.c_void_p).value for name in _GOMP]
         except (OSError, AttributeError):
             return
-        self._state[1], self._state[2], self._state[3] = words[1:]  # pyright: ignore
-        self._state[0] = words[0] or 0
+        state = self._state
+        _, state.gomp_thread_number, state.gomp_threads, state.gomp_max_threads = functions
+        state.gomp_parallel = functions[0]
 
     def _after_fork(self) -> None:
         """In a forked child no thread of the parent exists, and libgomp would wait for them."""
         self._forked = True
-        self._state[0] = 0
-        self._state[4] = 1
-        self._state[5] = 0
+        self._state.gomp_parallel = None
+        self._state.thread_limit = 1
+        self._state.pool = None
         self._pool, self._pool_threads = None, 0
         self._lock = threading.Lock()
         self._linker.after_fork()
@@ -199,21 +189,42 @@ class CpuDriver:
     @property
     def threads(self) -> int:
         """How many threads a large launch uses."""
-        if self._state[0]:
-            most = ctypes.CFUNCTYPE(ctypes.c_int)(self._state[3])()
-            return min(most, self._state[4])
-        return self._state[4]
+        if self._state.gomp_parallel:
+            most = ctypes.CFUNCTYPE(ctypes.c_int)(self._state.gomp_max_threads)()
+            return min(most, self._state.thread_limit)
+        return self._state.thread_limit
 
     @property
     def pool_kind(self) -> str:
         """Whose threads: "libgomp", "own" or "none"."""
-        if self._state[0]:
+        if self._state.gomp_parallel:
             return "libgomp"
         return "own" if self._pool_threads > 1 else "none"
 
 
 _EXPORTS = ("tw_state", "tw_spin", "tw_array_address", "tw_pool_start")
+_GOMP = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads")
 _immortal: list[Any] = []
+
+
+def _host_code() -> str:
+    """LLVM IR of the launcher for this machine."""
+    from tilewright.runtime.native import cpu, faults, pool, signals
+    from tilewright.runtime.native.compiler import llvm_ir
+
+    machine = platform.machine()
+    roots = (cpu.tw_launch, cpu.tw_array_address, cpu.tw_spin, pool.tw_pool_start)
+    handlers = (
+        signals.tw_on_interrupt, signals.tw_on_urgent, faults.tw_on_fault, signals.tw_thread_ends,
+    )  # fmt: skip
+    stoppable = supported(machine, platform.system())
+    return llvm_ir(
+        *roots,
+        *(handlers if stoppable else ()),
+        machine=machine,
+        instead={} if stoppable else signals.WITHOUT,
+        constants={"FUTEX": FUTEXES[machine.lower()]},
+    )
 
 
 def _mapped_gomp() -> str | None:
@@ -242,8 +253,10 @@ def _has_sigqueue() -> bool:
 
 
 def _has_native_launcher() -> bool:
-    """Whether `native_ir` fits: futexes, and CPython whose objects have the common header."""
-    return common_cpython() and native_ir.has_pool(platform.machine(), platform.system())
+    """Whether there is host code for it: futexes, and CPython whose objects have the common header."""
+    return (
+        common_cpython() and platform.system() == "Linux" and platform.machine().lower() in FUTEXES
+    )
 
 
 _driver: Any = None

@@ -1,7 +1,7 @@
 """Run compiled kernels on NVIDIA GPUs through the driver that is installed: libcuda, nothing else.
 
 Kernels live in the devices' primary contexts, which torch and cupy use as well. Code is loaded once
-a device, when it is first needed there; launching is native code (`cuda_ir`).
+a device, when it is first needed there; launching is host code (`native.cuda`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import KernelFault, LaunchError, OutOfResources, UnsupportedTarget
 from tilewright.runtime.drivers import cuda_api as api
-from tilewright.runtime.drivers import cuda_ir
 from tilewright.runtime.drivers.cuda_api import CudaApi, CudaError
 from tilewright.runtime.drivers.native_code import (
     METH_FASTCALL,
@@ -32,7 +31,9 @@ from tilewright.runtime.drivers.native_code import (
     common_cpython,
     object_of,
 )
-from tilewright.runtime.drivers.tensor_map_ir import describe
+from tilewright.runtime.native import cuda as host
+from tilewright.runtime.native.python import launch_record
+from tilewright.runtime.native.tensor_maps import describe
 from tilewright.targets import TargetInfo
 
 #: of CUdevice_attribute
@@ -91,11 +92,16 @@ class LoadedGpuKernel:
 def _native_launcher() -> tuple[Any, MethodDef, Any]:
     """Linked code, what makes functions of it, and its state. Never freed: functions point into it."""
     linker = NativeLinker()
-    code = object_of(cuda_ir.launcher_ir(), "CUDA launcher")
+    code = object_of("CUDA launcher", _host_code)
     native = linker.link(code, "tw_cuda_launch", "tw_cuda_state")
     method = MethodDef(b"launch", native["tw_cuda_launch"], METH_FASTCALL, None)
-    words = ctypes.c_uint64 * cuda_ir.STATE_WORDS
-    return (linker, native), method, words.from_address(native["tw_cuda_state"])
+    return (linker, native), method, host.CudaState.from_address(native["tw_cuda_state"])
+
+
+def _host_code() -> str:
+    from tilewright.runtime.native.compiler import llvm_ir
+
+    return llvm_ir(host.tw_cuda_launch)
 
 
 class CudaDriver:
@@ -125,12 +131,10 @@ class CudaDriver:
             return
         self._native, self._method, self._state = _native_launcher()
         ctypes.memset(ctypes.addressof(self._state), 0, ctypes.sizeof(self._state))
-        for word, name in (
-            (0, "cuLaunchKernel"), (1, "cuLaunchKernelEx"), (2, "cuCtxGetCurrent"),
-            (3, "cuCtxPushCurrent_v2"), (4, "cuCtxPopCurrent_v2"), (6, "cuTensorMapEncodeTiled"),
-        ):  # fmt: skip
+        for name in host.FUNCTIONS:
             with contextlib.suppress(UnsupportedTarget):  # drivers before CUDA 12 lack some
-                self._state[word] = self.api.address(name)
+                version = "_v2" if name in ("cuCtxPushCurrent", "cuCtxPopCurrent") else ""
+                setattr(self._state, name, self.api.address(name + version))
 
     # ---- devices -----------------------------------------------------------------------------------
 
@@ -289,33 +293,27 @@ class CudaDriver:
     ) -> Callable[..., Any]:
         """`call(grid tuple, stream, *arguments)` starts the kernel and returns at once.
 
-        `kinds` says how each argument is fetched (`cuda_ir.KINDS`), `conditions` what must hold for it
-        (nothing). The call gives None, or one of `cuda_ir`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
+        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` what must hold for it
+        (nothing). The call gives None, or one of `native`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
         the call then gives a tuple (program, assert site) when one failed.
         """
-        record = ctypes.create_string_buffer(8 * cuda_ir.RECORD_WORDS + max(2 * len(kinds), 1))
-        words = (ctypes.c_uint64 * cuda_ir.RECORD_WORDS).from_buffer(record)
+        memory = launch_record(host.CudaRecord, kinds, conditions)
+        record = host.CudaRecord.from_buffer(memory)
         if plan.asserts and not kernel.fault:
             kernel.fault = self._fault_record(kernel.device)
-        fault = kernel.fault
-        words[0], words[1] = kernel.address, kernel.device.context
-        words[2] = plan.threads | plan.shared_bytes << 32
-        early = plan.programmatic_launch and self.version >= _EARLY_LAUNCHES
-        words[3], words[4] = max(1, plan.cluster_size) | early << 32, len(kinds)
-        words[5] = sum(kind != "skip" for kind in kinds)
-        words[6] = fault
-        words[7] = len(plan.tensor_maps)
-        words[8], maps = describe(plan.tensor_maps)
-        for i, kind in enumerate(kinds):
-            record[8 * cuda_ir.RECORD_WORDS + i] = cuda_ir.KINDS[kind]
-        for i, condition in enumerate(conditions, len(kinds)):
-            record[8 * cuda_ir.RECORD_WORDS + i] = condition
+        fault = record.fault = kernel.fault
+        record.function, record.context = kernel.address, kernel.device.context
+        record.threads, record.shared_bytes = plan.threads, plan.shared_bytes
+        record.cluster = max(1, plan.cluster_size)
+        record.early = plan.programmatic_launch and self.version >= _EARLY_LAUNCHES
+        record.maps = len(plan.tensor_maps)
+        record.descriptions, maps = describe(plan.tensor_maps)
         address = ctypes.addressof(record)
-        self._records[address] = ((record, maps), kernel.entry)
+        self._records[address] = ((record, memory, maps), kernel.entry)
         if self._native is None:
             from tilewright.runtime.drivers.cuda_portable import portable_launcher
 
-            call = portable_launcher(self.api, words, kinds, conditions, plan.tensor_maps)
+            call = portable_launcher(self.api, record, kinds, conditions, plan.tensor_maps)
         else:
             call = builtin_function(self._method, address)
         if fault or plan.prints:
@@ -350,7 +348,7 @@ class CudaDriver:
                         return None
                     code = self.api.function("cuStreamSynchronize")(stream)
                 if code != api.SUCCESS:
-                    return cuda_ir.DRIVER_ERROR + code
+                    return host.DRIVER_ERROR + code
             if prints:
                 flush(None)
             if record[0]:
@@ -371,16 +369,15 @@ class CudaDriver:
     @property
     def launches(self) -> int:
         """How many launches there have been (0 where the portable launcher does them)."""
-        return 0 if self._state is None else self._state[cuda_ir.COUNT_WORD]
+        return 0 if self._state is None else self._state.launches
 
     def recent_kernels(self) -> list[str]:
         """Names of the kernels launched last, the latest first."""
         if self._state is None:
             return []
         count, names = self.launches, list[str]()
-        for i in range(min(count, cuda_ir.RING)):
-            word = cuda_ir.RING_WORD + (count - 1 - i) % cuda_ir.RING
-            entry = self._records.get(self._state[word])
+        for i in range(min(count, host.RING)):
+            entry = self._records.get(self._state.ring[(count - 1 - i) % host.RING])
             if entry is not None:
                 names.append(entry[1])
         return names
@@ -399,8 +396,8 @@ class CudaDriver:
 
     def launch_error(self, code: int, kernel: str, plan: LaunchPlan, grid: Any) -> Exception:
         """What a launch that gave the CUresult `code` raises."""
-        if code >= cuda_ir.MAP_ERROR - cuda_ir.DRIVER_ERROR:
-            return self._map_error(code - cuda_ir.MAP_ERROR + cuda_ir.DRIVER_ERROR, kernel, plan)
+        if code >= host.MAP_ERROR - host.DRIVER_ERROR:
+            return self._map_error(code - host.MAP_ERROR + host.DRIVER_ERROR, kernel, plan)
         name, text = self.api.describe(code)
         if code in api.ASYNCHRONOUS:
             return self.fault(code, text)

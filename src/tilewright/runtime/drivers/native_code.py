@@ -1,12 +1,14 @@
-"""Native helpers written as LLVM IR: compiled once a machine, linked, shown to Python as functions."""
+"""Native host code: compiled once a machine, linked, shown to Python as functions."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import platform
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 METH_FASTCALL, METH_O = 0x80, 0x08
@@ -83,23 +85,52 @@ class NativeLinker:
         self._lock = threading.Lock()
 
 
-def object_of(text: str, label: str) -> bytes:
-    """Machine code of a module for this machine, from the disk cache or compiled now (about 15 ms)."""
+def object_of(label: str, text: Callable[[], str]) -> bytes:
+    """Machine code of host code for this machine, from the disk cache or compiled now (about 60 ms).
+
+    The cache knows it by the sources of `runtime.native`, so that nothing is compiled to find it.
+    """
     from llvmlite import binding
 
     from tilewright.runtime.cache import disk_cache
 
     version = ".".join(map(str, binding.llvm_version_info))
+    triple = binding.get_process_triple()
     cache = disk_cache()
-    key = cache.key(label, version, binding.get_process_triple(), text)
+    key = cache.key(label, version, triple, platform.system(), *_sources())
     found = cache.load(key)
     if found is not None:
         return found["object"]
-    module = binding.parse_assembly(text)
-    module.verify()
-    machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
+    machine = binding.Target.from_triple(triple).create_target_machine(
         opt=2, reloc="pic", codemodel="small"
     )
-    code = machine.emit_object(module)
+    code = machine.emit_object(optimized(text(), machine))
     cache.store(key, {"object": code})
     return code
+
+
+def _sources() -> list[str]:
+    """Host code, and what it is compiled by."""
+    here = Path(__file__).parent
+    files = [here / "argument_guards.py", *sorted((here.parent / "native").glob("*.py"))]
+    return [file.read_text(encoding="utf-8") for file in files]
+
+
+def optimized(text: str, machine: Any) -> Any:
+    """A module of host code after LLVM's passes: its variables are in memory before."""
+    from llvmlite import binding
+
+    module = binding.parse_assembly(text)
+    module.verify()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    builder = binding.create_pass_builder(
+        machine, binding.create_pipeline_tuning_options(speed_level=1)
+    )
+    passes = binding.create_new_function_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return module

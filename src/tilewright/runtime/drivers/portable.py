@@ -1,4 +1,4 @@
-"""The CPU driver where `native_ir` has no launcher: the same work in Python, on a thread pool.
+"""The CPU driver where there is no host code: the same work in Python, on a thread pool.
 
 Slower to launch (tens of microseconds) and otherwise the same: ctypes lets go of the GIL while a
 kernel runs, programs are split in static contiguous parts, failed assertions are reported alike. Ctrl-C stops a
@@ -19,10 +19,10 @@ from typing import Any
 from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
-from tilewright.runtime.drivers import native_ir
 from tilewright.runtime.drivers.argument_guards import OTHER_CASE, all_hold
 from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
 from tilewright.runtime.drivers.native_code import jit_compiler
+from tilewright.runtime.native.python import BAD_GRID, READ_ONLY
 
 #: programs that run in one call, by the estimate: Ctrl-C waits for them
 _UNINTERRUPTED_NS = 10e6
@@ -87,14 +87,14 @@ class PortableDriver:
             for extent in grid:
                 total *= extent if isinstance(extent, int) else -1
             if not 1 <= len(grid) <= 3 or any(e < 0 for e in grid):
-                return native_ir.BAD_GRID
+                return BAD_GRID
             if not all_hold(
                 conditions, [_plain(k, v) for k, v in zip(kinds, arguments, strict=True)]
             ):
                 return OTHER_CASE
             for kind, value in zip(kinds, arguments, strict=True):
                 if kind == "numpy_written" and not value.flags.writeable:
-                    return native_ir.READ_ONLY
+                    return READ_ONLY
                 if kind != "skip":
                     slots.append(_slot(kind, value))
             words = (*slots, *grid, *(1,) * (3 - len(grid)))

@@ -67,7 +67,7 @@ def export_parts(
 
         code, suffix = launcher_source(interface).encode(), ".c"
     else:
-        from tilewright.runtime.drivers.export_ir import object_file
+        from tilewright.runtime.export.cpu import object_file
 
         code, suffix = object_file(interface), ".o"
     place = Path(folder)

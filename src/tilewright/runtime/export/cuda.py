@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backends.base import Extent, TensorMap
-from tilewright.runtime.drivers.tensor_map_ir import DATA_TYPES, SWIZZLES
 from tilewright.runtime.export import grids
 from tilewright.runtime.export.interface import Interface, Launch, asserts_of, render
+from tilewright.runtime.native.tensor_maps import DATA_TYPES, SWIZZLES
 
 
 def launcher_source(interface: Interface) -> str:

@@ -1,4 +1,4 @@
-"""Grids as expressions over a kernel's arguments: `"cdiv(n, BLOCK)"`, for Python, C and LLVM IR.
+"""Grids as expressions over a kernel's arguments: `"cdiv(n, BLOCK)"`, for Python, C and host code.
 
 Integers, names, `+ - *`, `//` and `%` by positive constants, `cdiv(a, b)`, `min` and `max`. All
 arithmetic is in 64 bits; arguments are taken to be what they count, so not negative.
@@ -15,7 +15,6 @@ from tilewright.errors import LaunchError
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%",
 }  # fmt: skip
-_LLVM = {"+": "add", "-": "sub", "*": "mul", "/": "sdiv", "%": "srem"}
 
 
 @dataclass(frozen=True)
@@ -145,27 +144,3 @@ def formula(node: Node) -> str:
         return node.name
     a, b = formula(node.left), formula(node.right)
     return f"{node.kind}({a}, {b})" if len(node.kind) > 1 else f"({a} {node.kind} {b})"
-
-
-def llvm_lines(node: Node, values: Mapping[str, str], prefix: str) -> tuple[list[str], str]:
-    """Instructions that compute the extent as i64, and the operand that holds it.
-
-    `values` gives the i64 operand of each argument; registers made here begin with `prefix`.
-    """
-    lines: list[str] = []
-
-    def visit(node: Node) -> str:
-        if isinstance(node, Number):
-            return str(node.value)
-        if isinstance(node, Name):
-            return values[node.name]
-        a, b = visit(node.left), visit(node.right)
-        result = f"%{prefix}{len(lines)}"
-        if node.kind in ("min", "max"):
-            call = f"call i64 @llvm.s{node.kind}.i64(i64 {a}, i64 {b})"
-            lines.append(f"{result} = {call}")
-        else:
-            lines.append(f"{result} = {_LLVM[node.kind]} i64 {a}, {b}")
-        return result
-
-    return lines, visit(node)

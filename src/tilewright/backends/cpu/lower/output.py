@@ -114,7 +114,7 @@ def lower_print(gen: KernelCodegen, op: tile.PrintOp) -> None:
 
 
 def _set_printing(gen: KernelCodegen, value: int) -> None:
-    """Say whether C's locks may be held: the kernel is not stopped meanwhile (`runtime.drivers.signals_ir`)."""
+    """Say whether C's locks may be held: the kernel is not stopped meanwhile (`runtime.native.signals`)."""
     b = gen.builder
     place = b.gep(gen.thread, [ir.Constant(I64, 3)], source_etype=I64)
     b.atomic_rmw("xchg", place, ir.Constant(I64, value), "seq_cst")
