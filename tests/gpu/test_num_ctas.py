@@ -4,12 +4,12 @@ import random
 
 import pytest
 from tests.gpu.test_random_programs import on_gpu
+from tests.random.programs import generate
 
 import tilewright as tw
 import tilewright.language as tl
 from tilewright.errors import LaunchError
 from tilewright.runtime.drivers.cuda import driver
-from tilewright.testing.random_programs import generate
 
 torch = pytest.importorskip("torch")
 COUNTS = (1, 2, 4, 8)

@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
+from tests.random.programs import generate
 
 import tilewright as tw
 from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import generate
 
 #: the conformance tests of the language are those of tests/cpu, run with TILEWRIGHT_TEST_DEVICE=cuda
 PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "1000"))

@@ -3,12 +3,12 @@
 import random
 
 import pytest
+from tests.random.programs import generate
 
 from tilewright.frontend import build
 from tilewright.ir.text import parse_ir, print_ir
 from tilewright.ir.transport import module_from_bytes, module_to_bytes
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(3)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.random.programs import Program
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -16,7 +17,6 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.manager import run_pipeline
-from tilewright.testing.random_programs import Program
 
 
 def from_file(path):

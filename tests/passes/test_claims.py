@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from tests.in_place_kernels import KERNELS, B
+from tests.random.programs import generate
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -21,7 +22,6 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
-from tilewright.testing.random_programs import generate
 
 POINTER, INT = dtypes.pointer_type(dtypes.float32), dtypes.int32
 CPU = host_target()

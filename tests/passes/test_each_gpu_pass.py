@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.random.programs import generate
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 from tilewright import dtypes
@@ -21,7 +22,6 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.manager import run_pipeline
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(8, full=8)
 

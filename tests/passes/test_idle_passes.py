@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.random.programs import generate
 
 from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.backends.cpu.target import host_target
@@ -17,7 +18,6 @@ from tilewright.passes.analysis.effects import erase_dead
 from tilewright.passes.base import Pass
 from tilewright.passes.manager import run_pipeline
 from tilewright.targets.info import GENERIC
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(3)
 

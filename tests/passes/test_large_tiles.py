@@ -6,6 +6,7 @@ import pytest
 from tests import large_tile_arguments as given
 from tests import large_tiles
 from tests.passes.test_cache_in_shared import after_all_passes
+from tests.random.programs import Program
 
 from tilewright.backends.nvidia.pipeline import nvidia_passes
 from tilewright.dialects import tile
@@ -15,7 +16,6 @@ from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.pipeline import shared_passes
-from tilewright.testing.random_programs import Program
 
 pytestmark = pytest.mark.sampled(4, full=4)
 

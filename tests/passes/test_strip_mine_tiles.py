@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from tests.random.programs import Program, generate
 from xdsl.dialects.builtin import IntegerAttr, i32
 
 import tilewright.language as tl
@@ -15,7 +16,6 @@ from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.gpu.strip_mine_tiles import StripMineTiles
 from tilewright.passes.manager import run_pipeline
 from tilewright.passes.pipeline import shared_passes
-from tilewright.testing.random_programs import Program, generate
 
 pytestmark = pytest.mark.sampled(4, full=4)
 

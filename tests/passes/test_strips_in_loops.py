@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.passes.test_cache_in_shared import after_all_passes
 from tests.passes.test_strip_mine_tiles import ONE_EACH, matrix, numbers
+from tests.random.programs import Program
 
 import tilewright.language as tl
 from tilewright.backends.nvidia.pipeline import nvidia_passes
@@ -12,7 +13,6 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 from tilewright.passes.pipeline import shared_passes
-from tilewright.testing.random_programs import Program
 
 pytestmark = pytest.mark.sampled(4, full=4)
 

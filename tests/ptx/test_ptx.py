@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
 from tests.ptx.values import Fault
+from tests.random.programs import generate
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
@@ -18,7 +19,6 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(6, full=6)
 

@@ -8,6 +8,7 @@ from tests import large_tile_arguments as given
 from tests.passes.test_large_tiles import program_of
 from tests.ptx.launch import run_ptx
 from tests.ptx.test_ptx import TARGETS, from_file
+from tests.random.programs import Program
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia.backend import backend
@@ -16,7 +17,6 @@ from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import Program
 
 pytestmark = pytest.mark.sampled(6, full=6)
 

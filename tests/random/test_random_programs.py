@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
+from tests.random.programs import generate
 
 import tilewright as tw
 from tilewright.frontend import build
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(10)
 

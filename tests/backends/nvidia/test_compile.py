@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.random.programs import generate
 
 from tilewright.backends.base import Options
 from tilewright.backends.nvidia import tools
@@ -14,7 +15,6 @@ from tilewright.backends.nvidia.target import target_info
 from tilewright.frontend import build
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
-from tilewright.testing.random_programs import generate
 
 pytestmark = pytest.mark.sampled(4)
 

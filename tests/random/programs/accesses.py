@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.testing.random_programs.writer import KEPT, Writer, place
+from tests.random.programs.writer import KEPT, Writer, place
 
 
 def descriptor(w: Writer) -> None:

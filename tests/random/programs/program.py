@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from tests.random.programs import accesses, basic, control, products, shuffles
+from tests.random.programs.helpers import FUNCTIONS
+from tests.random.programs.writer import KEPT, OUTPUT, SPACE, Writer
 
 from tilewright import dtypes
-from tilewright.testing.random_programs import accesses, basic, control, products, shuffles
-from tilewright.testing.random_programs.helpers import FUNCTIONS
-from tilewright.testing.random_programs.writer import KEPT, OUTPUT, SPACE, Writer
 
 _TYPES = {"float32": dtypes.float32, "float16": dtypes.float16, "float64": dtypes.float64,
           "bfloat16": dtypes.bfloat16, "int32": dtypes.int32, "int8": dtypes.int8,

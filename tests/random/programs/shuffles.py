@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tilewright.testing.random_programs.writer import Value, Writer, place
+from tests.random.programs.writer import Value, Writer, place
 
 _SORTED = 256
 """Elements of the largest tile that is sorted: a network of many steps, each a whole-tile operation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.testing.random_programs.writer import (
+from tests.random.programs.writer import (
     SLOT,
     SLOTS,
     Value,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.testing.random_programs.writer import LARGEST, Value, Writer, type_name
+from tests.random.programs.writer import LARGEST, Value, Writer, type_name
 
 
 def _squared(w: Writer, least: int, parts: int) -> Value | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.testing.random_programs.writer import Value, Writer
+from tests.random.programs.writer import Value, Writer
 
 
 def _two(w: Writer) -> tuple[Value, Value] | None:

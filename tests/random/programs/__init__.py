@@ -7,6 +7,6 @@ control flow. Comparisons look at loaded or integer values only, so that roundin
 which way a program goes.
 """
 
-from tilewright.testing.random_programs.program import Program, generate
+from tests.random.programs.program import Program, generate
 
 __all__ = ["Program", "generate"]
