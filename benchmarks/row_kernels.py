@@ -48,6 +48,8 @@ VARIANTS: dict[str, str] = {
     "8K words": _PASS + "{words-per-cta=8192}",
     "32K words": _PASS + "{words-per-cta=32768}",
     "16 CTAs": _PASS + "{max-portable-ctas=16}",
+    "8K words, 16 CTAs": _PASS + "{words-per-cta=8192 max-portable-ctas=16}",
+    "not again": "rematerialize-across-reductions",
 }
 Call = Callable[[], Any]
 

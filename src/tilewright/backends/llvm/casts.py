@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llvmlite import ir
+from llvmlite.ir import instructions as llvm
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float8E4M3FNType,
@@ -62,8 +63,7 @@ def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
     if isinstance(element, Float16Type):
         return b.fpext(value, single)
     if isinstance(element, BFloat16Type):
-        wide = b.zext(value, like(value.type, I32))
-        return b.bitcast(b.shl(wide, constant(wide.type, 16)), single)
+        return b.bitcast(_bf16_in_high_half(b, value), single)
     wide = b.zext(value, like(value.type, I16))
     if isinstance(element, Float8E5M2Type):
         half = b.bitcast(b.shl(wide, constant(wide.type, 8)), like(value.type, F16))
@@ -75,6 +75,23 @@ def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
     number = b.fmul(number, constant(single, 256.0))
     is_nan = b.icmp_unsigned("==", magnitude, constant(wide.type, 0x7F))
     return b.select(is_nan, constant(single, float("nan")), number)
+
+
+def _bf16_in_high_half(b: Builder, value: Value) -> Value:
+    """The bits of bf16 numbers as those of fp32 ones.
+
+    One of two numbers in a word is a shift or a mask away from there; taken out first it is an instruction more.
+    """
+    if isinstance(value, llvm.ExtractElement) and isinstance(value.operands[0], llvm.CastInstr):
+        vector, index = value.operands
+        (word,) = vector.operands
+        known = isinstance(index, ir.Constant) and vector.type == ir.VectorType(I16, 2)
+        if known and word.type == I32:
+            if index.constant == 1:
+                return b.and_(word, constant(I32, 0xFFFF0000))
+            return b.shl(word, constant(I32, 16))
+    wide = b.zext(value, like(value.type, I32))
+    return b.shl(wide, constant(wide.type, 16))
 
 
 def from_f32(

@@ -90,11 +90,13 @@ def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]
                 users[operand] = users.get(operand, 0) + 1
     kept = {i for i in segment if i in outside or not users.get(i)}
     before = _peak(segment, inside, users, kept)
+    is_planned = not held.isdisjoint(inside)
     is_reduced = sum(_registers(i.type) for i in kept) <= _MAX_KEPT * before
-    if before < _MIN_PEAK or (not is_reduced and held.isdisjoint(inside)):
+    if before < _MIN_PEAK or not (is_reduced or is_planned):
         return segment
     found = _depth_first(segment, inside)
-    return found if _peak(found, inside, users, kept) <= _MAX_SHARE * before else segment
+    most = before if is_planned else _MAX_SHARE * before
+    return found if _peak(found, inside, users, kept) <= most else segment
 
 
 def _depth_first(segment: list[Any], inside: set[Any]) -> list[Any]:
