@@ -167,15 +167,20 @@ def _reassemble_with_limit(
         other = assemble(limited, target, options)
         if other.spills < assembled.spills:
             return limited, other
-    registers = assembled.registers
-    limit = register_limit_for_occupancy(block, target, cluster, planned) if registers else None
-    if limit is None:
-        return ptx, assembled
-    limited = with_limit(ptx, limit)
-    other = assemble(limited, target, options)
-    allowed = assembled.spills + spills_worth_occupancy(block, target)
-    fits = 0 < other.registers <= limit and other.spills <= allowed
-    return (limited, other) if fits else (ptx, assembled)
+    for wanted in range(planned, 0, -1):
+        limit = None
+        if assembled.registers:
+            limit = register_limit_for_occupancy(block, target, cluster, wanted)
+        if limit is None:
+            continue
+        limited = with_limit(ptx, limit)
+        other = assemble(limited, target, options)
+        allowed = assembled.spills + spills_worth_occupancy(block, target, wanted)
+        if 0 < other.registers <= limit and other.spills <= allowed:
+            return limited, other
+        if resident_ctas(block, target) >= wanted:
+            break
+    return ptx, assembled
 
 
 backend = NvidiaBackend()

@@ -70,11 +70,13 @@ def register_limit_for_occupancy(
     return limit if limit * cut >= block.registers * (cut - 1) else None
 
 
-def spills_worth_occupancy(block: CtaResources, target: TargetInfo) -> int:
-    """Registers a thread may spill for more blocks on an SM: a few, where the other choice is one block."""
-    if resident_ctas(block, target) != 1:
+def spills_worth_occupancy(block: CtaResources, target: TargetInfo, planned: int = 1) -> int:
+    """Registers a thread may spill for more blocks on an SM: a few, where the other choice is one block, or fewer than
+    were planned for."""
+    now = resident_ctas(block, target)
+    if now != 1 and now >= planned:
         return 0
-    return _SPILL_BYTES // (2 * 4 * block.threads)
+    return _SPILL_BYTES // (max(2, planned) * 4 * block.threads)
 
 
 def _warps_of(block: CtaResources) -> int:

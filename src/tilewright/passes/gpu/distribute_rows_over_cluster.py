@@ -66,15 +66,19 @@ from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.held_rows import HeldRows, late_operations, sink
 from tilewright.passes.gpu.analysis.merge_reductions import merge_reductions
 from tilewright.passes.gpu.analysis.num_ctas import BLOCKS, CTAS_PER_SM, num_ctas_of
-from tilewright.passes.gpu.analysis.registers import max_registers_per_thread
+from tilewright.passes.gpu.analysis.registers import (
+    PARTITIONS,
+    REGISTERS_PER_PARTITION,
+    max_registers_per_thread,
+)
 from tilewright.passes.gpu.assign_layouts import WARPS, warps_of
 from tilewright.targets import Feature, TargetInfo
 
 _LANES = 32
-_CTAS_PER_SM = 2
-"""CTAs that share an SM, so that one loads while the other stores."""
 _OTHER_REGISTERS = 32
 """Registers of a thread for addresses, counters and what is in the works."""
+_FEW_OTHER_REGISTERS = 24
+"""The same where more CTAs then share an SM, so that some load while others store."""
 _ALLOWED = (
     tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.ReduceOp, tile.YieldOp, tile.ProgramIdOp,
     tile.NumProgramsOp, tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp,
@@ -123,8 +127,8 @@ class DistributeRowsOverCluster(Pass):
                 function.attributes[WARPS] = IntegerAttr(ctas * self.warps_per_cta, i32)
                 if ctas > 1:
                     function.attributes[BLOCKS] = IntegerAttr(ctas, i32)
-                if words <= ctas * self.words_per_cta:
-                    function.attributes[CTAS_PER_SM] = IntegerAttr(_CTAS_PER_SM, i32)
+                planned = self._ctas_per_sm(words, ctas)
+                function.attributes[CTAS_PER_SM] = IntegerAttr(planned, i32)
 
     def _ctas(self, words: int, portable: int, words_per_cta: int) -> int:
         """CTAs that hold so many words of a program between reductions; 1: one does, or none can."""
@@ -134,6 +138,12 @@ class DistributeRowsOverCluster(Pass):
         while ctas < self.max_ctas and not self._holds(words, ctas):
             ctas *= 2
         return ctas if self._holds(words, ctas) else 1
+
+    def _ctas_per_sm(self, words: int, ctas: int) -> int:
+        """CTAs that share the registers of an SM, if ptxas makes do with few beside those of the row."""
+        threads = self.warps_per_cta * _LANES
+        registers = -(-words // (ctas * threads)) + _FEW_OTHER_REGISTERS
+        return max(1, PARTITIONS * REGISTERS_PER_PARTITION // (registers * threads))
 
     def _fills_cta(self, function: FuncOp, words: int) -> bool:
         """Whether a program of one CTA has more warps than two CTAs that share an SM, and registers for its row with
