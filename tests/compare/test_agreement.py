@@ -22,6 +22,13 @@ def test_copies_keep_strides_and_aliases():
     assert e.untyped_storage().data_ptr() == c.untyped_storage().data_ptr()
 
 
+def test_copies_of_inference_tensors_can_be_written_to():
+    with torch.inference_mode():
+        copy = Copier()(torch.ones(3))
+    copy.zero_()
+    assert not Copier()(copy).zero_().any()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16", "float8_e5m2", "complex64", "float64"])
 def test_equal_values(dtype):
     x = torch.arange(8).to(getattr(torch, dtype))

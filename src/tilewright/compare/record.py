@@ -87,8 +87,10 @@ class Recorder:
             found.launches += 1
             if size <= found.bytes:
                 return
-        shape = grid_of(kernel, grid, arguments, named)
         devices = [t.device for t in tensors_in((arguments, named))]
+        if _is_captured(devices):
+            return
+        shape = grid_of(kernel, grid, arguments, named)
         copier = Copier(_storage_device(devices, size))
         kept, kept_options = copier((arguments, named))
         if call is not None:
@@ -186,6 +188,15 @@ def grid_of(kernel: Any, grid: Any, arguments: Any, options: dict[str, Any]) -> 
         bound.update(zip(kernel.arg_names, arguments, strict=False))
         grid = grid({**bound, **options})
     return tuple(int(n) for n in (grid if isinstance(grid, (tuple, list)) else (grid,)))
+
+
+def _is_captured(devices: list[Any]) -> bool:
+    """Whether launches become part of a CUDA graph: nothing can be copied then. Programs run kernels before, too."""
+    if not any(device.type == "cuda" for device in devices):
+        return False
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def _storage_device(devices: list[Any], size: int) -> Any:

@@ -61,13 +61,15 @@ class Copier:
         storage = tensor.untyped_storage()
         key = (storage.data_ptr(), storage.nbytes())
         if key not in self._storages:
-            flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
-            flat = flat.set_(storage, 0, (storage.nbytes(),), (1,))
-            copy = flat.clone() if self.device is None else flat.to(self.device, copy=True)
+            with torch.inference_mode(False):  # copies are written to outside of it
+                flat = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+                flat = flat.set_(storage, 0, (storage.nbytes(),), (1,))
+                copy = flat.clone() if self.device is None else flat.to(self.device, copy=True)
             self._storages[key] = copy.untyped_storage()
         target = self._storages[key]
-        view = torch.empty(0, dtype=tensor.dtype, device=target.device)
-        return view.set_(target, tensor.storage_offset(), tensor.size(), tensor.stride())
+        with torch.inference_mode(False):
+            view = torch.empty(0, dtype=tensor.dtype, device=target.device)
+            return view.set_(target, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def _holder(self, value: Any) -> Any:
         """A tensor descriptor or a reinterpreted tensor, of copied memory."""
