@@ -14,7 +14,7 @@ from tilewright.compare.program import (  # noqa: E402
     run_program,
 )
 from tilewright.compare.record import Recorder, _thinned  # noqa: E402
-from tilewright.compare.translate import _holds_triton  # noqa: E402
+from tilewright.compare.translate import Translator, _holds_triton  # noqa: E402
 
 
 def kernel_of(function):
@@ -109,3 +109,10 @@ def test_modules_that_reach_triton_through_their_package():
     plain.other.kernel = kind()
     assert _holds_triton(package, set()) and _holds_triton(inner, set())
     assert not _holds_triton(plain, set())
+
+
+def test_precision_of_dots(monkeypatch):
+    """A dot of fp32 tiles is TF32, as Triton's is."""
+    assert Translator().kernel(kernel_of(copy)).dot_precision == "tf32"
+    monkeypatch.setenv("TRITON_F32_DEFAULT", "ieee")
+    assert Translator().kernel(kernel_of(copy)).dot_precision == "ieee"

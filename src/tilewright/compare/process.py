@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -99,18 +100,23 @@ class WorkerProcess:
     def go(self, seconds: float) -> None:
         """Let a worker that holds time its kernels."""
         self.state = "timing"
-        self.process.stdin.write(f"{seconds:.2f}\n".encode())
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: `poll` says so
+            self.process.stdin.write(f"{seconds:.2f}\n".encode())
+            self.process.stdin.flush()
         self.mark = time.monotonic()
 
     def pause(self) -> None:
         """Stop the process where it is."""
-        os.kill(self.process.pid, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let it go on; the pause does not count as its time."""
-        os.kill(self.process.pid, signal.SIGCONT)
+        self._send(signal.SIGCONT)
         self.mark = time.monotonic()
+
+    def _send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
 
     def log(self) -> str:
         """The last lines of what the program printed."""

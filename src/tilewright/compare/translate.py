@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.errors import LaunchError
+from tilewright.integrations.triton_jit import default_dot_precision
 from tilewright.runtime.jit import JITFunction
 
 
@@ -48,6 +49,7 @@ class Translator:
             do_not_specialize_on_alignment=getattr(kernel, "do_not_specialize_on_alignment", None),
             noinline=bool(getattr(kernel, "noinline", False)),
         )
+        result.dot_precision = default_dot_precision()
         self._functions[id(source)] = result
         self._kept.append(kernel)
         for name in set(_names(source.__code__)):

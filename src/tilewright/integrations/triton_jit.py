@@ -19,7 +19,12 @@ def jit(fn: Any = None, **options: Any) -> Any:
     def decorate(function: Any) -> JITFunction:
         kernel: Any = own_jit(function, **options)
         if kernel is not function:
-            kernel.dot_precision = triton_knobs.language.fp32_default or "tf32"
+            kernel.dot_precision = default_dot_precision()
         return kernel
 
     return decorate(fn) if fn is not None else decorate
+
+
+def default_dot_precision() -> str:
+    """Of a `tl.dot` of fp32 tiles that names none."""
+    return triton_knobs.language.fp32_default or "tf32"
