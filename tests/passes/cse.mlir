@@ -84,3 +84,28 @@ func.func @reductions(%p: !tile.ptr<f32>, %x: tensor<8xf32>) {
   tile.store %p, %c : !tile.ptr<f32>, f32
   func.return
 }
+
+// -----
+// A tile that each iteration computes as it was computed before the loop is not carried, and what is computed of it
+// neither.
+// CHECK-LABEL: @carried
+func.func @carried(%p: !tile.ptr<i32>, %n: i32) {
+  // CHECK: [[LANES:%.+]] = tile.arange
+  // CHECK: [[NEXT:%.+]] = arith.addi [[LANES]], [[LANES]]
+  // CHECK: scf.for {{%.+}} = {{%.+}} to {{%.+}} step {{%.+}} : i32
+  // CHECK-NOT: arith.addi
+  // CHECK: tile.store {{%.+}}, [[NEXT]]
+  // CHECK-NOT: scf.yield
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %a = tile.arange 0 : i32, 8 : i32 : tensor<8xi32>
+  %c = arith.addi %a, %a : tensor<8xi32>
+  %q = tile.splat %p : !tile.ptr<i32> to tensor<8x!tile.ptr<i32>>
+  %r = scf.for %i = %zero to %n step %one iter_args(%x = %a) -> (tensor<8xi32>) : i32 {
+    %y = arith.addi %x, %x : tensor<8xi32>
+    tile.store %q, %y : tensor<8x!tile.ptr<i32>>, tensor<8xi32>
+    %b = tile.arange 0 : i32, 8 : i32 : tensor<8xi32>
+    scf.yield %b : tensor<8xi32>
+  }
+  func.return
+}

@@ -24,7 +24,8 @@ Relies on: nothing.
 
 Guarantees: an operation is replaced only by one that dominates it; reductions and scans count as
 equal when their regions are. Commutative operations match in either order of operands. Loads are
-left alone: whether memory changed in between is not looked at. Floating constants are compared by
+left alone: whether memory changed in between is not looked at. A loop does not carry a value that each iteration
+computes as it was computed before the loop (kernels define offsets again in their loops). Floating constants are compared by
 bits, so 0.0 and -0.0 stay apart and NaN meets itself.
 """
 
@@ -36,13 +37,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.traits import Commutative
 
 from tilewright.passes.analysis.effects import is_pure, is_terminator
+from tilewright.passes.analysis.regions import terminator
 from tilewright.passes.base import Pass
+from tilewright.passes.folding.control import prune_carried
 from tilewright.targets import TargetInfo
 
 Table = dict[Hashable, list[Operation]]
@@ -99,6 +102,9 @@ def _block(block: Block, known: Table) -> None:
             for region in op.regions:
                 for inner in region.blocks:
                     _block(inner, scope)
+            if isinstance(op, scf.ForOp) and _carries_initial_value(op):
+                for inner in prune_carried(op).body.blocks:  # what uses those values may be known
+                    _block(inner, scope)
             continue
         key = _key(op)
         same = next((other for other in scope.get(key, ()) if _same(op, other)), None)
@@ -108,6 +114,12 @@ def _block(block: Block, known: Table) -> None:
         for old, new in zip(op.results, same.results, strict=True):
             old.replace_all_uses_with(new)
         block.erase_op(op)
+
+
+def _carries_initial_value(loop: scf.ForOp) -> bool:
+    """Whether a loop carries a value that each iteration computes anew, equal to the one before the loop."""
+    carried = terminator(loop.body).operands
+    return any(value is init for value, init in zip(carried, loop.iter_args, strict=True))
 
 
 def _regions_equal(lhs: Operation, rhs: Operation) -> bool:
