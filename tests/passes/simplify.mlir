@@ -181,3 +181,28 @@ func.func @constants(%p: !tile.ptr<i32>, %q: !tile.ptr<f32>) {
   tile.store %q, %f : !tile.ptr<f32>, f32
   func.return
 }
+
+// -----
+// Offsets of programs are at least 0: the first branch is always taken.
+// CHECK-LABEL: @offsets_are_not_negative
+func.func @offsets_are_not_negative(%p: !tile.ptr<i32>, %n: i32) {
+  // CHECK-NOT: scf.if
+  // CHECK: tile.store
+  // CHECK: scf.if
+  // CHECK: tile.store
+  %zero = arith.constant 0 : i32
+  %id = tile.program_id 0 : i32 : i32
+  %wide = arith.extsi %id : i32 to i64
+  %blocks = arith.constant 32 : i64
+  %start = arith.muli %wide, %blocks : i64
+  %none = arith.constant 0 : i64
+  %inside = tile.cmpi "sge", %start, %none : i64, i64 to i1
+  scf.if %inside {
+    tile.store %p, %n : !tile.ptr<i32>, i32
+  }
+  %unknown = tile.cmpi "sge", %n, %zero : i32, i32 to i1
+  scf.if %unknown {
+    tile.store %p, %zero : !tile.ptr<i32>, i32
+  }
+  func.return
+}

@@ -32,7 +32,7 @@ Relies on: nothing. Can run anywhere, and runs again wherever a pass leaves thin
 Guarantees: bitwise the same results. Constants are folded only where the result is beyond dispute (see
 `folding/constants.py`), so there stays one definition of every operation. Also: arithmetic on equal lanes is done once and splat;
 compositions of splat, broadcast, expand_dims, reshape and trans collapse; extensions and truncations
-in a row become one; branches with a known condition and loops of no or one iteration go; results and
+in a row become one; branches with a condition that facts decide (`analysis/facts`) and loops of no or one iteration go; results and
 carried values that nothing needs go; dead operations go.
 
 Tried: xDSL's own canonicaliser. It deletes a loop with a negative step, and folding an infinite float
@@ -50,6 +50,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tilewright.passes.analysis.effects import erase_dead, is_terminator
 from tilewright.passes.analysis.emit import Emitter
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.base import Pass
 from tilewright.passes.folding import arithmetic, hints, shapes
 from tilewright.passes.folding.constants import fold
@@ -81,14 +82,14 @@ class Simplify(Pass):
 
 def _sweep(function: FuncOp) -> bool:
     """Try every operation once, in order. Returns whether anything changed."""
-    changed = False
+    changed, known = False, Facts()
     gone: set[Operation] = set()
     for op in list(function.walk()):
         if op in gone or op.parent is None:
             continue
         if op.name in _CONTROL:
             inside = list(op.walk())
-            if simplify_control(op):
+            if simplify_control(op, known):
                 changed = True
                 gone.update(inner for inner in inside if not _is_in(inner, function))
             continue

@@ -7,6 +7,7 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from tilewright.dialects import tile
 from tilewright.passes.analysis.emit import constant_int
+from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.regions import (
     kept_results,
     remove_carried,
@@ -17,10 +18,10 @@ from tilewright.passes.analysis.regions import (
 )
 
 
-def simplify_control(op: Operation) -> bool:
+def simplify_control(op: Operation, known: Facts) -> bool:
     """Simplify `op` in place or erase it. Returns whether anything changed."""
     if isinstance(op, scf.IfOp):
-        return _known_branch(op) or _same_results(op) or _unused_results(op)
+        return _known_branch(op, known) or _same_results(op) or _unused_results(op)
     if isinstance(op, scf.ForOp):
         return _short_loop(op) or prune_carried(op) is not op
     if isinstance(op, (tile.AssumeOp, tile.AssertOp)) and constant_int(op.condition) == 1:
@@ -54,11 +55,11 @@ def _finish(op: Operation, values: list[SSAValue]) -> None:
         op.parent.erase_op(op)
 
 
-def _known_branch(op: scf.IfOp) -> bool:
-    condition = constant_int(op.cond)
-    if condition is None:
+def _known_branch(op: scf.IfOp, known: Facts) -> bool:
+    condition = known.of(op.cond)
+    if condition.umin != condition.umax:
         return False
-    region = op.true_region if condition else op.false_region
+    region = op.true_region if condition.umax else op.false_region
     _finish(op, inline(region, op, []) if region.blocks else [])
     return True
 
