@@ -53,7 +53,7 @@ def arguments(pitch):
 
 
 def agrees(found, pitch, step=32):
-    a, b, c, m, n, k, _ = arguments(pitch)
+    a, b, c, m, n, *_ = arguments(pitch)
     product = a.astype(float) @ b.T.astype(float)
     rows = np.lib.stride_tricks.as_strided(c, (m, n), (2 * pitch, 2))
     for top in (0, 64):
