@@ -84,7 +84,7 @@ def machine(name: str) -> TargetInfo:
 
     Raises UnsupportedTarget if there is none.
     """
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(name, str):
         raise UnsupportedTarget(
             f"{name!r} is not a valid target", help=f"targets are {', '.join(_examples())}"
         )

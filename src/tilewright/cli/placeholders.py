@@ -70,7 +70,7 @@ def import_with_placeholders(load: Callable[[], None]) -> list[str]:
     replaced, and says so on the error stream; they are gone from `sys.modules` afterwards.
     """
     finder = _Finder()
-    sys.meta_path.append(finder)  # pyright: ignore
+    sys.meta_path.append(finder)
     try:
         while True:
             try:
@@ -83,7 +83,7 @@ def import_with_placeholders(load: Callable[[], None]) -> list[str]:
                     raise
                 finder.names.append(top)
     finally:
-        sys.meta_path.remove(finder)  # pyright: ignore
+        sys.meta_path.remove(finder)
         for name in [n for n, m in sys.modules.items() if isinstance(m, Placeholder)]:
             del sys.modules[name]
     if finder.names:

@@ -101,11 +101,11 @@ class _Reader:
             raise _wrong(op, "indexing_maps of a named product", "use linalg.matmul_transpose_b …")
         if len(op.inputs) != 2 or len(op.outputs) != 1:
             raise _wrong(op, f"{op.name} takes two operands and one result")
-        for value, axes in zip((*op.inputs, *op.outputs), op.AXES, strict=True):
+        for value, axes in zip((*op.inputs, *op.outputs), op.axes, strict=True):
             rank = len(value.type.get_shape())  # type: ignore[attr-defined]
             if rank != len(axes):
                 raise _wrong(op, f"{op.name}: an array has {rank} axes, not {len(axes)}")
-        a, b, c = op.AXES
+        a, b, c = op.axes
         self._contract(op, a, b, c, {letter: letter for letter in "bmnk"})
 
     def _generic_product(self, op: GenericOp) -> None:
@@ -146,7 +146,7 @@ class _Reader:
         for value, roles in zip(
             (*op.inputs, *op.outputs), (*self.operand_roles, self.roles), strict=True
         ):
-            for role, extent in zip(roles, value.type.get_shape(), strict=True):  # type: ignore[attr-defined]
+            for role, extent in zip(roles, value.type.get_shape(), strict=True):
                 if extent >= 0 and sizes.setdefault(role, extent) != extent:
                     raise _wrong(
                         op, f"{op.name}: extents {sizes[role]} and {extent} of '{role}' differ"
@@ -261,7 +261,7 @@ class _Reader:
         found: dict[str, int | Loop] = {}
         values = (*product.inputs, *product.outputs)
         for value, roles in zip(values, (*self.operand_roles, self.roles), strict=True):
-            shape = value.type.get_shape()  # type: ignore[attr-defined]
+            shape = value.type.get_shape()
             found |= {r: n for r, n in zip(roles, shape, strict=True) if n >= 0}
         return found
 

@@ -7,7 +7,7 @@ fp16 products in fp32 where the result says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Dialect, SSAValue
@@ -24,7 +24,7 @@ from xdsl.printer import Printer
 
 
 class NamedMatmulOp(IRDLOperation):
-    """What the products share. `AXES` names the axes of both operands and the result."""
+    """What the products share."""
 
     inputs = var_operand_def()
     outputs = var_operand_def()
@@ -32,7 +32,10 @@ class NamedMatmulOp(IRDLOperation):
     indexing_maps = opt_prop_def(ArrayAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    AXES: ClassVar[tuple[str, str, str]] = ("mk", "kn", "mn")
+    @property
+    def axes(self) -> tuple[str, str, str]:
+        """Names of the axes of both operands and the result."""
+        return _AXES[self.name.removeprefix("linalg.")]
 
     @classmethod
     def parse(cls, parser: Parser) -> Any:
@@ -84,73 +87,21 @@ def _operands(parser: Parser, word: str) -> Sequence[SSAValue]:
     return parser.resolve_operands(names, types, position)
 
 
-@irdl_op_definition
-class MatmulOp(NamedMatmulOp):
-    """C[m, n] += A[m, k] · B[k, n]."""
-
-    name = "linalg.matmul"
-
-
-@irdl_op_definition
-class MatmulTransposeAOp(NamedMatmulOp):
-    """C[m, n] += A[k, m] · B[k, n]."""
-
-    name = "linalg.matmul_transpose_a"
-    AXES: ClassVar[tuple[str, str, str]] = ("km", "kn", "mn")
-
-
-@irdl_op_definition
-class MatmulTransposeBOp(NamedMatmulOp):
-    """C[m, n] += A[m, k] · B[n, k]."""
-
-    name = "linalg.matmul_transpose_b"
-    AXES: ClassVar[tuple[str, str, str]] = ("mk", "nk", "mn")
-
-
-@irdl_op_definition
-class BatchMatmulOp(NamedMatmulOp):
-    """C[b, m, n] += A[b, m, k] · B[b, k, n]."""
-
-    name = "linalg.batch_matmul"
-    AXES: ClassVar[tuple[str, str, str]] = ("bmk", "bkn", "bmn")
-
-
-@irdl_op_definition
-class BatchMatmulTransposeAOp(NamedMatmulOp):
-    """C[b, m, n] += A[b, k, m] · B[b, k, n]."""
-
-    name = "linalg.batch_matmul_transpose_a"
-    AXES: ClassVar[tuple[str, str, str]] = ("bkm", "bkn", "bmn")
-
-
-@irdl_op_definition
-class BatchMatmulTransposeBOp(NamedMatmulOp):
-    """C[b, m, n] += A[b, m, k] · B[b, n, k]."""
-
-    name = "linalg.batch_matmul_transpose_b"
-    AXES: ClassVar[tuple[str, str, str]] = ("bmk", "bnk", "bmn")
-
-
-@irdl_op_definition
-class MatvecOp(NamedMatmulOp):
-    """C[m] += A[m, k] · B[k]."""
-
-    name = "linalg.matvec"
-    AXES: ClassVar[tuple[str, str, str]] = ("mk", "k", "m")
-
-
-@irdl_op_definition
-class VecmatOp(NamedMatmulOp):
-    """C[n] += A[k] · B[k, n]."""
-
-    name = "linalg.vecmat"
-    AXES: ClassVar[tuple[str, str, str]] = ("k", "kn", "n")
-
-
-PRODUCTS = (
-    MatmulOp, MatmulTransposeAOp, MatmulTransposeBOp, BatchMatmulOp, BatchMatmulTransposeAOp,
-    BatchMatmulTransposeBOp, MatvecOp, VecmatOp,
-)  # fmt: skip
+#: axes of A, B and the result, by name: C[m, n] += A[m, k] · B[k, n] and its relatives
+_AXES = {
+    "matmul": ("mk", "kn", "mn"),
+    "matmul_transpose_a": ("km", "kn", "mn"),
+    "matmul_transpose_b": ("mk", "nk", "mn"),
+    "batch_matmul": ("bmk", "bkn", "bmn"),
+    "batch_matmul_transpose_a": ("bkm", "bkn", "bmn"),
+    "batch_matmul_transpose_b": ("bmk", "bnk", "bmn"),
+    "matvec": ("mk", "k", "m"),
+    "vecmat": ("k", "kn", "n"),
+}
+PRODUCTS: tuple[type[NamedMatmulOp], ...] = tuple(
+    irdl_op_definition(type(f"{name.title()}Op", (NamedMatmulOp,), {"name": f"linalg.{name}"}))
+    for name in _AXES
+)
 
 
 def linalg_dialect() -> Dialect:

@@ -40,7 +40,7 @@ def plain(attribute: Any) -> Any:
     if isinstance(attribute, StringAttr):
         return attribute.data
     if isinstance(attribute, DenseArrayBase):
-        return tuple(attribute.get_values())  # type: ignore[attr-defined]
+        return tuple(attribute.get_values())
     if isinstance(attribute, ArrayAttr):
         return tuple(plain(a) for a in attribute.data)
     return attribute

@@ -55,7 +55,7 @@ class RaceDetector:
         site = self._site(access, False)
         program = access.ctx.program
         last = shadow.reads[places]
-        others = [s for s in np.unique(last) if s and self._sites[s].program != program]  # type: ignore[union-attr]
+        others = [s for s in np.unique(last) if s and self._sites[s].program != program]
         if others:
             moved = np.isin(last, others)
             shadow.earlier_reads[places[moved]] = last[moved]

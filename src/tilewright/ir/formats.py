@@ -78,7 +78,7 @@ def formats_read_when_used() -> Generator[None]:
         with _lock:
             _inside -= 1
             if not _inside:
-                FormatProgram.from_str = _own  # type: ignore[method-assign]
+                FormatProgram.from_str = _own
 
 
 _own: Any = FormatProgram.__dict__["from_str"]

@@ -84,4 +84,4 @@ def remember_integer_lists() -> None:
             return plain(data_type, data)
         return integers(data_type.width.data, data_type.signedness.data, tuple(data))
 
-    DenseArrayBase.from_list = staticmethod(from_list)  # type: ignore[method-assign]
+    DenseArrayBase.from_list = staticmethod(from_list)

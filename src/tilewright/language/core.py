@@ -119,7 +119,7 @@ from tilewright.language.tiles import (
 )  # fmt: skip
 from tilewright.language.types import (
     PropagateNan,
-    _unwrap_if_constexpr,  # noqa: F401  # pyright: ignore[reportPrivateUsage, reportUnusedImport]
+    _unwrap_if_constexpr,  # noqa: F401
     bfloat16,
     block_type,
     const,

@@ -139,7 +139,7 @@ class PromoteAccumulator(Pass):
             if not isinstance(op, tile.LoadOp | tile.LoadViewOp | tile.StoreOp | tile.StoreViewOp):
                 return False
             views = isinstance(op, tile.LoadViewOp | tile.StoreViewOp)
-            pointer = op.base if views else op.pointer  # type: ignore[union-attr]
+            pointer = op.base if views else op.pointer
             other = base_argument(pointer)
             if no_alias(pointer, store.base):
                 continue

@@ -89,7 +89,7 @@ def report_accesses(
         if kind is not None and where is not None:
             accesses.setdefault((kind, _place(where)), (kind, _type(op), where))
     with recorded() as remarks:
-        registry.get(machine.name).lower(module, options, machine)  # type: ignore[attr-defined]
+        registry.get(machine.name).lower(module, options, machine)
     lowered = _lowered(module)
     found = [
         _report(*access, lowered.get(key, []), [r for r in remarks if _belongs(r, key[1])])

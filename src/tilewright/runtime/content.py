@@ -277,7 +277,7 @@ class Content:
     def _instance(self, value: Any) -> str:
         """An object: its class, its attributes, and what of it Python's pickling would write besides."""
         wrapped = getattr(value, "__wrapped__", None)
-        if isinstance(value, functools._lru_cache_wrapper):  # pyright: ignore[reportPrivateUsage]
+        if isinstance(value, functools._lru_cache_wrapper):
             return f"cached {self.text(wrapped)}"
         if isinstance(value, types.ModuleType) or _is_mock(value):
             return self.unknown(value)

@@ -121,7 +121,7 @@ def _visit(kernel: KernelFunction, content: Content, guards: list[Guard]) -> Non
     content.texts += [kernel.fn.__qualname__, kernel.src, ";".join(defaults), ";".join(notes)]
     content.texts.append(f"noinline={kernel.noinline}")
     for path in sorted(set(_paths(kernel.tree))):
-        _value(kernel.fn, path, content, guards)  # pyright: ignore[reportArgumentType]
+        _value(kernel.fn, path, content, guards)
 
 
 def _value(

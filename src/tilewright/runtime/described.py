@@ -331,5 +331,5 @@ def loop_nest(function: Any) -> Described:
     from tilewright.generator.python_loops import affine_function
 
     described = Described(affine_loops.recognize(affine_function(function), typed=False))
-    functools.update_wrapper(described, function)  # type: ignore[arg-type]
+    functools.update_wrapper(described, function)
     return described

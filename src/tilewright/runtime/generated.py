@@ -97,7 +97,7 @@ def _stand_in(program: Program) -> Callable[..., Any]:
         for p in program.parameters
     ]
     generated.__name__ = generated.__qualname__ = re.sub(r"\W", "_", program.name)
-    generated.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    generated.__signature__ = inspect.Signature(parameters)
     return generated
 
 

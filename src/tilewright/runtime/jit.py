@@ -161,7 +161,7 @@ class JITFunction(KernelFunction, KernelInterface):
         from tilewright.runtime.compiler import compile_kernel
 
         for given in (signature, constexprs):
-            if not isinstance(given, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not isinstance(given, Mapping | None):
                 raise LaunchError(
                     f"{given!r} is not a mapping", help='write {"x_ptr": "*fp32:16", "n": "i32"}'
                 )

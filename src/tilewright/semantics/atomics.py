@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright import dtypes as t
@@ -16,50 +17,23 @@ _SCOPES = ("cta", "gpu", "sys")
 _BITS = {1: t.int8, 2: t.int16, 4: t.int32, 8: t.int64}
 
 
+def _read_modify_write(kind: str) -> Callable[..., TensorValue]:
+    """The method of an atomic that combines the value in memory with another; gives the old one."""
+
+    def method(
+        self: Atomics, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
+    ) -> TensorValue:
+        return self._rmw(kind, pointer, val, mask, sem, scope)
+
+    return method
+
+
 class Atomics(Memory):
     """`atomic_add` … `atomic_cas`; each gives the value that was in memory."""
 
-    def atomic_add(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer += val`; the old value."""
-        return self._rmw("add", pointer, val, mask, sem, scope)
-
-    def atomic_max(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer = max(*pointer, val)`; the old value."""
-        return self._rmw("max", pointer, val, mask, sem, scope)
-
-    def atomic_min(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer = min(*pointer, val)`; the old value."""
-        return self._rmw("min", pointer, val, mask, sem, scope)
-
-    def atomic_and(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer &= val`; the old value."""
-        return self._rmw("and", pointer, val, mask, sem, scope)
-
-    def atomic_or(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer |= val`; the old value."""
-        return self._rmw("or", pointer, val, mask, sem, scope)
-
-    def atomic_xor(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer ^= val`; the old value."""
-        return self._rmw("xor", pointer, val, mask, sem, scope)
-
-    def atomic_xchg(
-        self, pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None
-    ) -> TensorValue:
-        """`*pointer = val`; the old value."""
-        return self._rmw("xchg", pointer, val, mask, sem, scope)
+    atomic_add, atomic_max, atomic_min, atomic_and, atomic_or, atomic_xor, atomic_xchg = map(
+        _read_modify_write, ("add", "max", "min", "and", "or", "xor", "xchg")
+    )
 
     def atomic_cas(
         self, pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = None

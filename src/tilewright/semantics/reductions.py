@@ -14,6 +14,34 @@ from tilewright.semantics.values import TensorValue, describe, type_text
 Combine = Callable[..., Any]
 
 
+def _extreme_of(symbol: str) -> Callable[..., Any]:
+    """The method that gives the largest (">") or smallest element, with its index if asked for."""
+
+    def method(
+        self: Reductions,
+        input: Any,
+        axis: Any = None,
+        return_indices: Any = False,
+        return_indices_tie_break_left: Any = True,
+        keep_dims: Any = False,
+    ) -> Any:
+        first = return_indices_tie_break_left
+        return self._extreme(symbol, input, axis, return_indices, first, keep_dims)
+
+    return method
+
+
+def _index_of(symbol: str) -> Callable[..., TensorValue]:
+    """The method that gives the int32 index of the largest or smallest element; of equal ones the first."""
+
+    def method(
+        self: Reductions, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
+    ) -> TensorValue:
+        return self._extreme(symbol, input, axis, True, tie_break_left, keep_dims)[1]
+
+    return method
+
+
 class Reductions(Shapes):
     """`sum`, `max`, `argmax`, `reduce`, `cumsum`, `associative_scan` …"""
 
@@ -200,47 +228,8 @@ class Reductions(Shapes):
 
     # ---- largest and smallest ------------------------------------------------------------------
 
-    def max(
-        self,
-        input: Any,
-        axis: Any = None,
-        return_indices: Any = False,
-        return_indices_tie_break_left: Any = True,
-        keep_dims: Any = False,
-    ) -> Any:
-        """Largest element along `axis` (numbers win over NaN), with its index if asked for.
-
-        With indices, what a NaN does is not specified."""
-        return self._extreme(
-            ">", input, axis, return_indices, return_indices_tie_break_left, keep_dims
-        )
-
-    def min(
-        self,
-        input: Any,
-        axis: Any = None,
-        return_indices: Any = False,
-        return_indices_tie_break_left: Any = True,
-        keep_dims: Any = False,
-    ) -> Any:
-        """Smallest element along `axis` (numbers win over NaN), with its index if asked for.
-
-        With indices, what a NaN does is not specified."""
-        return self._extreme(
-            "<", input, axis, return_indices, return_indices_tie_break_left, keep_dims
-        )
-
-    def argmax(
-        self, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
-    ) -> TensorValue:
-        """int32 index of the largest element along `axis`; of equal ones the first."""
-        return self._extreme(">", input, axis, True, tie_break_left, keep_dims)[1]
-
-    def argmin(
-        self, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
-    ) -> TensorValue:
-        """int32 index of the smallest element along `axis`; of equal ones the first."""
-        return self._extreme("<", input, axis, True, tie_break_left, keep_dims)[1]
+    max, min = _extreme_of(">"), _extreme_of("<")
+    argmax, argmin = _index_of(">"), _index_of("<")
 
     def _extreme(
         self, symbol: str, input: Any, axis: Any, indices: Any, left: Any, keep_dims: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerAttr, StringAttr, f32, i1, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -179,15 +179,20 @@ class OptimizationBarrierOp(IRDLOperation):
         require(self.source.type == self.result.type, "tile.optimization_barrier: types differ")
 
 
-@irdl_op_definition
-class BitcastOp(IRDLOperation):
-    """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
+class _Reinterpretation(IRDLOperation):
+    """Other types for the same bits."""
 
-    name = "tile.bitcast"
     source = operand_def()
     result = result_def()
     traits = traits_def(Pure(), Elementwise(cheap=True))
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
+
+
+@irdl_op_definition
+class BitcastOp(_Reinterpretation):
+    """Reinterpret the bits of scalars or tiles; element widths are equal. Also pointer to pointer."""
+
+    name = "tile.bitcast"
 
     def verify_(self) -> None:
         elementwise(self, self.source, self.result)
@@ -196,35 +201,29 @@ class BitcastOp(IRDLOperation):
 
 
 @irdl_op_definition
-class IntToPtrOp(IRDLOperation):
+class IntToPtrOp(_Reinterpretation):
     """i64 byte address to pointer."""
 
     name = "tile.int_to_ptr"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
-        elementwise(self, self.source, self.result)
-        require_element(self, self.source, i64, "the address")
-        require(isinstance(scalar_of(self.result), PtrType), "tile.int_to_ptr: not a pointer")
+        _verify_address(self, self.source, self.result)
 
 
 @irdl_op_definition
-class PtrToIntOp(IRDLOperation):
+class PtrToIntOp(_Reinterpretation):
     """Pointer to i64 byte address."""
 
     name = "tile.ptr_to_int"
-    source = operand_def()
-    result = result_def()
-    traits = traits_def(Pure(), Elementwise(cheap=True))
-    assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def verify_(self) -> None:
-        elementwise(self, self.source, self.result)
-        require_element(self, self.result, i64, "the address")
-        require(isinstance(scalar_of(self.source), PtrType), "tile.ptr_to_int: not a pointer")
+        _verify_address(self, self.result, self.source)
+
+
+def _verify_address(op: _Reinterpretation, address: SSAValue, pointer: SSAValue) -> None:
+    elementwise(op, op.source, op.result)
+    require_element(op, address, i64, "the address")
+    require(isinstance(scalar_of(pointer), PtrType), f"{op.name}: not a pointer")
 
 
 @irdl_op_definition

@@ -41,7 +41,7 @@ def is_noalias(root: BlockArgument) -> bool:
     attributes = function.arg_attrs if isinstance(function, FuncOp) else None
     if attributes is None or root.owner is not function.body.block:  # type: ignore[union-attr]
         return False
-    return "tile.noalias" in attributes.data[root.index].data  # type: ignore[union-attr]
+    return "tile.noalias" in attributes.data[root.index].data
 
 
 def no_alias(first: SSAValue, second: SSAValue) -> bool:

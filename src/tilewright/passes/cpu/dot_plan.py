@@ -219,7 +219,7 @@ def _on_panels(plan: DotPlan, tile: MicroTile) -> DotPlan:
 def _replace(plan: DotPlan, **changes: object) -> DotPlan:
     from dataclasses import replace
 
-    return replace(plan, **changes)  # type: ignore[arg-type]
+    return replace(plan, **changes)
 
 
 def _kernel(

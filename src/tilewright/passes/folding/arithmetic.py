@@ -167,7 +167,7 @@ def float_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
         return None
     source, result = inner.operands[0], op.results[0].type
     if isinstance(op, arith.ExtFOp):
-        return emitter.insert(arith.ExtFOp(source, result))  # type: ignore[arg-type]
+        return emitter.insert(arith.ExtFOp(source, result))
     return source if source.type == result else None
 
 

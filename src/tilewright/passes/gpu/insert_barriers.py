@@ -165,8 +165,8 @@ def _releases(op: Operation) -> bool:
     """Whether thread 0 tells other programs that what all threads did before is done (a lock's release)."""
     return (
         isinstance(op, _ATOMICS)
-        and not tile.is_tile(op.pointer)  # type: ignore[attr-defined]
-        and op.sem.data in ("release", "acq_rel")  # type: ignore[attr-defined]
+        and not tile.is_tile(op.pointer)
+        and op.sem.data in ("release", "acq_rel")
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
 from tilewright.errors import UnsupportedTarget
-from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
+from tilewright.runtime.drivers.kernels import LoadedKernel, cores, load_with, thresholds
 from tilewright.runtime.drivers.native_code import (
     METH_FASTCALL,
     METH_O,
@@ -78,12 +78,8 @@ class CpuDriver:
     # ---- code ------------------------------------------------------------------------------------
 
     def load(self, artifact: Artifact) -> LoadedKernel:
-        """Link a kernel's object code into the process (0.1 to 0.25 ms)."""
-        try:
-            tracker = self._linker.link(artifact.object_code, artifact.entry)
-        except RuntimeError as error:
-            raise UnsupportedTarget(f"kernel {artifact.entry} does not load: {error}") from error
-        return LoadedKernel(artifact, tracker[artifact.entry], tracker)
+        """Link a kernel's object code into the process."""
+        return load_with(self._linker, artifact)
 
     def launcher(
         self,

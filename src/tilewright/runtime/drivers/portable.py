@@ -8,7 +8,6 @@ launch between two programs.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
 import struct
 import threading
@@ -18,10 +17,9 @@ from typing import Any
 
 from tilewright import config
 from tilewright.backends.base import Artifact, LaunchPlan
-from tilewright.errors import UnsupportedTarget
 from tilewright.runtime.drivers.argument_guards import OTHER_CASE, all_hold
-from tilewright.runtime.drivers.kernels import LoadedKernel, cores, thresholds
-from tilewright.runtime.drivers.native_code import jit_compiler
+from tilewright.runtime.drivers.kernels import LoadedKernel, cores, load_with, thresholds
+from tilewright.runtime.drivers.native_code import NativeLinker
 from tilewright.runtime.native.python import BAD_GRID, READ_ONLY
 
 #: programs that run in one call, by the estimate: Ctrl-C waits for them
@@ -37,14 +35,7 @@ class PortableDriver:
     pool_kind = "python"
 
     def __init__(self) -> None:
-        from llvmlite import binding
-
-        self._binding = binding
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        self._jit = jit_compiler()
-        self._names = itertools.count()
-        self._lock = threading.Lock()
+        self._linker = NativeLinker()
         self._local = threading.local()
         self._executor: ThreadPoolExecutor | None = None
         self._pid = os.getpid()
@@ -62,14 +53,7 @@ class PortableDriver:
 
     def load(self, artifact: Artifact) -> LoadedKernel:
         """Link a kernel's object code into the process."""
-        library = self._binding.JITLibraryBuilder().add_object_img(artifact.object_code)
-        library.add_current_process().export_symbol(artifact.entry)
-        try:
-            with self._lock:
-                tracker = library.link(self._jit, f"tilewright.{next(self._names)}")
-        except RuntimeError as error:
-            raise UnsupportedTarget(f"kernel {artifact.entry} does not load: {error}") from error
-        return LoadedKernel(artifact, tracker[artifact.entry], tracker)
+        return load_with(self._linker, artifact)
 
     def launcher(
         self,

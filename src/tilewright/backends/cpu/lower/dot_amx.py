@@ -288,7 +288,7 @@ def _split(b: Builder, halves: Value) -> tuple[Value, Value]:
     bits = b.bitcast(value, whole)
     high = b.and_(bits, ir.Constant(whole, [0xFFFF0000] * lanes))
     low = b.bitcast(b.fsub(value, b.bitcast(high, floats)), whole)
-    return tuple(b.trunc(b.lshr(x, sixteen), narrow) for x in (high, low))  # type: ignore[return-value]
+    return tuple(b.trunc(b.lshr(x, sixteen), narrow) for x in (high, low))
 
 
 def _larger(b: Builder, seen: Value, halves: Value) -> Value:

@@ -39,7 +39,7 @@ def lower_barriers(gen: KernelCodegen, op: gpu.MbarrierInitOp) -> None:
     b = gen.builder
     kind: Any = op.result.type
     base = gen.buffer_address(op.result)
-    arrivals = op.arrival_count.value.data if op.arrival_count is not None else 1  # type: ignore[attr-defined]
+    arrivals = op.arrival_count.value.data if op.arrival_count is not None else 1
     if op.arrival_count is not None and gen.shares:
         arrivals *= gen.cluster
     others = [o for o in gen.source.walk() if isinstance(o, gpu.MbarrierInitOp)]

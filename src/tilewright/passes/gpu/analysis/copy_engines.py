@@ -106,8 +106,8 @@ class TmaCopies:
     def give_up(self) -> None:
         """Erase the mbarriers. Requires: no copy has been emitted."""
         barriers = self.barriers.owner
-        barriers.detach()  # type: ignore[union-attr]
-        barriers.erase()  # type: ignore[union-attr]
+        barriers.detach()
+        barriers.erase()
 
     def start(self, mapping: Mapping, slot: SSAValue, active: SSAValue, before: Operation) -> None:
         elect = gpu.ElectOp.create(result_types=[i1])

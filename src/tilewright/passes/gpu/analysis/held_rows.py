@@ -146,7 +146,7 @@ def is_free(value: SSAValue) -> bool:
 
 
 def _block_of(value: SSAValue) -> object:
-    return value.block if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
+    return value.block if isinstance(value, BlockArgument) else value.owner.parent
 
 
 def _words(value: SSAValue) -> int:

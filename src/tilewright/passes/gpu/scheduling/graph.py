@@ -87,7 +87,7 @@ class LoopGraph:
 
     @staticmethod
     def _is_around(value: SSAValue, op: Operation) -> bool:
-        block = value.block if isinstance(value, BlockArgument) else value.owner.parent  # type: ignore[union-attr]
+        block = value.block if isinstance(value, BlockArgument) else value.owner.parent
         while block is not None:
             above = block.parent_op()
             if above is op:
