@@ -51,3 +51,24 @@ def test_sort_is_torchs_own_on_the_cpu():
     Scheduling.get_backend_features = features._without_sort(None, Scheduling.get_backend_features)
     assert Scheduling.get_backend_features("cpu") == ["SCAN"]
     assert Scheduling.get_backend_features(SimpleNamespace(type="cuda")) == ["SCAN", "SORT"]
+
+
+def test_sums_over_indices_keep_their_operator_on_the_cpu(monkeypatch):
+    """`index_put` with accumulation, which they would become, is four times slower."""
+    torch, config = ModuleType("torch"), ModuleType("config")
+    aten = SimpleNamespace(index_add=SimpleNamespace(default="add"))
+    torch.ops = SimpleNamespace(aten=aten)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch._inductor.config", config)
+    table = {"add": lambda x: "index_put", "other": lambda x: "other"}
+    other = table["other"]
+    assert features._without_index_put(None, table) is table
+    wrapped = table["add"]
+    features._without_index_put(None, table)
+    assert table["add"] is wrapped and table["other"] is other
+    for device, back_end, result in (
+        ("cpu", "triton", NotImplemented), ("cpu", "cpp", "index_put"), ("cuda", "triton", "index_put"),
+    ):  # fmt: skip
+        config.cpu_backend = back_end
+        tensor = SimpleNamespace(device=SimpleNamespace(type=device))
+        assert table["add"](tensor) is result

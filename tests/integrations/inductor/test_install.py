@@ -243,6 +243,7 @@ def test_hash_of_a_target():
         (choices.Work("pointwise", {"x": 1 << 20}, divisors=(784, 32)), "XBLOCK", {"XBLOCK": 16}),
         (choices.Work("reduction", {"x": 32, "r0_": 8192}, divisors=(784,)), "XBLOCK R0_BLOCK", {"XBLOCK": 1, "R0_BLOCK": 16}),
         (choices.Work("reduction", {"x": 32, "r0_": 8192}, passes=2), "XBLOCK R0_BLOCK", {"XBLOCK": 1, "R0_BLOCK": 1024}),
+        (choices.Work("reduction", {"x": 32, "r0_": 8, "r1_": 1024}), "XBLOCK R1_BLOCK R0_BLOCK", {"XBLOCK": 1, "R0_BLOCK": 1, "R1_BLOCK": 1024}),
         (choices.Work("template", {"x": 512}), "XBLOCK", None),
         (choices.Work("pointwise", {"x": 512}), "XBLOCK RSPLIT", None),
     ],

@@ -74,6 +74,8 @@ def blocks(work: Work, given: Mapping[str, int]) -> dict[str, int] | None:
         chosen = _pointwise(names, work)
     elif work.kind == "reduction" and names == ["XBLOCK", "R0_BLOCK"]:
         chosen = _reduction(work)
+    elif work.kind == "reduction" and {*names} == {"XBLOCK", "R0_BLOCK", "R1_BLOCK"}:
+        chosen = {"XBLOCK": 1, "R0_BLOCK": 1, "R1_BLOCK": _LONG_ALONG}
     elif work.kind == "persistent_reduction" and names == ["XBLOCK"]:
         chosen = {"XBLOCK": _rows(work)}
     else:

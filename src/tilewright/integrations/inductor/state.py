@@ -17,6 +17,7 @@ from tilewright.integrations.inductor import (
     matmul,
     names,
     settings,
+    tiling,
     torch_caches,
     user_kernels,
 )
@@ -115,12 +116,14 @@ def _apply(wanted: frozenset[str]) -> None:
         features.install()
         flex.install()
         matmul.install()
+        tiling.install()
         user_kernels.install()
     else:
         choices.uninstall()
         features.uninstall()
         flex.uninstall()
         matmul.uninstall()
+        tiling.uninstall()
         user_kernels.uninstall()
     value = "all" if len(wanted) == 2 else "".join(wanted)
     config.set_for_children(_VARIABLE, value or (NAMES_ONLY if _served else None))

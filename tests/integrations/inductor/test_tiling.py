@@ -1,0 +1,28 @@
+"""When a kernel for a CPU gets a dimension for its innermost loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.integrations.inductor import tiling
+
+
+class Symbol:
+    """An extent that is known when the kernel runs."""
+
+
+@pytest.mark.parametrize(
+    ("merged", "tiled", "better"),
+    [
+        ({"x": 200704, "r0_": 1}, {"y": 256, "x": 784, "r0_": 1}, True),
+        ({"x": 32, "r0_": 6272}, {"x": 32, "r0_": 8, "r1_": 784}, True),
+        ({"x": 200704, "r0_": 1}, {"x": 200704, "r0_": 1}, False),
+        ({"x": 4096, "r0_": 1}, {"y": 32, "x": 128, "r0_": 1}, False),
+        ({"x": 300, "r0_": 1}, {"y": 100, "x": 3, "r0_": 1}, False),
+        ({"x": 3, "r0_": 1}, {"y": 100, "x": Symbol(), "r0_": 1}, False),
+        ({"y": 256, "x": 784, "r0_": 1}, {"y": 256, "x": 784, "r0_": 1}, False),
+    ],
+    ids=["pointwise", "reduction", "same", "multiple of 64", "short", "unknown", "tiled before"],
+)
+def test_a_second_dimension(merged, tiled, better):
+    assert tiling.is_better(merged, tiled) is better
