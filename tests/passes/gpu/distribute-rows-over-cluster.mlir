@@ -17,7 +17,7 @@ func.func @short(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : 
 // Two CTAs of 16 warps share an SM, those of 32 do not.
 // CHECK: func.func @wide{{.+}}gpu.num_warps = 16 : i32, gpu.ctas_per_sm = 2 : i32}
 func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : i32} {
-  %x = "tile.load_view"(%p, %one) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 0>}> : (!tile.ptr<f32>, i64) -> tensor<16384xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<16384xf32>
   %m = "tile.reduce"(%x) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
@@ -25,7 +25,7 @@ func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 32 : 
   }) : (tensor<16384xf32>) -> f32
   %s = tile.splat %m : f32 to tensor<16384xf32>
   %y = arith.subf %x, %s : tensor<16384xf32>
-  "tile.store_view"(%p, %one, %y) <{kinds = ["strided"], limited = array<i64>, operandSegmentSizes = array<i32: 1, 1, 0, 0, 0, 0, 0, 1>}> : (!tile.ptr<f32>, i64, tensor<16384xf32>) -> ()
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<16384xf32>, !tile.ptr<f32>
   func.return
 }
 // -----

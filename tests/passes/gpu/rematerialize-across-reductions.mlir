@@ -12,67 +12,83 @@ func.func @softmax(%p: !tile.ptr<bf16>, %one: i64) attributes {gpu.num_warps = 4
   // CHECK: arith.extf [[Z]]
   // CHECK: math.exp
   // CHECK: tile.store_view
-  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
-  %f = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
+  %f = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<8192xf32>) -> f32
-  %s = tile.splat %m : f32 to tensor<8192xf32>
-  %d = arith.subf %f, %s : tensor<8192xf32>
-  %e = math.exp %d : tensor<8192xf32>
+  }) : (tensor<65536xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<65536xf32>
+  %d = arith.subf %f, %s : tensor<65536xf32>
+  %e = math.exp %d : tensor<65536xf32>
   %t = "tile.reduce"(%e) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.addf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<8192xf32>) -> f32
-  %u = tile.splat %t : f32 to tensor<8192xf32>
-  %y = arith.divf %e, %u : tensor<8192xf32>
-  %z = arith.truncf %y : tensor<8192xf32> to tensor<8192xbf16>
-  tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xbf16>, !tile.ptr<bf16>
+  }) : (tensor<65536xf32>) -> f32
+  %u = tile.splat %t : f32 to tensor<65536xf32>
+  %y = arith.divf %e, %u : tensor<65536xf32>
+  %z = arith.truncf %y : tensor<65536xf32> to tensor<65536xbf16>
+  tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xbf16>, !tile.ptr<bf16>
   func.return
 }
 // -----
-// In fp32 nothing is narrower than what waits; a sine is not computed twice; a few registers are no matter.
+// In fp32 nothing is narrower than what waits; a sine is not computed twice; a row that one CTA holds waits as it is; weights would
+// take the registers.
 // CHECK-NOT: tile.optimization_barrier
 func.func @wide(%p: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<8192xf32>
-  %f = math.absf %x : tensor<8192xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
+  %f = math.absf %x : tensor<65536xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<8192xf32>) -> f32
-  %s = tile.splat %m : f32 to tensor<8192xf32>
-  %y = arith.subf %f, %s : tensor<8192xf32>
-  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xf32>, !tile.ptr<f32>
+  }) : (tensor<65536xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<65536xf32>
+  %y = arith.subf %f, %s : tensor<65536xf32>
+  tile.store_view %y, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
   func.return
 }
 func.func @sine(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 4 : i32} {
-  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<8192xbf16>
-  %g = arith.extf %x : tensor<8192xbf16> to tensor<8192xf32>
-  %f = math.sin %g : tensor<8192xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
+  %g = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
+  %f = math.sin %g : tensor<65536xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<8192xf32>) -> f32
-  %s = tile.splat %m : f32 to tensor<8192xf32>
-  %y = arith.subf %f, %s : tensor<8192xf32>
-  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<8192xf32>, !tile.ptr<f32>
+  }) : (tensor<65536xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<65536xf32>
+  %y = arith.subf %f, %s : tensor<65536xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
   func.return
 }
 func.func @short(%p: !tile.ptr<bf16>, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
-  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<2048xbf16>
-  %f = arith.extf %x : tensor<2048xbf16> to tensor<2048xf32>
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<16384xbf16>
+  %f = arith.extf %x : tensor<16384xbf16> to tensor<16384xf32>
   %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
   ^bb0(%a: f32, %b: f32):
     %c = arith.maximumf %a, %b : f32
     tile.yield %c : f32
-  }) : (tensor<2048xf32>) -> f32
-  %s = tile.splat %m : f32 to tensor<2048xf32>
-  %y = arith.subf %f, %s : tensor<2048xf32>
-  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<2048xf32>, !tile.ptr<f32>
+  }) : (tensor<16384xf32>) -> f32
+  %s = tile.splat %m : f32 to tensor<16384xf32>
+  %y = arith.subf %f, %s : tensor<16384xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<16384xf32>, !tile.ptr<f32>
+  func.return
+}
+func.func @weights(%p: !tile.ptr<bf16>, %w: !tile.ptr<f32>, %n: i64, %q: !tile.ptr<f32>, %one: i64) attributes {gpu.num_warps = 8 : i32} {
+  %x = tile.load_view %p ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<bf16> to tensor<65536xbf16>
+  %f = arith.extf %x : tensor<65536xbf16> to tensor<65536xf32>
+  %m = "tile.reduce"(%f) <{axis = 0 : i32}> ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }) : (tensor<65536xf32>) -> f32
+  %v = tile.load_view %w ["strided"] strides(%one) {limited = array<i64>} : !tile.ptr<f32> to tensor<65536xf32>
+  %s = tile.splat %m : f32 to tensor<65536xf32>
+  %d = arith.subf %f, %s : tensor<65536xf32>
+  %y = arith.mulf %d, %v : tensor<65536xf32>
+  tile.store_view %y, %q ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xf32>, !tile.ptr<f32>
   func.return
 }

@@ -30,6 +30,9 @@ _MAX_REGISTER_CUT_OF_ONE = 3
 _SPILL_BYTES = 64 << 10
 """Bytes of spilled registers of two CTAs that stay in the L1 cache of their SM, beside what they load."""
 
+_PLANNED_SPILL_BYTES = 96 << 10
+"""The same of as many CTAs as a pass has planned for."""
+
 
 @dataclass(frozen=True)
 class CtaResources:
@@ -76,7 +79,9 @@ def spills_worth_occupancy(block: CtaResources, target: TargetInfo, planned: int
     now = resident_ctas(block, target)
     if now != 1 and now >= planned:
         return 0
-    return _SPILL_BYTES // (max(2, planned) * 4 * block.threads)
+    if planned > 1:
+        return _PLANNED_SPILL_BYTES // (planned * 4 * block.threads)
+    return _SPILL_BYTES // (2 * 4 * block.threads)
 
 
 def _warps_of(block: CtaResources) -> int:

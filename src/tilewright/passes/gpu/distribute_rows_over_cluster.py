@@ -112,7 +112,7 @@ class DistributeRowsOverCluster(Pass):
         for function in module.body.block.ops:
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue
-            if num_ctas_of(function) > 1 or not _is_distributable(function):
+            if num_ctas_of(function) > 1 or not is_distributable(function):
                 continue
             late = late_operations(function)
             portable = self.max_portable_ctas or target.sm.max_cluster
@@ -162,7 +162,7 @@ def _reduces_in_loops(function: FuncOp) -> bool:
     return any(isinstance(op, tile.ReduceOp) for loop in loops for op in loop.walk())
 
 
-def _is_distributable(function: FuncOp) -> bool:
+def is_distributable(function: FuncOp) -> bool:
     """Whether a program reduces rows, and does nothing else in which its CTAs had to wait for each other."""
     ops = [op for op in function.walk() if op is not function]
     reductions = [op for op in ops if isinstance(op, tile.ReduceOp)]
