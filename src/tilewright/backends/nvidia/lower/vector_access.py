@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 I32 = ir.IntType(32)
 _ONE = {1: ("b8", "h"), 2: ("b16", "h"), 4: ("b32", "r"), 8: ("b64", "l")}
 
+_EVICTIONS = ("evict_first", "evict_last", "no_allocate")
+"""Eviction policies that have a qualifier."""
+
 
 def _words(size: int, wide: bool = False) -> tuple[int, int]:
     """Number and bytes of the PTX registers that an access of `size` bytes uses (`wide`: of 8-byte
@@ -34,10 +37,9 @@ def suffix(op: Any) -> str:
     """Cache and eviction hints of an access as PTX qualifiers."""
     cache = op.cache.data if op.cache is not None else ""
     eviction = op.eviction.data if op.eviction is not None else ""
-    text = cache if cache in (".cg", ".ca", ".cs", ".cv", ".wb", ".wt") else ""
-    if not text and eviction in ("evict_first", "evict_last"):
-        text = f".L1::{eviction}"
-    return text
+    if cache:
+        return f".{cache}"
+    return f".L1::{eviction}" if eviction in _EVICTIONS else ""
 
 
 def load_vector(
