@@ -60,6 +60,25 @@ def test_a_part_of_an_array_in_a_tuple():
     np.testing.assert_array_equal(out, expected)
 
 
+@tw.jit
+def summed(d, pair, out_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    rows = tl.sum(d.load([0, 0]), 1) + tl.load(pair[0] + i) + tl.load(pair[1][0] + i)
+    tl.store(out_ptr + i, rows, mask=i < n)
+
+
+def test_compiled_kernels_take_descriptors_and_tuples():
+    x, p, q = np.ones((8, 16), np.float32), np.arange(8.0), 10 * np.arange(8.0)
+    out, given = np.zeros(8), TensorDescriptor.from_tensor(x, [8, 16])
+    compiled = summed[(1,)](given, (p, (q, 1)), out, 5, B=8)
+    for args in ((given, (q, (p, 1)), out, 7, 8), (given, (q, (p, 1)), out, 7)):
+        out[:] = 0
+        compiled[(1,)](*args)
+        np.testing.assert_array_equal(out, np.where(np.arange(8) < 7, 16 + p + q, 0))
+    with pytest.raises(tw.errors.LaunchError, match="expected a tuple of 2 items, got 1"):
+        compiled[(1,)](given, (p,), out, 7, 8)
+
+
 def test_a_hook_chooses_the_block_shape():
     def blocks(arguments):
         m, n, k = arguments["BLOCK_M"], arguments["BLOCK_N"], arguments["BLOCK_K"]

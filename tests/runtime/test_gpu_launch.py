@@ -515,6 +515,8 @@ def test_descriptors(fake, monkeypatch):
     assert len(compiled.plan.tensor_maps) == 3 and len(fake.maps) == 3
     fake.slots = 13 + 3
     described[(1,)](*descriptors(), 128, BK=64)
+    compiled[(1,)](*descriptors(0x3000000), 128, 64)  # as Triton's: all parameters, by position
+    assert fake.maps[-3][2] == 0x3000000 and fake.launches[-1].slots[0] == 0x3000000
     monkeypatch.setattr(TensorDescriptor, "opened", None)  # the slow path
     described[(1,)](*descriptors(0x2000000, 128, 256), 256, BK=64)
     assert fake.maps[-3:] == [

@@ -396,15 +396,30 @@ class CompiledKernel:
         return place
 
     def _runtime_values(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Values of the run-time arguments, given those or all parameters' (Triton takes these)."""
+        """Values of the run-time arguments, given those or all parameters' (Triton takes these).
+
+        Of descriptors and other tuples, which are given whole, the values of their run-time items.
+        """
+        from tilewright.runtime.descriptors import opened
+        from tilewright.runtime.specialize import runtime_items
+
         wanted = [a.name for a in self.plan.arguments]
-        if len(values) == len(wanted):
+        values = tuple(map(opened, values))
+        has_tuples = any(isinstance(value, tuple) for value in values)
+        if len(values) == len(wanted) and not has_tuples:
             return values
         params = getattr(self.function, "params", ())
         for given in (params, [p for p in params if not p.is_constexpr]):
             names = [p.name for p in given]
-            if len(names) == len(values) and set(wanted) <= set(names):
-                named = dict(zip(names, values, strict=True))
+            if len(names) != len(values):
+                continue
+            named = dict(zip(names, values, strict=True))
+            if has_tuples:
+                kinds = [self.signature[name].type for name in names]
+                items = runtime_items(tuple(kinds), values)
+                if len(items) == len(wanted):
+                    return tuple(items)
+            elif set(wanted) <= set(names):
                 return tuple(named[name] for name in wanted)
         raise LaunchError(
             f"{self.name} takes {len(wanted)} runtime arguments ({', '.join(wanted)}), and was given "

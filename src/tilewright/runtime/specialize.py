@@ -367,6 +367,24 @@ def flatten(kind: ArgumentType, value: Any) -> list[tuple[str, Any]]:
     return slots
 
 
+def runtime_items(kinds: tuple[Any, ...], values: tuple[Any, ...]) -> list[Any]:
+    """The items of `values` that are no constants, in the order of the native arguments. `kinds` are their types.
+
+    Raises LaunchError where a tuple has another length than its type.
+    """
+    if len(kinds) != len(values):
+        raise LaunchError(f"expected a tuple of {len(kinds)} items, got {len(values)}")
+    items: list[Any] = []
+    for kind, value in zip(kinds, values, strict=True):
+        if isinstance(kind, tuple) and not isinstance(value, tuple):
+            raise LaunchError(f"expected a tuple of {len(kind)} items, got {value!r}")
+        if isinstance(kind, tuple):
+            items += runtime_items(kind, value)
+        elif not isinstance(kind, constexpr):
+            items.append(value)
+    return items
+
+
 def slot_kind(kind: Any) -> str:
     """The native kind of a value of type `kind` once `native_value` has made it plain."""
     if kind.is_ptr():
