@@ -93,30 +93,28 @@ def case_of(args, name, file):
 
 def prepared(args):
     """Import what all processes need, without touching the GPU; gives the work of a process."""
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    from third_party_speed_preload import preload
+
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ["THIRD_PARTY_TUTORIALS"] = os.path.abspath(args.tutorials)
     for name in ("TRITON_CACHE_DIR", "TILEWRIGHT_CACHE_DIR"):
         folder = Path(tempfile.gettempdir()) / f"third_party_speed_{name}"
         os.environ.setdefault(name, str(folder))
-    import torch
-
-    args.tiny = not torch.cuda.is_available()
+    args.tiny = not preload() or args.dry
     if args.dry:
         from third_party_speed_dry import work
 
         return work
     if args.tiny:
         os.environ["TRITON_INTERPRET"] = "1"
+    import torch  # noqa: F401 - inherited by the processes, as Triton is
     import triton.language
     import triton.runtime.autotuner
     import triton.runtime.jit
-    import triton.testing  # noqa: F401 - inherited by the processes
+    import triton.testing  # noqa: F401
 
-    from third_party_speed_preload import compile_once
     from tilewright.compare.worker import work
 
-    compile_once("cpu" if args.tiny else "sm_90a")
     return work
 
 

@@ -14,7 +14,6 @@ import triton  # noqa: F401 - the stand-in, for all processes
 
 import third_party_speed_dry as dry
 from third_party_speed_pool import Case, Pool
-from third_party_speed_preload import compile_once
 from third_party_speed_report import markdown
 from tilewright.compare import timing, worker
 
@@ -33,7 +32,6 @@ def run(work, names, **options):
     return cases
 
 
-compile_once("cpu")
 cases = run(worker.work, ["small.py"], seconds=1.0, hold=True)
 for name in [n for n in sys.modules if n.partition(".")[0] == "triton"]:
     del sys.modules[name]
