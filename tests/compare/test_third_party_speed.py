@@ -24,3 +24,5 @@ def test_cases_beside_each_other():
     assert "| own | 1 | 1 | 0.500 | 0.500 (1) |" in shown["page"]
     dry = shown["dry"]["own/small.py"]
     assert (dry["failure"], [row["status"] for row in dry["rows"]]) == ("", ["dry", "dry"])
+    assert shown["stuck"] == [["", ["time limit", "agrees"]]] * 2
+    assert shown["hungry"] == [["", []]] * 2
