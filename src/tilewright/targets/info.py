@@ -26,6 +26,8 @@ class Feature(StrEnum):
     """A launch may begin before the one ahead of it has ended."""
     VECTOR_ATOMICS = "red.vector"
     """`red` adds vectors of floats of up to 16 bytes, and bf16."""
+    FLOAT8_CONVERSIONS = "cvt.float8"
+    """`cvt` rounds to 8-bit floats."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _WIDENED = (*_FLOATS, ("fp8e4nv", 1.0), ("fp8e5", 1.0))  # 8-bit floats become f
 _WITH_F8 = (*_FLOATS, ("fp8e4nv", 2.0), ("fp8e5", 2.0))
 _GEFORCE_50 = (*_WITH_F8[:3], ("i8", 4.0), ("u8", 4.0), *_WITH_F8[5:])
 _SM_90 = (
-    Feature.TMA, Feature.STMATRIX, Feature.PROGRAMMATIC_LAUNCH, Feature.VECTOR_ATOMICS,
+    Feature.TMA, Feature.STMATRIX, Feature.PROGRAMMATIC_LAUNCH, Feature.VECTOR_ATOMICS, Feature.FLOAT8_CONVERSIONS,
 )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ CHIPS = (
         89, isa="ptx84", cores=128, l2_bytes=72 << 20,
         sm=SmLimits(1536, 24, 100 << 10), mma=(*MMA_SYNC_80, *MMA_SYNC_89),
         rates=GpuRates(2.50, 2.30, 512, 128, 2, 64.0, 850.0, 0.80, element_rates=_WITH_F8),
+        features=(Feature.FLOAT8_CONVERSIONS,),
     ),
     _chip(  # H100, H200
         90, "a", isa="ptx86", cores=132, l2_bytes=50 << 20,

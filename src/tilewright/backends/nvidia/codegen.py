@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from xdsl.dialects import func, scf
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp, bf16, f32
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -30,6 +30,7 @@ from tilewright.backends.nvidia.lower import (
     convert_layout,
     device_maps,
     dot,
+    float8,
     fragments,
     inline_asm,
     local_transpose,
@@ -427,6 +428,7 @@ Handler = Callable[[KernelCodegen, Any], None]
 
 HANDLERS: dict[type[Operation], Handler] = {
     func.ReturnOp: _return,
+    arith.TruncFOp: float8.lower_truncf,
     scf.ForOp: control.lower_for,
     scf.IfOp: control.lower_if,
     scf.WhileOp: control.lower_while,
