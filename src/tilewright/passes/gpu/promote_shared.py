@@ -76,6 +76,7 @@ from tilewright.passes.gpu.analysis.register_operands import (
     assign_operand_layout,
     is_register_operand,
     read_converted,
+    register_operand,
 )
 from tilewright.passes.gpu.analysis.shared_allocation import (
     allocated,
@@ -190,7 +191,7 @@ def _promote(
         registers and loads[0] is None and op.lhs not in copied and is_register_operand(op)
     )
     places = [
-        (value, first_stage(op))
+        (register_operand(op), first_stage(op))
         if in_registers and number == 0  # the other operand may be the same tile
         else copied.get(value) or _operand(value, load, dim, op, function, stored)
         for number, ((value, dim), load) in enumerate(zip(operands, loads, strict=True))

@@ -24,12 +24,14 @@ from tilewright.backends.nvidia.lower.matrix_access import (
     MatrixAccess,
     matrices_of,
 )
+from tilewright.backends.nvidia.lower.quads import convert_in_quads
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile, runs_of
 from tilewright.backends.nvidia.lower.warp_shuffles import convert_by_shuffles, plan_shuffles
 from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.banks import wavefronts
 from tilewright.layouts.layout import Vector
+from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.targets import Feature
 
 if TYPE_CHECKING:
@@ -191,6 +193,9 @@ def lower_convert(gen: KernelCodegen, op: gpu.ConvertLayoutOp) -> None:
         gen.bind(op.result, [parts[source.register_of[o]] for o in target.register_offsets])
         return
     element = tile.element_of(op.source)
+    if tile.element_bytes(element) == 1 and exchanges_in_quads(source, target):
+        gen.bind(op.result, convert_in_quads(gen, source, target, gen.parts(op.source)))
+        return
     shuffles = plan_shuffles(source, target)
     if shuffles is not None:
         gen.bind(op.result, convert_by_shuffles(gen, shuffles, gen.parts(op.source), element))

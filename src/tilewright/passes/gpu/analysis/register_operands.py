@@ -15,6 +15,7 @@ from tilewright.dialects import gpu, tile
 from tilewright.layouts import Layout
 from tilewright.layouts.blocked import smem_transpose_layout
 from tilewright.layouts.fragments import parse_wgmma, wgmma_a_layout
+from tilewright.layouts.quads import exchanges_in_quads
 from tilewright.passes.analysis.edit import erase, insert_before
 from tilewright.passes.analysis.effects import is_pure, is_pure_elementwise
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_users
@@ -41,8 +42,28 @@ def is_register_operand(op: tile.DotOp) -> bool:
     made, block = op.lhs.owner, op.parent
     if block is None or isinstance(made, Block) or made.parent is not block:
         return False
+    layout, own = wanted_layout(op), gpu.layout_of(op.lhs)
+    if layout is None or own is None or not _changes(op.lhs, block):
+        return False
+    return own == layout or (_is_byte(op.lhs) and exchanges_in_quads(own, layout))
+
+
+def register_operand(op: tile.DotOp) -> SSAValue:
+    """The left operand of such a dot as it takes it; sums of 8-bit dots' operands are exchanged in quads of lanes."""
     layout = wanted_layout(op)
-    return layout is not None and gpu.layout_of(op.lhs) == layout and _changes(op.lhs, block)
+    if layout is None or gpu.layout_of(op.lhs) == layout:
+        return op.lhs
+    convert = gpu.ConvertLayoutOp.create(
+        operands=[op.lhs],
+        result_types=[gpu.laid_out(tile.element_of(op.lhs), layout)],
+        location=op.location,
+    )
+    insert_before(convert, op)
+    return convert.result
+
+
+def _is_byte(value: SSAValue) -> bool:
+    return tile.element_bytes(tile.element_of(value)) == 1
 
 
 def _changes(value: SSAValue, block: Block) -> bool:

@@ -1,0 +1,82 @@
+"""Sums as operand A of 8-bit elements, by two shuffles of four bytes for every eight elements (`layouts/quads.py`).
+
+Let lane q = 2 j1 + j0 of a quad hold pairs of columns p0 ... p3, one in each group of eight. Words z0 = (p0, p2) and z1 =
+(p1, p3) are what lanes t < 2 and t >= 2 take of it. Lane t = 2 t1 + t0 takes from lanes 2 t0 and 2 t0 + 1; so that every
+lane has one word to give at a time, lanes of odd number give theirs in the other order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from tilewright.backends.llvm.types import Value
+from tilewright.layouts import Layout
+from tilewright.layouts.quads import HELD, WANTED, blocks_of
+
+if TYPE_CHECKING:
+    from tilewright.backends.nvidia.codegen import KernelCodegen
+
+I8, I32 = ir.IntType(8), ir.IntType(32)
+_IN_ORDER, _SWAPPED = (0x5410, 0x7632), (0x1054, 0x3276)
+"""Selectors of `prmt`: the low and the high halves of two words, in order or not."""
+
+
+def convert_in_quads(
+    gen: KernelCodegen, source: Layout, target: Layout, parts: list[Value]
+) -> list[Value]:
+    """The registers of a tile of bytes in the new layout."""
+    b = gen.builder
+    made: dict[tuple[int, int], Value] = {}
+    for row, column in blocks_of(target):
+        held = [parts[source.register_of[row, column + c]] for c in HELD]
+        first, second = (_word(gen, held[i : i + 2] + held[i + 4 : i + 6]) for i in (0, 2))
+        odd = gen.threads.at_start("odd lane", lambda at: _bit(gen, at, 0))
+        high = gen.threads.at_start("high lane", lambda at: _bit(gen, at, 1))
+        near, far = (
+            gen.threads.at_start(("quad", n), lambda at, n=n: _from(gen, at, n)) for n in (0, 1)
+        )
+        one = _shuffle(gen, b.select(odd, second, first), near)
+        other = _shuffle(gen, b.select(odd, first, second), far)
+        for number in (0, 1):
+            selector = b.select(
+                high, ir.Constant(I32, _SWAPPED[number]), ir.Constant(I32, _IN_ORDER[number])
+            )
+            kind = ir.FunctionType(I32, [I32] * 3)
+            text = "prmt.b32 $0, $1, $2, $3;"
+            word = b.asm(kind, text, "=r,r,r,r", [one, other, selector], side_effect=False)
+            eight = b.bitcast(word, ir.VectorType(I8, 4))
+            for i, c in enumerate(WANTED[4 * number : 4 * number + 4]):
+                made[row, column + c] = b.extract_element(eight, ir.Constant(I32, i))
+    return [made[offset] for offset in target.register_offsets]  # type: ignore[index]
+
+
+def _word(gen: KernelCodegen, codes: list[Value]) -> Value:
+    b, word = gen.builder, ir.Constant(I32, 0)
+    for i, code in enumerate(codes):
+        byte = b.zext(code if code.type == I8 else b.bitcast(code, I8), I32)
+        word = b.or_(word, b.shl(byte, ir.Constant(I32, 8 * i)))
+    return word
+
+
+def _bit(gen: KernelCodegen, at: Value, number: int) -> Value:
+    return at.icmp_unsigned(
+        "!=", at.and_(gen.threads.lane, ir.Constant(I32, 1 << number)), ir.Constant(I32, 0)
+    )
+
+
+def _from(gen: KernelCodegen, at: Value, number: int) -> Value:
+    """The lane that gives the first (0) or the second word (1)."""
+    lane = gen.threads.lane
+    low, high = (
+        at.and_(lane, ir.Constant(I32, 1)),
+        at.and_(at.lshr(lane, ir.Constant(I32, 1)), ir.Constant(I32, 1)),
+    )
+    inside = at.or_(at.shl(low, ir.Constant(I32, 1)), at.xor(high, ir.Constant(I32, number)))
+    return at.or_(at.and_(lane, ir.Constant(I32, 28)), inside)
+
+
+def _shuffle(gen: KernelCodegen, word: Value, lane: Value) -> Value:
+    fn = gen.declare("llvm.nvvm.shfl.sync.idx.i32", ir.FunctionType(I32, [I32] * 4))
+    return gen.builder.call(fn, [ir.Constant(I32, -1), word, lane, ir.Constant(I32, 31)])
