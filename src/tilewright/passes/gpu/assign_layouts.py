@@ -262,7 +262,7 @@ class _Assigner:
         if isinstance(op, Operation) and self.homes.is_free(value):
             return self._clone(op, value, [layout] * len(op.operands), layout, user)
         if isinstance(op, Operation) and type(op) in REMAPS:
-            source = _source_layout(op, layout)
+            source = source_layout(op, layout)
             if source is not None:
                 return self._clone(op, value, [source], layout, user)
         if (
@@ -298,7 +298,7 @@ class _Assigner:
         self, op: Operation, value: SSAValue, layouts: list[Layout], layout: Layout, user: Operation
     ) -> SSAValue:
         if type(op) in REMAPS:
-            layouts = [_source_layout(op, layout) or layouts[0]]
+            layouts = [source_layout(op, layout) or layouts[0]]
         operands = [
             self.want(v, wanted, user) if tile.is_tile(v) else v
             for v, wanted in zip(op.operands, layouts, strict=True)
@@ -315,7 +315,7 @@ class _Assigner:
         return copy.results[0]
 
 
-def _source_layout(op: Operation, layout: Layout) -> Layout | None:
+def source_layout(op: Operation, layout: Layout) -> Layout | None:
     """The layout of the source of a change of shape that makes its result be in `layout`."""
     match op:
         case tile.HintOp():

@@ -64,6 +64,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tilewright.dialects import gpu, tile
+from tilewright.layouts import Layout
 from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 from tilewright.passes.analysis.edit import block_of, end_of, erase, insert_before, outermost_in
 from tilewright.passes.analysis.effects import erase_dead
@@ -77,6 +78,7 @@ from tilewright.passes.gpu.analysis.epilogue_subtiles import Parts
 from tilewright.passes.gpu.analysis.loop_carried import innermost_loop, is_in_loop
 from tilewright.passes.gpu.analysis.num_ctas import num_ctas_of
 from tilewright.passes.gpu.analysis.operand_buffers import allocate
+from tilewright.passes.gpu.analysis.remade_tiles import can_remake, remake
 from tilewright.passes.gpu.analysis.shared_allocation import dead_buffers, live_bytes
 from tilewright.passes.gpu.analysis.tma_stores import (
     RESERVE,
@@ -159,7 +161,8 @@ class LowerStoresToTma(Pass):
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
         if again:  # the buffer is live while other tiles change their layouts
-            but = [] if store.if_rows_end_aligned else [each.convert for each in group]
+            twice = store.if_rows_end_aligned and _fragments(op, store) is None
+            but = [] if twice else [each.convert for each in group]
             used += exchanged(op, function, but)
             least += exchanged_in_parts(op, function, target, but)
         at_once = again or _of_several_tiles(store, op)
@@ -174,7 +177,10 @@ class LowerStoresToTma(Pass):
 
 def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreViewOp, TmaStorePlan]:
     """Put a store into a branch that is taken where the array's rows end at a multiple of 16 bytes, and itself into the
-    other; return the one that may be a TMA store."""
+    other; return the one that may be a TMA store.
+
+    The other one stores fragments, if its mask can be computed for them: shared memory then has to hold one tile.
+    """
     outer = store.box.encoded_before or op
     emitter = Emitter(outer)
     inside = emitter.constant(SWIZZLE_ATOM_BYTES // store.whole.size - 1, i64)
@@ -186,21 +192,40 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
             properties={"predicate": StringAttr("eq")},
         )
     )
-    convert = store.convert.clone()
-    version = op.clone({store.convert.result: convert.result})
+    other = op.clone()
     branch = scf.IfOp.create(
         operands=[aligned],
         regions=[
-            Region(Block([convert, version, scf.YieldOp.create()])),
             Region(Block([scf.YieldOp.create()])),
+            Region(Block([other, scf.YieldOp.create()])),
         ],
         location=op.location,
     )
     insert_before(branch, op)
-    for old in (store.convert, op):
-        old.detach()
-        insert_before(old, end_of(branch.regions[1].block))
-    return version, replace(store, convert=convert)
+    convert = store.convert.clone()
+    if (layout := _fragments(op, store)) is not None:
+        for number, value in enumerate(op.operands):
+            if value is store.convert.result:
+                other.operands[number] = store.convert.source
+            elif tile.is_tile(value):
+                other.operands[number] = remake(value, layout, other)
+    else:
+        again = store.convert.clone()
+        insert_before(again, other)
+        other.operands[list(op.operands).index(store.convert.result)] = again.result
+    insert_before(convert, end_of(branch.regions[0].block))
+    op.operands[list(op.operands).index(store.convert.result)] = convert.result
+    op.detach()
+    insert_before(op, end_of(branch.regions[0].block))
+    erase(store.convert)
+    return op, replace(store, convert=convert)
+
+
+def _fragments(op: tile.StoreViewOp, store: TmaStorePlan) -> Layout | None:
+    """The layout of a tile before it is converted, if it can be stored from there."""
+    layout = gpu.layout_of(store.convert.source)
+    others = [v for v in op.operands if tile.is_tile(v) and v is not store.convert.result]
+    return layout if layout is not None and all(can_remake(v, layout) for v in others) else None
 
 
 def _of_several_tiles(store: TmaStorePlan, op: Operation) -> bool:
