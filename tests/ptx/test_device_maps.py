@@ -135,6 +135,13 @@ def test_arrays_that_overlap_are_read_after_they_are_written(n):
     np.testing.assert_allclose(found, wanted, rtol=3e-3, atol=2e-3)
 
 
+def test_descriptors_are_aligned_by_contract():
+    """Where an address is not, the kernel stops; the hardware would leave out the lowest bits."""
+    (group,) = matrices([(8, 8, 8)])
+    with pytest.raises(Fault, match="no tensor map is there"):
+        launch(compiled(), [(8, 8, 8)], [[(group[0], 8), (group[1], 0), (group[2], 0)]], 1)
+
+
 FENCES = {
     "fence.proxy.tensormap": r"\tfence\.proxy\.tensormap[^;]*;",
     "fence.proxy.async": r"\tfence\.proxy\.async;",

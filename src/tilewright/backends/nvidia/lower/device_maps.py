@@ -31,6 +31,8 @@ I8, I32, I64, VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType(
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
 """Unsigned integers by bytes, of `tensormap.replace.tile.elemtype`."""
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
+_ALIGNMENT, _LONGEST_PITCH = 16, 1 << 40
+"""What addresses and pitches in bytes are multiples of, and what pitches are below (`cuTensorMapEncodeTiled`)."""
 _FLAG = 4
 _FLAGS_TOGETHER = BYTES // _FLAG
 """Flags whose bytes are a multiple of a map's alignment."""
@@ -132,7 +134,7 @@ def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
         text = f"fence.proxy.tensormap::generic.acquire.gpu [$0], {BYTES};"
         gen.emit_convergent_asm(text, "l,~{memory}", VOID, [address])
     gen.barrier()
-    gen.bind(op.result, [address])
+    gen.bind(op.result, [_usable(gen, op, address)])
 
 
 def lower_proxy_fence(gen: KernelCodegen, op: gpu.ProxyFenceOp) -> None:
@@ -168,7 +170,6 @@ def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
 
     rank = len(op.global_dims)
     extents = [_extent(gen, value) for value in op.global_dims]
-    _refuse_long(gen, op, extents)
     boxes = [shared.width, shared.strided_extent, *[1] * (rank - 2)]
     replace("global_address", b.ptrtoint(gen.scalar(op.base), I64))
     replace("rank", rank - 1)
@@ -203,17 +204,20 @@ def _extent(gen: KernelCodegen, value: SSAValue) -> Value:
     return b.select(b.icmp_signed("<", extent, one), one, extent)
 
 
-def _refuse_long(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, extents: list[Value]) -> None:
-    """Stop the kernel where coordinates do not reach the end of an array, as the host refuses such maps."""
-    b, most = gen.builder, ir.Constant(I64, gpu.UNBOUNDED)
-    wrong = [
-        b.icmp_signed(">", extent, most)
-        for extent, value in zip(extents, op.global_dims, strict=True)
+def _usable(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, address: Value) -> Value:
+    """The address of a map, or 0, with which copies stop the kernel: where the array is not aligned as descriptors are by
+    contract, or coordinates do not reach its end. The host refuses such maps. (For a `trap` see `tma._tensor_map`.)"""
+    b, size, zero = gen.builder, _layout_of_users(op).size, ir.Constant(I64, 0)
+    pitches = _pitches(gen, op, size)
+    places = functools.reduce(b.or_, [b.ptrtoint(gen.scalar(op.base), I64), *pitches])
+    wrong = [b.icmp_signed("!=", b.and_(places, ir.Constant(I64, _ALIGNMENT - 1)), zero)]
+    wrong += [b.icmp_unsigned(">=", pitch, ir.Constant(I64, _LONGEST_PITCH)) for pitch in pitches]
+    wrong += [
+        b.icmp_signed(">", gen.scalar(value), ir.Constant(I64, gpu.UNBOUNDED))
+        for value in op.global_dims
         if constant_int(value) is None and not _is_narrow(value)
     ]
-    if wrong:
-        any_ = functools.reduce(b.or_, wrong)
-        gen.emit_convergent_asm("@$0 trap;", "b,~{memory}", VOID, [any_])
+    return b.select(functools.reduce(b.or_, wrong), zero, address)
 
 
 def _is_narrow(value: SSAValue) -> bool:
