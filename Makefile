@@ -79,7 +79,7 @@ bench-products: $(GPU_READY)  ## described products beside cuBLAS, tiles tuned f
 	$(GPU_PYTHON) benchmarks/tune_matmul.py --range 1024 16384 256 --dtypes float16 --accumulator float16 --write
 	$(GPU_PYTHON) benchmarks/generated_matmul.py
 	$(GPU_PYTHON) benchmarks/generated_matmul.py --sustained --only squares half large
-	$(GPU_PYTHON) -m tilewright bench ablation --target cuda
+	$(GPU_PYTHON) -m benchmarks.ablation --target cuda
 
 docs: $(VENV)/.demo  ## the pages that are made from the source
 	$(BIN)/python scripts/generate_docs.py

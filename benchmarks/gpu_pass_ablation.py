@@ -1,6 +1,6 @@
 """What single passes and fields of a configuration bring on a GPU: the same program with and without, in one process.
 
-The figures of `docs/adr` that `gpu_kernels.py`, `generated_matmul.py` and `tilewright bench ablation` have no row for. Timed
+The figures of `docs/adr` that `gpu_kernels.py`, `generated_matmul.py` and `python -m benchmarks.ablation` have no row for. Timed
 as in `gpu_kernels.py`; every result is compared with float64 first.
 
     python benchmarks/gpu_pass_ablation.py [--only softmax rope products] [--to DIR]

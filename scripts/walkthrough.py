@@ -71,7 +71,7 @@ might overlap, a test selects loops that keep the kernel's order.
 
 `generator/program.py` builds tile IR for the contraction and its configuration, here `form="listing1"`, which loads and stores C in
 every k step, as in listing 1 of arXiv 2108.13191 (the default form has accumulators from the start). Numbers in headings are sections of that paper.
-Every pass can be disabled (`--disable NAME`, see [passes](passes.md)), and `tilewright bench ablation` measures the effect of each. Passes that
+Every pass can be disabled (`--disable NAME`, see [passes](passes.md)), and `python -m benchmarks.ablation` measures the effect of each. Passes that
 changed nothing are listed, not shown. Click on a line to unfold the IR, or the difference from the stage before.
 """
 

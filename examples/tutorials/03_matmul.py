@@ -37,7 +37,7 @@ grid = (tw.cdiv(M, 64) * tw.cdiv(N, 64),)
 matmul[grid](a, b, c, M, N, K, **blocks)
 assert np.abs(c - a.astype(np.float64) @ b).max() < 1e-4
 
-# %% Every optimization is a pass that can be disabled, and results stay the same. `tilewright bench ablation` measures each of them on a
+# %% Every optimization is a pass that can be disabled, and results stay the same. `python -m benchmarks.ablation` measures each of them on a
 # described matmul; here the unit that multiplies changes, on a Hopper GPU.
 types = {name: "*fp16:16" for name in ("a_ptr", "b_ptr", "c_ptr")} | dict.fromkeys("MNK", "i32:16")
 tiles = {"BM": 128, "BN": 128, "BK": 64, "GROUP": 8}

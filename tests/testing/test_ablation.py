@@ -4,14 +4,14 @@ import json
 import sys
 
 import pytest
+from benchmarks.ablation import __main__ as command
+from benchmarks.ablation import build_for, run_study, switches_of, write_ir, write_report
+from benchmarks.ablation.__main__ import main
+from benchmarks.ablation.switches import paper_endpoint, without
 
 from tilewright.backends import registry
-from tilewright.cli.main import main
 from tilewright.errors import LaunchError
 from tilewright.passes.cpu.dot_plan import DotPlan, plan_dot, simpler_plan
-from tilewright.testing import ablation
-from tilewright.testing.ablation import build_for, run_study, switches_of, write_ir, write_report
-from tilewright.testing.ablation.switches import paper_endpoint, without
 
 CPU = registry.machine("cpu")
 
@@ -41,7 +41,7 @@ def test_files(study, tmp_path):
     texts = write_ir(study, tmp_path / "ir")
     assert len(texts) == len(study.added) and "func.func" in texts[0].read_text()
     assert sorted(texts) == sorted((tmp_path / "ir").iterdir())
-    assert "ablation --target cpu --size 96,80,64 --dtype float32 --ir FOLDER" in text
+    assert "benchmarks.ablation --target cpu --size 96,80,64 --dtype float32 --ir FOLDER" in text
 
 
 def test_without_matplotlib_the_tables_are_written(study, tmp_path, monkeypatch):
@@ -52,7 +52,7 @@ def test_without_matplotlib_the_tables_are_written(study, tmp_path, monkeypatch)
 
 
 def test_what_was_measured_is_kept_where_something_is_wrong(monkeypatch, tmp_path):
-    from tilewright.testing.ablation import run
+    from benchmarks.ablation import run
 
     error, kept = run._Bench.error, []
     monkeypatch.setattr(
@@ -66,20 +66,18 @@ def test_what_was_measured_is_kept_where_something_is_wrong(monkeypatch, tmp_pat
     assert "wrong by 1 of the sum" in page.read_text()
 
 
-def test_the_command(tmp_path, capsys):
-    assert main(["bench", "ablation", "--size", "48,32,40", "--save", str(tmp_path)]) == 0
+def test_the_command(tmp_path):
+    main(["--size", "48,32,40", "--save", str(tmp_path)])
     assert (tmp_path / "ablation_cpu.md").is_file()
-    assert main(["bench", "ablation", "--size", "0"]) == 1
-    assert main(["bench", "ablation", "--size", "many"]) == 1
-    assert "'many' is not a valid size" in capsys.readouterr().err
+    for size, text in (("0", "has an extent below 1"), ("many", "'many' is not a valid size")):
+        with pytest.raises(LaunchError, match=text):
+            main(["--size", size])
 
 
 def test_the_command_writes_the_ir(study, tmp_path, monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr(
-        ablation, "run_study", lambda *a, **named: asked.append((a, named)) or study
-    )
-    assert main(["bench", "ablation", "--target", "sm_90a", "--ir", str(tmp_path)]) == 0
+    monkeypatch.setattr(command, "run_study", lambda *a, **named: asked.append((a, named)) or study)
+    main(["--target", "sm_90a", "--ir", str(tmp_path)])
     ((arguments, named),) = asked
     assert arguments == ("sm_90a", None, "") and named["only_compile"]
     files = sorted(tmp_path.glob("*.mlir"))

@@ -324,7 +324,7 @@ def bench(
         str | None,
         typer.Argument(
             metavar="[FILE.py[:NAME]]",
-            help="perf_report functions, or a kernel; ablation: the effect of each optimization of a matmul.",
+            help="A file's perf_report functions, or a kernel.",
         ),
     ] = None,
     signature: SignatureOption = None,
@@ -333,18 +333,6 @@ def bench(
     ] = None,
     milliseconds: Annotated[int, typer.Option("--rep", help="Milliseconds to measure for.")] = 100,
     save: Annotated[Path | None, typer.Option(help="Folder for plots and CSV.")] = None,
-    target: Annotated[
-        str, typer.Option(help="Target of the ablation: cpu or cuda (with --ir any, e.g. sm_90a).")
-    ] = "cpu",
-    size: Annotated[
-        str | None, typer.Option(help="Matmul size of the ablation, e.g. 4096 or 512,512,256.")
-    ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="Operand type of the ablation: float16, bfloat16 or float32.")
-    ] = "",
-    ir: Annotated[
-        Path | None, typer.Option(help="Compile the ablation only: write the IR of each step here.")
-    ] = None,
 ) -> None:
     """Measure: the project's own tables in a checkout, a file's perf_reports, or one kernel.
 
@@ -352,9 +340,6 @@ def bench(
     """
     from tilewright.cli import bench as command
 
-    if place == "ablation":
-        command.ablation(target, size, dtype, save, ir)
-        return
     command.bench(place, ",".join(signature or ()), grid, milliseconds, save)
 
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -14,9 +14,6 @@ from tilewright import dtypes
 from tilewright.cli import signature as signatures
 from tilewright.cli.loading import find_kernel, kernels_in, load_place
 from tilewright.errors import LaunchError
-
-if TYPE_CHECKING:
-    from tilewright.testing.ablation import Study
 
 _ARRAY = re.compile(r"\*(k?[a-z0-9]+)\[([\d\s,_]+)\]")
 #: the project's tables, in a checkout
@@ -49,66 +46,6 @@ def bench(
     if not name and not kernels_in(module):
         raise LaunchError(f"{place} has no perf_report and no kernel")
     _bench_kernel(place, signatures.split(signature), grid, milliseconds)
-
-
-def ablation(target: str, size: str | None, dtype: str, save: Path | None, ir: Path | None) -> None:
-    """Measure each optimization of a matmul; write tables to `save` (default in a checkout: `benchmarks/results`).
-
-    With `ir` nothing runs: the variants are compiled, and the IR of each step is written to that folder.
-    """
-    from tilewright.testing.ablation import run_study, write_ir, write_report
-
-    extents = None if size is None else _extents(size)
-    if ir is not None:
-        study = run_study(target, extents, dtype, only_compile=True, tell=typer.echo)
-        typer.echo(f"{len(write_ir(study, ir))} files in {ir}")
-        return
-    here = Path("benchmarks", "results")
-    folder = save or (here if here.is_dir() else Path("ablation"))
-
-    def keep(study: Study) -> None:
-        name = "cpu" if study.target == "cpu" else re.sub(r"[^a-z0-9]+", "-", study.machine.lower())
-        for path in write_report(study, folder, name, _versions(study.target)):
-            typer.echo(path)
-
-    run_study(target, extents, dtype, tell=typer.echo, keep=keep)
-
-
-def _extents(text: str) -> tuple[int, int, int]:
-    try:
-        m, n, k = [int(part) for part in text.split(",")] * (1 if "," in text else 3)
-    except ValueError:
-        raise LaunchError(
-            f"'{text}' is not a valid size", help="write 4096 or 512,512,256"
-        ) from None
-    if min(m, n, k) < 1:
-        raise LaunchError(f"'{text}' has an extent below 1")
-    return m, n, k
-
-
-def _versions(target: str) -> list[str]:
-    """What a result depends on besides the code."""
-    import platform
-    from importlib import metadata
-
-    from tilewright.backends import registry
-
-    if target == "cpu":
-        machine = registry.get("cpu").target()
-        wide = f"{machine.cpu}, {machine.vector_bits}-bit vectors, {machine.cores} cores"
-        return [f"{platform.machine()}, {wide}; llvmlite {metadata.version('llvmlite')}"]
-    import torch  # pyright: ignore[reportMissingImports]  # optional
-
-    from tilewright.runtime.drivers.cuda import driver
-
-    found = driver()
-    major, minor = divmod(found.version // 10, 100)
-    device = found.device(found.current_device())
-    try:
-        triton = f", triton {metadata.version('triton')}"
-    except metadata.PackageNotFoundError:
-        triton = ""
-    return [f"{device.name}, driver for CUDA {major}.{minor}, torch {torch.__version__}{triton}"]
 
 
 def _bench_kernel(place: str, given: dict[str, str], grid: str | None, milliseconds: int) -> None:

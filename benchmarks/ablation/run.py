@@ -8,6 +8,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.ablation.switches import (
+    PAPERS_END,
+    PAPERS_SHARED_BYTES,
+    Build,
+    build_for,
+    paper_endpoint,
+    switches_of,
+    without,
+)
+
 from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.dtypes import bfloat16, float16, float32
@@ -17,15 +27,6 @@ from tilewright.runtime.export.matmul import argument_types
 from tilewright.runtime.generated import kernels
 from tilewright.runtime.timing import do_bench
 from tilewright.targets import TargetInfo
-from tilewright.testing.ablation.switches import (
-    PAPERS_END,
-    PAPERS_SHARED_BYTES,
-    Build,
-    build_for,
-    paper_endpoint,
-    switches_of,
-    without,
-)
 
 #: largest error allowed, against the sum of the products' magnitudes (fp32 sums of exact products)
 TOLERANCE = 1e-5

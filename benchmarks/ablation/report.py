@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.ablation.run import Row, Study
+
 from tilewright.errors import LaunchError
-from tilewright.testing.ablation.run import Row, Study
 
 
 def write_report(study: Study, folder: Path, name: str, notes: Sequence[str] = ()) -> list[Path]:
@@ -103,7 +104,7 @@ def _facts(study: Study, notes: Sequence[str]) -> dict[str, Any]:
 def ir_command(study: Study) -> str:
     """The command that writes the IR of every step of `study`."""
     size = ",".join(map(str, study.size))
-    return f"tilewright bench ablation --target {study.target} --size {size} --dtype {study.dtype} --ir FOLDER"
+    return f"python -m benchmarks.ablation --target {study.target} --size {size} --dtype {study.dtype} --ir FOLDER"
 
 
 def write_ir(study: Study, folder: Path) -> list[Path]:

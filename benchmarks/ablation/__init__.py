@@ -1,4 +1,4 @@
-"""What each optimisation of a matrix product brings: `tilewright bench ablation`.
+"""What each optimisation of a matrix product brings: `python -m benchmarks.ablation`.
 
 The start is listing 1 of Katel, Khandelwal, Bondhugula (arXiv 2108.13191) as the generator makes it: C is
 loaded, one product added and C stored again at every step of k. Optimisations are switched on one after the other, in
@@ -6,9 +6,9 @@ the paper's order and then beyond the paper; a second table takes each out of th
 variant's result is compared with float64, and every step has to change the IR.
 """
 
-from tilewright.testing.ablation.report import write_ir, write_report
-from tilewright.testing.ablation.run import Row, Study, run_study
-from tilewright.testing.ablation.switches import SWITCHES, Build, Switch, build_for, switches_of
+from benchmarks.ablation.report import write_ir, write_report
+from benchmarks.ablation.run import Row, Study, run_study
+from benchmarks.ablation.switches import SWITCHES, Build, Switch, build_for, switches_of
 
 __all__ = [
     "SWITCHES",

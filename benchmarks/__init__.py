@@ -1,0 +1,1 @@
+"""Measurements; each module says how to run it."""
