@@ -1,20 +1,20 @@
-"""How warpgroups share out a product: sums and operands of `wgmma`, also of those turned in registers.
+"""Partition of a `wgmma` over warpgroups: layouts of accumulator and operands, including RS operands.
 
-`wgmma` reads its right operand from shared memory, and of 4-byte elements only lines along k. Its left
-operand may come from registers, where it has no direction. So an operand that lies across k passes through
-registers: A of `A @ B` as the left operand, B as that of the transposed product, `(A @ B)^T = B^T @ A^T`.
+`wgmma` reads its right operand from shared memory, and 4-byte elements only if they are K-major. Its left
+operand may come from registers (RS), in any major order. So an MN-major operand passes through registers:
+A of `A @ B` as the left operand, B as the left operand of the transposed product, `(A @ B)^T = B^T @ A^T`.
 
-A thread reads it 8 or 16 bytes at a time, neighbours along a row (of B) or column (of A). Which rows of the
-product those are is free, as long as sums and operand agree: the instruction multiplies each row on its own.
-`_places` gives the rows of 64-row blocks to places such that
+A thread reads the operand 8 or 16 bytes at a time, contiguous along a row (of B) or column (of A). Rows of the
+product may be permuted as long as accumulator and operand agree: the instruction multiplies rows
+independently. `_places` permutes the rows of 64-row blocks such that
 
-- what a thread reads at once are rows 8 apart of one block (the instruction's registers 0 and 1), and the same
-  of a second block where a warpgroup has two;
-- lanes that access shared memory together (a half or a quarter warp) meet every bank once in panels of 128
-  bytes: those of one row of the product have 4 neighbours in k, whose chunks differ in bits 0 and 1 by the
-  swizzle, so rows must differ in bit 2 (4 elements of 16 in place 16);
-- the same holds for sums that are written to such panels: there lanes have lines 2 and 4 apart, and chunks
-  that differ in bits 1 and 2, so rows must differ in bit 0 (place 4). Place 20 is both.
+- one vector access of a thread covers rows 8 apart of one block (the instruction's registers 0 and 1), and the
+  same rows of a second block where a warpgroup has two;
+- lanes that access shared memory together (a half or a quarter warp) touch every bank once in 128-byte
+  swizzled rows: the lanes of one row of the product hold 4 neighbors in k, whose 16-byte chunks differ in bits 0
+  and 1 by the swizzle, so rows must differ in bit 2 (4 elements of 16 at position 16);
+- the same holds for accumulators that are stored to such rows: there lanes hold rows 2 and 4 apart, and chunks
+  that differ in bits 1 and 2, so rows must differ in bit 0 (position 4). Position 20 satisfies both.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tilewright.layouts.fragments import WarpgroupGrid, WgmmaInstruction, choose
 from tilewright.layouts.layout import Layout, Vector
 
 OTHER_REGISTERS = 28
-"""Registers of a thread beside sums and operands: addresses, descriptors, counters."""
+"""Registers per thread besides accumulator and operands: addresses, descriptors, counters."""
 _PAIRS = {8: 1, 1: 2, 2: 20, 4: 4, 16: 8, 32: 32}
 _QUADS = {8: 1, 1: 20, 2: 4, 4: 8, 16: 32, 32: 64}
-"""Rows of the instruction -> places along the operand; in quads the next block of 64 has place 2."""
+"""Row of the instruction -> position along the operand; in quads the next block of 64 has position 2."""
 
 
 @dataclass(frozen=True)
 class WgmmaPartition:
-    """An m×n product of warpgroups. `rows` and `columns` are the instruction's, which are those of the
-    tile, or the other way round where it multiplies the transposed operands."""
+    """An m×n product of warpgroups. `rows` and `columns` are the instruction's: those of the tile, or exchanged
+    if it multiplies the transposed operands (swap AB)."""
 
     instruction: WgmmaInstruction
     m: int
@@ -57,23 +57,23 @@ class WgmmaPartition:
 
     @cached_property
     def plain(self) -> Layout:
-        """The sums as the instruction counts rows and columns."""
+        """Layout of the accumulator in the instruction's rows and columns."""
         return self.groups.accumulator(self.rows, self.columns)
 
     @cached_property
     def sums(self) -> Layout:
-        """The sums of the m×n tile."""
+        """Layout of the accumulator of the m×n tile."""
         return self._moved(self.plain) if self.instruction.through else self.plain
 
     def place(self, row: int, column: int) -> Vector:
-        """Coordinates in the tile of an element that the instruction has at `row` and `column`."""
+        """Coordinates in the tile of the instruction's element (`row`, `column`)."""
         if not self.instruction.through:
             return row, column
         at = self.row_place(row)
         return (column, at) if self.swap_ab else (at, column)
 
     def row_place(self, row: int) -> int:
-        """Where along the operand in registers the instruction's `row` is."""
+        """Position along the RS operand of the instruction's `row`."""
         inside = row % self.plain.block[0]
         place = row - inside
         for bit, value in self._places.items():
@@ -82,28 +82,28 @@ class WgmmaPartition:
 
     @property
     def blocks(self) -> int:
-        """Blocks of 64 rows that a thread has a part of."""
+        """Number of 64-row blocks that a thread holds elements of."""
         return self.plain.registers_per_thread * self.groups.columns // (self.columns // 2)
 
     def k_steps_per_batch(self, registers: int) -> int:
-        """Steps of k whose words of an operand that passes through registers find room twice (those of one
-        portion are multiplied while the next is read) in a thread with so many registers; 0: for none."""
+        """Steps along k per batch of an RS operand that is double-buffered in `registers` registers per thread:
+        one batch is multiplied while the next is loaded. Returns 0 if not even one step fits."""
         room = registers - self.plain.registers_per_thread - OTHER_REGISTERS
         return max(0, room) // (2 * 4 * self.blocks)
 
     @property
     def at_once(self) -> int:
-        """Neighbours that a thread reads at once of the operand that passes through registers."""
+        """Elements per vector access of the RS operand."""
         return 4 if self._doubled else 2
 
     @property
     def second(self) -> int:
-        """Rows from a block of 64 to the one whose elements are read with its own; 0: there is none."""
+        """Distance in rows to the second 64-row block of the same vector access; 0 if there is none."""
         return self._own if self._doubled else 0
 
     def operand(self, k: int) -> Layout:
-        """Of the operand that passes through registers, m×k or k×n: rows as sums have them, k in lanes and
-        registers (PTX ISA, fragment of matrix A of m64k8)."""
+        """Layout of the RS operand, m×k or k×n: rows as in the accumulator, k in lanes and registers (PTX ISA,
+        fragment of matrix A of m64k8)."""
         plain, deep = self.plain, k & -k
         along = (1 << b for b in range(3, deep.bit_length() - 1))
         own_rows = tuple((v[0], 0) for v in plain.registers if v[0] >= 64)
@@ -118,7 +118,7 @@ class WgmmaPartition:
 
     @property
     def _own(self) -> int:
-        """Rows that the warpgroups have with one block of 64 each."""
+        """Rows that the warpgroups cover with one 64-row block each."""
         shared_out = self.groups.odd if self.groups.along == 0 else 1
         return 64 * self.groups.rows // shared_out
 
@@ -128,7 +128,7 @@ class WgmmaPartition:
 
     @cached_property
     def _places(self) -> dict[int, int]:
-        """Bits of the instruction's rows, inside a block of the layout -> places."""
+        """Bit of the instruction's row inside a block of the layout -> position."""
         found = dict(_QUADS if self._doubled else _PAIRS)
         bit = 64
         while bit < self.plain.block[0]:
@@ -140,7 +140,7 @@ class WgmmaPartition:
         return found
 
     def _moved(self, layout: Layout) -> Layout:
-        """A layout by the instruction's rows as one by places, the dimensions as the tile has them."""
+        """A layout of the instruction's rows with rows permuted and dimensions in the tile's order."""
 
         def moved(vectors: tuple[Vector, ...]) -> tuple[Vector, ...]:
             return tuple((self.row_place(v[0]), v[1]) for v in vectors)
@@ -157,7 +157,7 @@ class WgmmaPartition:
 def partition_wgmma(
     instruction: WgmmaInstruction, m: int, n: int, warps: int
 ) -> WgmmaPartition | None:
-    """How warps share out an m×n product; None where they do not evenly."""
+    """Partition an m×n product over warpgroups; None if it does not divide evenly."""
     extents = (n, m) if instruction.through == "b" else (m, n)
     groups = choose_warpgroup_grid(*extents, warps)
     if groups is None or groups.width(extents[1]) < 8:

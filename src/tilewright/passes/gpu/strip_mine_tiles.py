@@ -1,9 +1,9 @@
-"""`strip-mine-tiles`: tiles of more elements than threads have registers are gone through in chunks.
+"""`strip-mine-tiles`: process tiles that exceed the register file in strips.
 
-A thread holds its elements of a tile in registers, and code for each is written out. Beyond `registers`
-elements a thread, where with what else is held they are more than the registers there are, these go to memory
-(and it is slow to compile). This pass makes a loop over chunks
-of the tile of what loads, computes element by element, reduces and stores::
+A thread holds its elements of a tile in registers, and code generation unrolls over them. Above
+`elements_per_thread` elements, and where all live values exceed the register budget, they spill (and compile
+time grows). This pass strip-mines loads, elementwise operations, reductions and stores of such tiles: it
+writes a loop over strips ("chunks" in the code) of the tile::
 
     x = load p                       for i: x = load chunk i of p
     m = max x                 ->            most = max(most, x)
@@ -11,29 +11,30 @@ of the tile of what loads, computes element by element, reduces and stores::
                                      for i: x = load chunk i of p
                                             store chunk i of q, x - m
 
-What several loops need is computed, and loaded, again in each. Stores and reductions share a loop as long
-as none needs what another one reduces. As many chunks as shared memory has room for are marked, in loops
-of their own, so that `cache-in-shared` may keep them there.
+Values that several strip loops use are rematerialized, loads included, in each loop. Stores and reductions
+share a loop unless one depends on another's reduction. As many strips as fit into shared memory are marked,
+in separate loops, so that `cache-in-shared` can keep them there between loops.
 
-Tiles of more dimensions go in chunks of whole rows (the first dimension). What is reduced along a row
-stays within its chunk, so that a loop over rows may normalise and store them.
+Tiles of higher rank are split into strips of whole rows (the first dimension). A reduction along a row stays
+inside its strip, so that a loop over rows can normalize and store them.
 
-Smaller tiles go in chunks as well where what is done to them would be more than `code` instructions (random
-numbers, functions of libraries), or more than `crowd` times the registers there are, and one loop does it all.
+Smaller tiles are strip-mined, too, where their operations would unroll to more than `max_instructions`
+instructions (random numbers, library functions) or need more than `max_pressure` times the register budget,
+and a single loop suffices.
 
-Each block of the program is looked at by itself: its body, those of its loops and branches. In a block the
-large tiles must all have one number of rows, and nothing but such operations may be done to them; other
-blocks stay as they are. What a block needs of the ones around it is computed, and loaded, again within it.
-A loop that carries such tiles, and does with them what needs neither sums of their rows nor stores, is
-exchanged with the loop over chunks::
+Each block is analyzed separately: the function body and the bodies of loops and branches. Requires that all
+large tiles of a block have the same number of rows and that only the operations above use them; other blocks
+are left unchanged. Values defined in enclosing blocks are rematerialized inside the block.
+A loop that carries such tiles, without reductions along them or stores, is interchanged with the strip
+loop::
 
     for k: t = t + load p, k         for i: for k: t = t + load chunk i of p, k
     s = sum t                  ->           s = s + t
                                      s = sum s
 
-A load is done again, or later than stores, only where they are apart or, in the same loop, element-wise at
-the same addresses (the aliasing rules; two arguments are taken to be apart or element-wise the
-same, and what all programs load is written by none). Before `reduce-num-warps` and `assign-layouts`.
+A load is repeated, or sunk below a store, only where the two do not alias or, in the same loop, access the
+same addresses elementwise (the aliasing rules: two arguments either do not alias or are elementwise equal, and
+no program writes what all programs load). Runs before `reduce-num-warps` and `assign-layouts`.
 """
 
 from __future__ import annotations
@@ -99,16 +100,16 @@ class StripMineTiles(Pass):
     elements_per_cta: int = 49152
     """Elements of a tile that all threads may hold: three quarters of an SM's registers."""
     strip_elements_per_thread: int = 16
-    """Elements of a chunk that each thread gets, where it has registers for them; of rows four times as many,
-    where that is little code."""
+    """Elements per thread and strip, registers permitting; four times as many for strips of rows, if that is
+    little code."""
     max_instructions: int = 2048
-    """Operations on single elements in a thread's code that are too many, whatever they are on."""
+    """Limit of unrolled elementwise operations per thread, for tiles of any size."""
     max_pressure: int = 2
-    """Registers that tiles would need at once, of those that a thread has, that are too many."""
+    """Limit of peak live registers, as a multiple of a thread's registers."""
     skip_if_fits: bool = True
-    """Leave tiles whole where all that is held at once fits into the registers."""
+    """Leave tiles whole where the peak number of live registers fits."""
     mark_cacheable: bool = True
-    """Mark what `cache-in-shared` may keep."""
+    """Mark loads that `cache-in-shared` may keep."""
     fallback_options: ClassVar[dict[str, dict[str, Any]]] = {
         "cache-in-shared": {"mark_cacheable": False}
     }
@@ -135,7 +136,7 @@ class StripMineTiles(Pass):
     def _kept(
         self, plan: Plan, groups: list[Group], function: FuncOp, target: TargetInfo
     ) -> CachePlan:
-        """What several loops load, and how many chunks of it."""
+        """The loads that several loops repeat, and the number of strips to cache."""
         if not self.mark_cacheable or len(groups) < 2 or num_ctas_of(function) > 1:
             return CachePlan()
         slices = [group.slice() for group in groups]
@@ -149,11 +150,11 @@ class StripMineTiles(Pass):
         return plan_cache(again, plan.rows, plan.chunk, warps_of(function), shared)
 
 
-# ---- what is done in chunks ----------------------------------------------------------------------------
+# ---- plans of strip loops ----------------------------------------------------------------------------
 
 
 class _Planner:
-    """Finds the loops to make in each block of a function, the innermost first."""
+    """Plans the strip loops of each block of a function, innermost blocks first."""
 
     def __init__(self, options: StripMineTiles, function: FuncOp) -> None:
         self.options, self.function = options, function
@@ -165,7 +166,7 @@ class _Planner:
         """Loops that carry tiles, which may run once a chunk as a whole."""
 
     def plans(self) -> list[tuple[Plan, list[Group]]]:
-        """What is to be done, in the order of the program."""
+        """The plan and operation groups of each block, in program order."""
         found: dict[Block, tuple[Plan, list[Group]]] = {}
         for block in self._blocks():
             plan, groups = self._of_block(block)
@@ -184,7 +185,7 @@ class _Planner:
         return sorted(found.values(), key=lambda each: self.place[each[1][0].sinks[0]])
 
     def _blocks(self) -> list[Block]:
-        """Blocks of the function, those within others first: of programs with products only its own."""
+        """Blocks of the function, nested blocks first; only the function body if the kernel has dots."""
         body = self.function.body.block
         largest = max((_elements(r) for op in self.place for r in op.results), default=0)
         if (
@@ -231,10 +232,10 @@ class _Planner:
             return plan, groups
         plan = Plan(block, self.place, (chunks[0], *chunks))
         groups = plan.groups()
-        return plan, groups if len(groups) == 1 else []  # nothing is done twice
+        return plan, groups if len(groups) == 1 else []  # no rematerialization
 
     def _chunks(self, ops: Sequence[Operation], words: int, carries: bool) -> tuple[int, int]:
-        """Elements of a chunk, and of one of rows: `words` are what a thread needs for all of `ops`."""
+        """Elements per strip, and per strip of rows. `words`: peak live registers per thread of `ops`."""
         largest = max((_elements(r) for op in ops for r in op.results), default=1)
         share = self.options.strip_elements_per_thread
         wide = 4 * share
@@ -242,7 +243,7 @@ class _Planner:
         def is_crowded(elements: int) -> bool:
             return words * elements * self.threads > self.registers * largest
 
-        # each load of a loop waits for the one before: as many at once as there is room for
+        # loads of consecutive iterations serialize: widen strips as far as registers allow
         while (
             carries
             and self.options.skip_if_fits
@@ -260,7 +261,7 @@ class _Planner:
         return share * self.threads, wide * self.threads
 
     def _is_much(self, block: Block) -> bool:
-        """Whether what a block does is much code, or needs far more registers than there are."""
+        """Whether a block exceeds `max_instructions` or `max_pressure`."""
         ops = list(block.ops)
         if instructions(ops, self.threads) > self.options.max_instructions:
             return True
@@ -280,12 +281,12 @@ class _Writer:
     def __init__(self, group: Group, kept: CachePlan, number: int) -> None:
         self.group, self.plan, self.kept = group, group.plan, kept
         self.number = number
-        """Of the loop, in what it claims of the order of its accesses."""
+        """Number of the loop in its claim about the order of accesses."""
         self.stores = any(isinstance(op, STORES) for op in group.sinks)
 
     def write(self, backwards: bool) -> None:
-        """Put the loops, and what they reduce, where the group goes. Every other group goes `backwards`: it
-        begins with what the caches still have from the one before."""
+        """Insert the loops and final reductions of the group. Every other group runs `backwards`: it starts with
+        the strips that the caches still hold from the preceding loop."""
         group, kept = self.group, self.kept
         if group.before is None:
             return
@@ -309,9 +310,9 @@ class _Writer:
         numbers: range,
         kept: CachePlan,
     ) -> list[SSAValue]:
-        """A loop over these chunks; `so_far`: what others came to. Returns what all come to."""
+        """A loop over these strips, reducing onto `so_far`, the partial results of earlier loops."""
         chunk, inits = self.plan.chunk, so_far
-        if reductions and not inits:  # their first chunk is what they start from
+        if reductions and not inits:  # the first strip gives the initial values
             mapping = self._chunk(e, ops, e.constant(numbers[0] * chunk), kept, (numbers[0], 0))
             inits = [mapping[v] for op in reductions for v in op.inputs]
             numbers = numbers[1:]
@@ -347,7 +348,7 @@ class _Writer:
         return list(loop.results)
 
     def _claim(self, loop: scf.ForOp) -> None:
-        """Write down the order that the accesses of all chunks had."""
+        """Claim the order in which the accesses of all strips ran before."""
         tile.assume(loop, StripMineTiles.name, order=[self.number])
         accesses = (op for op in loop.body.walk() if isinstance(op, (*LOADS, *STORES)))
         for position, op in enumerate(accesses):
@@ -355,7 +356,7 @@ class _Writer:
 
     @staticmethod
     def _reduce(e: Emitter, reductions: list[tile.ReduceOp], tiles: list[SSAValue]) -> None:
-        """Reductions of what is left: a chunk."""
+        """Reduce the remaining strip-sized tiles."""
         for op in reductions:
             inputs, tiles = tiles[: len(op.inputs)], tiles[len(op.inputs) :]
             new = tile.ReduceOp.create(
@@ -379,8 +380,8 @@ class _Writer:
         kept: CachePlan,
         number: tuple[int, int],
     ) -> Mapping:
-        """Everything for the chunk from element `start` (i64) on, whose number is one and so many times
-        what the loop around it counts."""
+        """Emit the operations for the strip that starts at element `start` (i64). `number` is its index as
+        an affine function of the enclosing loop's counter: offset and factor."""
         chunk = _Chunk(self.plan, start)
         for op in ops:
             chunk.add(e, op)
@@ -393,17 +394,17 @@ class _Writer:
 
 
 class _Chunk:
-    """What is made of operations for the chunk of rows from `start` (i64) on."""
+    """Emits operations for the strip of rows from `start` (i64) on."""
 
     def __init__(self, plan: Plan, start: SSAValue) -> None:
         self.plan, self.start = plan, start
         self.rows: Mapping = {}
-        """Value -> those rows of it."""
+        """Value -> its rows in the strip."""
         self.whole: Mapping = {}
-        """Values that a loop makes for each of its iterations -> copies of them."""
+        """Values of an interchanged loop's body that are the same for all strips -> their copies."""
 
     def add(self, e: Emitter, op: Operation) -> None:
-        """One operation for the chunk."""
+        """Emit one operation for the strip."""
         made = self._loop(e, op) if isinstance(op, scf.ForOp) else self._piece(e, op)
         for result, new in zip(op.results, made, strict=False):
             new.name_hint = result.name_hint
@@ -437,10 +438,10 @@ class _Chunk:
         shape = (self.plan.chunk, *tile.shape_of(value)[1:])
         return tile.with_shape(tile.element_of(value), shape)
 
-    # ---- loops that run once a chunk ----
+    # ---- interchanged loops ----
 
     def _loop(self, e: Emitter, op: scf.ForOp) -> Sequence[SSAValue]:
-        """The loop, carrying the chunk of what it carries."""
+        """The loop, carrying the strip of each carried tile."""
         body, rowed = op.body.block, self.plan.rowed
         inits = [
             self.rows[v] if arg in rowed else self._copy(e, v)
@@ -476,7 +477,7 @@ class _Chunk:
         return loop.results
 
     def _copy(self, e: Emitter, value: SSAValue) -> SSAValue:
-        """A value that all chunks take alike; made again if a loop makes it that runs once a chunk."""
+        """A value that is the same for all strips; rematerialized if an interchanged loop defines it."""
         op = value.owner
         if value in self.whole or not isinstance(op, Operation) or not self.plan.in_loops(op):
             return self.whole.get(value, value)

@@ -1,4 +1,4 @@
-"""Which operations of a block can be done a chunk of rows at a time, and in which loops."""
+"""Plan strip mining of a block: the operations that can run on a strip of rows, grouped into loops."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ STORES = (tile.StoreViewOp, tile.StoreOp)
 
 
 class Plan:
-    """What is done in chunks of the large tiles of a block, if all of it can.
+    """The operations of a block to strip-mine; `known` is False if some of them cannot be.
 
-    Values are *rowed* if a chunk of them is made: they have the rows of the large tiles. What operations
-    of this block need may be made in it or in blocks around it, where it is made again in each chunk. A
-    loop that carries rowed tiles and does nothing else (`loops`) is an operation like others: it runs once
-    a chunk.
+    A value is *rowed* if strips of it are computed: it has the rows of the large tiles. Operands may be
+    defined in this block or in enclosing blocks; the latter are rematerialized per strip. A loop that only
+    carries rowed tiles (`loops`) is interchanged with the strip loop and counts as one operation.
     """
 
     def __init__(
@@ -42,19 +41,19 @@ class Plan:
         sizes: tuple[int, int, int],
         loops: frozenset[Operation] = frozenset(),
     ) -> None:
-        """`place`: the order of all operations of the function. `sizes`: elements beyond which a tile is
-        large, of a chunk, and of a chunk of tiles of more dimensions."""
+        """`place`: position of each operation in the function. `sizes`: elements above which a tile is large,
+        elements per strip, and elements per strip of tiles of rank 2 and more."""
         limit, chunk, chunk_of_rows = sizes
         self.block, self.place, self.loops = block, place, loops
         self.rows = 0
-        """Of the large tiles."""
+        """Rows of the large tiles."""
         self.chunk = chunk
-        """Rows of a chunk."""
+        """Rows per strip."""
         self.rowed: set[SSAValue] = set()
         self.made: set[SSAValue] = set()
-        """Large tiles, and rowed ones that are made of them."""
+        """Large tiles, and rowed values computed from them."""
         self.known = True
-        """Nothing has been met that cannot be done in chunks."""
+        """Whether every operation on large tiles can be strip-mined."""
         large = self._large(limit)
         if not self.known or not large:
             return
@@ -66,9 +65,9 @@ class Plan:
         self._take_all(self.block)
 
     def _large(self, limit: int) -> set[SSAValue]:
-        """Tiles of more than `limit` elements and one row, of those with the most dimensions.
+        """Tiles of the highest rank with more than `limit` elements and more than one row.
 
-        All must have as many rows.
+        Requires equal numbers of rows; otherwise `known` becomes False.
         """
         large = {
             v
@@ -83,10 +82,10 @@ class Plan:
         self.rows = rows.pop() if self.known else 0
         return large
 
-    # ---- what has to be done in chunks, and can ----
+    # ---- operations to strip-mine ----
 
     def touches(self, op: Operation) -> bool:
-        """Whether an operation makes or takes what is done in chunks."""
+        """Whether an operation defines or uses a strip-mined value."""
         if op in self.loops:
             return any(self.touches(inner) for inner in op.regions[0].block.ops)
         return any(v in self.made for v in (*op.operands, *op.results))
@@ -102,7 +101,7 @@ class Plan:
                 self.made.update(() if is_sum_of_rows(op) else op.results)
 
     def _take(self, op: Operation) -> None:
-        """Note that an operation is done in chunks; everything that it needs the rows of must be."""
+        """Mark an operation, and the definitions of its row operands, as strip-mined."""
         pending = [op]
         while pending:
             current = pending.pop()
@@ -121,7 +120,7 @@ class Plan:
                 pending.append(value.owner)
 
     def _take_loop(self, loop: scf.ForOp) -> None:
-        """A loop that carries rows: what it does to them is done element-wise, and has no effect."""
+        """Mark a loop that carries rowed tiles. Requires pure, row-wise operations on them."""
         body, end = loop.body.block, end_of(loop.body.block)
         carried = list(zip(loop.iter_args, body.args[1:], end.operands, loop.results, strict=True))
         for init, arg, _, result in carried:
@@ -150,7 +149,7 @@ class Plan:
                 self.known = False
 
     def sources(self, op: Operation) -> list[SSAValue] | None:
-        """The operands of which a chunk of `op` needs a chunk; None if it cannot be done in chunks."""
+        """The operands of which a strip of `op` uses the same strip; None if `op` cannot be strip-mined."""
         results = () if is_sum_of_rows(op) else op.results
         if any(rows_of(v) != self.rows for v in results):
             return None
@@ -184,26 +183,26 @@ class Plan:
         if first == "wrapped" or rows_of(accessed) != self.rows:
             return None
         if others and first == "strided" and constant_int(op.strides[0]) == 1:
-            return None  # neighbours in memory would be in different chunks
+            return None  # contiguous elements would fall into different strips
         columns = op.indices[first == "indexed" :]
         if any(tile.shape_of(v) == (self.rows,) for v in columns):
             return None
         return [v for v in tiles if v not in columns]
 
     def needs(self, op: Operation) -> list[SSAValue]:
-        """The rowed values that an operation needs, of those made outside of it."""
+        """The rowed operands of an operation that are defined outside of it."""
         return [v for v in used_by(op) if v in self.rowed and not defined_inside(v, op)]
 
     def whole_of(self, op: Operation) -> list[SSAValue]:
-        """What an operation needs that is not done in chunks, of what is made outside of it."""
+        """The operands of an operation, defined outside of it, that it uses as a whole."""
         rowed = self.sources(op) if op not in self.loops else None
         chunked = self.needs(op) if rowed is None else rowed
         return [v for v in used_by(op) if v not in chunked and not defined_inside(v, op)]
 
-    # ---- the loops ----
+    # ---- grouping into loops ----
 
     def groups(self) -> list[Group]:
-        """The loops to make; none if something is in the way."""
+        """The groups of operations, one per strip loop; empty if the block cannot be strip-mined."""
         if not self.known or not self.rows:
             return []
         found: list[Group] = []
@@ -227,12 +226,12 @@ class Plan:
 
     @staticmethod
     def _outside(op: Operation) -> bool:
-        """Whether an operation on no large tile keeps its place among those that are."""
+        """Whether an operation without large tiles is a barrier to reordering."""
         return is_terminator(op) or not is_pure(op) or bool(op.regions)
 
     def is_needed_whole(self, planned: Mapping[Block, Plan]) -> bool:
-        """Whether what is within this block needs more than what costs nothing of what is done in chunks
-        here, other than in chunks of its own."""
+        """Whether a nested block uses a strip-mined value of this block as a whole, unless the value is free to
+        rematerialize or the nested block strip-mines it itself."""
         return any(
             not self._is_free(value)
             for value in self.made
@@ -244,7 +243,7 @@ class Plan:
         )
 
     def _is_free(self, value: SSAValue) -> bool:
-        """Whether a value is made of counters and scalars alone, none of them reduced here."""
+        """Whether a value depends only on counters and scalars, none of them reduced here."""
         pending, seen = [value], {value}
         while pending:
             op = pending.pop().owner
@@ -266,7 +265,7 @@ class Plan:
 
 
 def ops_of(block: Block, loops: frozenset[Operation]) -> Iterator[Operation]:
-    """Operations of a block, and of those `loops` that are in it."""
+    """Operations of a block, including the bodies of nested `loops`."""
     for op in block.ops:
         yield op
         if op in loops:
@@ -274,7 +273,7 @@ def ops_of(block: Block, loops: frozenset[Operation]) -> Iterator[Operation]:
 
 
 def used_by(op: Operation) -> list[SSAValue]:
-    """What an operation and those within it use."""
+    """Operands of an operation and, for loops, of its body."""
     if not isinstance(op, scf.ForOp):
         return list(op.operands)
     return [v for inner in op.walk() for v in inner.operands]
@@ -299,22 +298,22 @@ def _elements(value: SSAValue) -> int:
 
 
 class Group:
-    """Stores and reductions that share a loop over chunks."""
+    """Stores and reductions that share a strip loop."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.sinks: list[Operation] = []
         """Stores and reductions."""
         self.before: Operation | None = None
-        """Where the loop goes."""
+        """The operation before which the loop is inserted."""
 
     def feeds(self, op: Operation) -> bool:
-        """Whether `op`, or what it needs on large tiles, uses what this loop reduces."""
+        """Whether `op`, or its strip-mined slice, uses a reduction of this loop."""
         return any(v.owner in self.sinks for needed in self._slice([op]) for v in used_by(needed))
 
     def takes(self, op: Operation) -> bool:
-        """Whether a store or reduction that comes after the loop's place, with nothing in between that has an
-        effect, may be in the loop: it needs nothing that is made later."""
+        """Whether a store or reduction below the loop can join it: all its operands are defined above the loop.
+        Requires: no operation with an effect in between."""
         place = self.plan.place
         start = place[self.before] if self.before is not None else 0
         needed = [v for each in self._slice([op]) for v in self.plan.whole_of(each)]
@@ -323,7 +322,7 @@ class Group:
         )
 
     def slice(self) -> list[Operation]:
-        """Everything on large tiles that the sinks need, and they themselves, in order."""
+        """The backward slice of the sinks over strip-mined values, in program order."""
         return sorted(self._slice(self.sinks), key=self.plan.place.__getitem__)
 
     def _slice(self, ends: Sequence[Operation]) -> set[Operation]:
@@ -341,7 +340,7 @@ class Group:
     # ---- order in memory ----
 
     def is_legal(self) -> bool:
-        """Whether loads may be done where and when the loop does them, and stores as well."""
+        """Whether the loop preserves the order of conflicting accesses."""
         ops = self.slice()
         loads = [op for outer in ops for op in outer.walk() if isinstance(op, LOADS)]
         stores = [op for op in ops if isinstance(op, STORES)]
@@ -350,8 +349,8 @@ class Group:
         )
 
     def _stays_true(self, load: Operation, own: Sequence[Operation]) -> bool:
-        """Whether nothing between a load and the loop writes what it reads: for a load in a block around
-        this one, nothing in what they have in common either, which may be a loop."""
+        """Whether no store between a load and the loop clobbers the load; for a load in an enclosing block,
+        none in the common ancestor either, which may be a loop."""
         place = self.plan.place
         end = place[self.before] if self.before is not None else 0
         around = _ancestor_in(load.parent, self.before)
@@ -366,14 +365,14 @@ class Group:
                 if not cannot_clobber(load, op):
                     return False
             elif isinstance(op, scf.ForOp | scf.IfOp):
-                continue  # what is in them comes by itself
+                continue  # nested operations are visited separately
             elif not isinstance(op, (*LOADS, tile.AssumeOp)) and has_effect(op):
                 return False
         return True
 
 
 def _ancestor_in(block: Block | None, op: Operation | None) -> Operation | None:
-    """The operation of `block` that `op` is, or is within."""
+    """The ancestor of `op` (or `op` itself) whose parent is `block`."""
     while op is not None and op.parent is not block:
         op = op.parent_op()
     return op
