@@ -19,7 +19,7 @@ from tilewright.errors import LaunchError, PassError
 
 @dataclass(frozen=True)
 class View:
-    """What to print and to write of a trace."""
+    """Options of `tilewright show`: which stages to print, which files to write."""
 
     passes: tuple[str, ...] = ()
     diff: bool = False
@@ -33,7 +33,7 @@ class View:
 
     @property
     def quiet(self) -> bool:
-        """Whether files are all that was asked for."""
+        """Whether only files are requested."""
         files = (self.html, self.dump, self.compile_to)
         return any(f is not None for f in files) and not self.passes and not self.diff
 
@@ -49,16 +49,16 @@ def show(
     target: str | None = None,
     options: Sequence[str] = (),
 ) -> None:
-    """Run the pipeline over `place` (a kernel or a dump) and show it as `view` says.
+    """Run the pipeline over `place` (a kernel or a dump) and print or write the stages that `view` selects.
 
-    `target` names a machine other than this one's CPU ("sm_90a"); `options` are those of a launch
-    ("num_warps=8"), by default those of an autotuner's first configuration.
+    `target`: a target other than this machine's CPU ("sm_90a"). `options`: launch options ("num_warps=8");
+    default: the first configuration of an autotuner.
 
-    When a pass fails, the stages up to it are shown before its error is raised.
+    If a pass fails, prints the stages before it and then raises its error.
     """
     if view.layouts is not None and _show_layout(place, view.layouts):
         return
-    if not place.endswith(".mlir"):  # a dump says for itself what it is for
+    if not place.endswith(".mlir"):  # a dump names its own target
         check_code(view, target)
     _check_names([*view.passes, *([stop_after] if stop_after else [])])
     if place.endswith(".mlir"):
@@ -101,7 +101,7 @@ def check_code(view: View, target: str | None) -> None:
 
 
 def present(result: Trace, view: View) -> None:
-    """Print and write what `view` asks for; raises the failure that ended the trace."""
+    """Print and write the stages that `view` selects; raises the error that ended the trace."""
     _write_files(result, view)
     if view.layouts is not None and result.failure is None:
         _show_layouts(result, view.layouts)
@@ -119,7 +119,7 @@ def present(result: Trace, view: View) -> None:
 
 
 def text_of(result: Trace, view: View) -> str:
-    """What `show` prints of a trace."""
+    """Text of a trace as `show` prints it."""
     from tilewright.passes.show import render
 
     lines = []
@@ -143,7 +143,7 @@ def text_of(result: Trace, view: View) -> str:
 
 
 def _coloured(text: str) -> str:
-    """`text` for a terminal: headings bold, what a diff adds green, what it takes away red."""
+    """`text` with ANSI colors: bold headings, green additions and red deletions of a diff."""
     styled = []
     for line in text.splitlines(keepends=True):
         if line.startswith("---- "):
@@ -155,7 +155,7 @@ def _coloured(text: str) -> str:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """A name that no pass has is an error, with what was meant perhaps."""
+    """Raise an error for unknown pass names, with the closest match."""
     from tilewright.passes.registry import lookup
 
     for name in names:
@@ -206,7 +206,7 @@ def _show_layouts(result: Trace, path: Path) -> None:
 
 
 def _show_layout(text: str, path: Path) -> bool:
-    """Describe and draw a layout given as text; False for what is none."""
+    """Describe and draw a layout given as text; returns False if the text is not a layout."""
     from tilewright.cli.layouts import draw, from_text, table_of
 
     found = from_text(text)
@@ -235,7 +235,7 @@ def _write_files(result: Trace, view: View) -> None:
 
 
 def _write_object(result: Trace, path: Path) -> None:
-    """The object file, and beside it the launch plan as JSON."""
+    """Write the object file and, next to it, the launch plan as JSON."""
     artifact = result.artifact()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(artifact.object_code)

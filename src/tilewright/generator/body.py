@@ -1,13 +1,13 @@
-"""The body of a generated program: which tile, the loop over k, the epilogue, the store.
+"""The body of a generated program: tile index, main loop over k, epilogue, store.
 
-    tile, part of K      from the program's ids, grouped so that neighbours share operands in L2
-    sums = 0
-    for k in steps:      loads with limits of M, N and K: outside there are zeros
-        sums = dot(a, b, sums)
-    out = epilogue(sums)
+    tile, split of K     from the program ids, grouped so that neighboring programs share operands in L2
+    acc = 0
+    for k in steps:      loads limited by M, N and K; out-of-bounds elements are zero
+        acc = dot(a, b, acc)
+    out = epilogue(acc)
 
-It is the shape that `raise-access` and the passes behind it know: accesses become views with limits,
-operands boxes of the tensor memory accelerator, sums stay in registers.
+`raise-access` and later passes handle this form: accesses become structured views with limits, operands
+become TMA loads, and the accumulator stays in registers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.generator.program import Program
 
 PARTIAL, TOTAL = "partial", "total"
-#: parts of a split product that are on their way at a time
+#: partial results of a split product in flight at a time
 _AHEAD = 8
 #: rows of K up to which a vector's product is summed in every step
 _FEW = 16
@@ -58,7 +58,7 @@ class Body:
                 self.values[name] = _size(self._wide(name, values[name]) * factor)
         if (
             program.contraction.indices_64bit
-        ):  # what is counted up to a multiple of the tile may exceed 32 bits
+        ):  # extents rounded up to a multiple of the tile may exceed 32 bits
             for name in self.values.keys() & {"M", "N", "K"}:
                 if not isinstance(self.values[name], int):
                     self.values[name] = self.s.convert(self.values[name], dtypes.int64)
@@ -67,7 +67,7 @@ class Body:
         self.place: tuple[Any, Any] = (0, 0)
         """Row and column of the tile, counted in tiles."""
         self.of_pair: Tile | None = None
-        """Which of two tiles, one below the other."""
+        """Index of the tile in a vertical pair."""
         self.packed = None
         if self.config.prepack is not None:
             from tilewright.generator.packing import PackedOperands
@@ -106,7 +106,7 @@ class Body:
         self.tracer.loop(0, 2, [], block, 1, "block")
 
     def _all(self, pid: Tile) -> None:
-        """Every so many of all tiles; of each two, one below the other, the one that `of_pair` says."""
+        """Loop over the tiles of a persistent program; of each vertical pair of tiles, over the one `of_pair` selects."""
         m, n = self.tiles()
         total = m * n
         for i in range(self.contraction.batch_rank):
@@ -121,7 +121,7 @@ class Body:
     # ---- which tile ------------------------------------------------------------------------------
 
     def tiles(self) -> tuple[Any, Any]:
-        """Tiles, or pairs of them, down and across the result."""
+        """Numbers of tiles, or of vertical pairs of tiles, along M and N."""
         block_m, block_n = self.program.tile
         down = self.cdiv(self.values["M"], block_m)
         if self.of_pair is not None:
@@ -142,7 +142,7 @@ class Body:
         self._at(batch, *self._grouped(tile, m, n))
 
     def _counted(self, pid: Any) -> tuple[Any, Any]:
-        """Row and column as the grid counts them (`Program.grid`)."""
+        """Row and column of the tile from a multi-dimensional grid (`Program.grid`)."""
         group, across = self.config.group_m, self.s.program_id(1)
         if self.contraction.batch_rank:
             return pid, across
@@ -214,8 +214,8 @@ class Body:
         self.s.store(pointer, self.epilogue.apply(sums, addend, given), mask)
 
     def _vectors(self, batch: list[Any], rows: Tile, columns: Tile) -> dict[int, Tile]:
-        """The epilogue's scalars, columns and rows, by their numbers: in loops over tiles they are loaded before the
-        sums are made, so that nothing waits for them afterwards."""
+        """The epilogue's scalars, columns and rows by number. Persistent programs load them before the main loop,
+        to hide their latency."""
         return {
             i: self._extra(i, extra, batch, rows, columns)
             for i, extra in enumerate(self.contraction.extras)
@@ -226,7 +226,7 @@ class Body:
         """First and last step of the k loop."""
         steps = self.cdiv(self.values["K"], self.config.block_k)
         if self.program.multi_dim_grid and not isinstance(steps, int):
-            self.s.assume(steps > 0)  # whoever launches it sees to that: no sums of nothing
+            self.s.assume(steps > 0)  # guaranteed by the launch: K > 0
         if self.program.part != PARTIAL:
             return 0, steps
         share = self.cdiv(steps, self.config.split_k)
@@ -259,7 +259,7 @@ class Body:
         return self.s.filled(0, self.contraction.accumulator_type.with_shape(shape))
 
     def _product(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """Sums in registers."""
+        """The main loop with the accumulator in registers."""
 
         def step(k: Tile, sums: Tile) -> list[Tile]:
             a, b = self._operands(batch, rows, columns, k)
@@ -268,7 +268,7 @@ class Body:
         return self.tracer.loop(*self._range(), [self._zeros(*self.program.tile)], step)[0]
 
     def _in_memory(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """Sums loaded from the output and stored there at every step (the paper's listing 1)."""
+        """The main loop with the accumulator loaded from and stored to the output at every step (the paper's listing 1)."""
         pointer, mask = self._access("out", batch, rows, columns, "M", "N")
         kind = self.contraction.out.dtype
         self.s.store(pointer, self.s.convert(self._zeros(*self.program.tile), kind), mask)
@@ -307,7 +307,7 @@ class Body:
         return self.s.sum(sums, axis, keep_dims=True, dtype=kind)
 
     def _rows_of_k(self, batch: list[Any], rows: Tile, columns: Tile) -> Tile:
-        """Sums as a row, to which the sum of a few rows of products is added at a time."""
+        """The accumulator as a row, to which the sum of a few rows of products is added per step."""
         kind, tile = self.contraction.accumulator_type, self.program.tile
 
         def step(k: Tile, sums: Tile) -> list[Tile]:

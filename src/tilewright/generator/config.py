@@ -1,4 +1,4 @@
-"""`MatmulConfig`: how a contraction is divided among programs, and what form its program takes."""
+"""`MatmulConfig`: tiling of a contraction and form of its program."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _OLD_WORDS = {"pairs": "multicast", "threads": "no-tma", "turned": "no-rs", "vec
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """How operands are packed, once and for all programs, in the order in which products read them.
+    """Layout of prepacked operands, packed once for all programs in the order in which the micro-kernel reads.
 
-    A stands in tiles of block_m × block_k, row after row. B stands in tiles of block_k × block_n; within one
-    in panels of `columns`, row after row, of which `rows` neighbours are interleaved: what an instruction
-    that adds 2 or 4 neighbouring products takes. Tiles at the edges are filled up with zeros.
+    A is stored as row-major tiles of block_m × block_k. B is stored as tiles of block_k × block_n, each of
+    row-major panels of `columns`, with `rows` consecutive rows interleaved for instructions that add 2 or 4
+    adjacent products. Edge tiles are zero-padded.
 
     Attributes:
-        columns: of a panel; block_n is a multiple of it.
-        rows: 1, 2 or 4; block_k is a multiple of it.
-        element: the short name of the type that packed elements have (fp16 is packed as fp32 where
-            products are made in fp32); "": the operands' own.
+        columns: columns per panel; divides block_n.
+        rows: interleaved rows, 1, 2 or 4; divides block_k.
+        element: short name of the packed element type (fp16 is packed as fp32 where products are computed in
+            fp32); "": the operands' own type.
     """
 
     columns: int
@@ -59,32 +59,30 @@ class MatmulConfig:
     """Tiles and options of one generated program.
 
     Attributes:
-        block_m, block_n, block_k: extents of the tile of C that a program computes, and of the
-            slices of A and B that it multiplies at a time. Any positive integers for the interpreter
-            and the CPU; GPUs take powers of two, and on sm_90a three times such, and from 64 on columns by 16.
-        group_m: rows of tiles that neighbouring programs share, so that they find B in the L2 cache
-            (1: tiles in row order).
+        block_m, block_n, block_k: extents of the output tile of a program, and of the slices of A and B per
+            step of the main loop. Any positive integers for the interpreter and the CPU. GPUs require powers of
+            two; sm_90a also allows three times a power of two, and from 64 columns on multiples of 16.
+        group_m: rows of tiles in a group of consecutive programs, for reuse of B in L2 (1: row-major order).
         num_warps, num_stages: launch options (GPU).
-        split_k: programs that share the sums of one tile. They write partial sums to a workspace; a
-            second program adds them in a fixed order, so results are reproducible.
-        persistent: one program per SM, each of which computes many tiles.
-        tma_multicast: two tiles, one below the other, are made by neighbouring blocks, which fetch what both need of B once
-            (sm_90a, with `persistent`). Elsewhere a program makes one after the other.
-        use_tma: operands come by the tensor memory accelerator where they can (sm_90a); False: threads
-            copy them.
-        wgmma_rs: tf32 operands that lie across k reach tensor cores through registers (pass
-            `select-wgmma-rs`, sm_90a); False: they are turned in shared memory.
-        form: "tiled", sums in registers across the k loop; "listing1", C loaded and stored at every
-            step, the starting point of arXiv 2108.13191, from which passes come to "tiled";
-            "gemv", a reduction for M = 1 or N = 1, where nothing is there for tensor cores.
-        rows_per_load: so many rows across which K lies, which follow each other in memory without gaps, are
-            read as one (form "gemv"). Rows of odd extents begin anywhere, but every 2nd, 4th or 8th on a
-            boundary that wide accesses need. Sums of each of the joined rows are parts, as with split_k. K
-            must be a multiple of it, and a row at least a tile long.
-        swap_operands: the program computes outᵀ = bᵀ · aᵀ, block_m along N: where M is small, the operand whose rows
-            `wgmma` takes 64 at a time is then the large one (`tilewright.matmul` on a GPU).
-        prepack: operands are packed once by programs of their own, into a workspace that all tiles'
-            programs read (CPU); without it every program packs what it needs.
+        split_k: number of programs per output tile, each with a part of K. They write partial results to a
+            workspace; a second launch adds them in a fixed order, so results are reproducible.
+        persistent: launch one program per SM, which loops over tiles.
+        tma_multicast: the CTAs of a cluster of two compute vertically adjacent tiles and multicast their common
+            tile of B (sm_90a, with `persistent`). Other targets compute the two tiles in turn.
+        use_tma: load operands by TMA where possible (sm_90a); False: by threads (`cp.async`).
+        wgmma_rs: pass MN-major tf32 operands to tensor cores through registers (pass `select-wgmma-rs`,
+            sm_90a); False: transpose them in shared memory.
+        form: "tiled", accumulator in registers across the main loop; "listing1", C loaded and stored at every
+            step, the starting point of arXiv 2108.13191, which the passes turn into "tiled"; "gemv", a
+            reduction for M = 1 or N = 1, which cannot use tensor cores.
+        rows_per_load: number of consecutive rows along K, contiguous in memory without gaps, that one load
+            covers (form "gemv"). Rows of odd extents start at any address, but every 2nd, 4th or 8th row is
+            aligned for vector accesses. Each of the joined rows gives a partial result, as with split_k.
+            Requires: K is a multiple of it, and a row is at least as long as a tile.
+        swap_operands: compute outᵀ = bᵀ · aᵀ, block_m along N: for small M the larger operand then provides the
+            64 rows of `wgmma` (`tilewright.matmul` on a GPU).
+        prepack: pack operands once, by separate launches, into a workspace that the programs of all tiles
+            read (CPU); None: each program packs its own operands.
     """
 
     block_m: int = 64
@@ -155,7 +153,7 @@ class MatmulConfig:
 
     @property
     def parts(self) -> int:
-        """Sums of each element that are added up in the end."""
+        """Partial results per output element."""
         return self.split_k * self.rows_per_load
 
     @property
@@ -168,7 +166,7 @@ class MatmulConfig:
     def text(self) -> str:
         """Short and complete: `128x256x64 g8 w8 s4`, for tables and symbol names.
 
-        block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. What is not as by default follows:
+        block_m × block_n × block_k, then g group_m, w num_warps, s num_stages. Non-default fields follow:
         k split_k, j rows_per_load, `persistent`, `multicast`, `no-tma`, `no-rs` (without
         `wgmma_rs`), `swap`, the form, and `Panels.text`. `from_text` reads it.
         """

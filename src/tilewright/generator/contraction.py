@@ -1,10 +1,10 @@
-"""`Contraction`: what is computed, without sizes and without saying how.
+"""`Contraction`: description of a matmul, independent of sizes and tiling.
 
     out[*, i, j] = epilogue(α · Σ_k a[*, i, k] · b[*, k, j] + β · addend[*, i, j])
 
 `*` are batch axes, along which an operand may be broadcast. Every starting point (a call of
-`tilewright.matmul`, a decorated loop nest, MLIR text) ends in one of these. Sizes, strides, addresses
-and scalars are run-time arguments of the program made of it; order only says which stride is 1.
+`tilewright.matmul`, a decorated loop nest, MLIR text) is reduced to one. Sizes, strides, addresses and
+scalars are run-time arguments of the generated program; an operand's order only says which stride is 1.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One element-wise step of an epilogue, applied to the sums while they are in registers.
+    """One elementwise step of an epilogue, applied to the accumulator in registers.
 
     Attributes:
         kind: a key of `STEPS`. "add" covers biases (a vector along m or n) and residuals (a matrix),
             "multiply" scaling by tensors, "scale" by a number given at run time.
         extras: the tensors it reads.
         dtype: what "cast" converts to.
-        function: for "function", a jit function of the sums and the extras, each broadcast to the tile
-            as `[:, None]` or `[None, :]` does; it gives a tile of the same shape.
+        function: for "function", a jit function of the accumulator and the extras, each broadcast to the tile
+            by `[:, None]` or `[None, :]`; returns a tile of the same shape.
     """
 
     kind: str
@@ -116,12 +116,12 @@ class Contraction:
 
     Attributes:
         a, b, out: the operands; extents [M, K], [K, N] and [M, N].
-        accumulator: the type of the sums (None: fp32 for floats, fp64 for fp64, int32 for integers).
+        accumulator: accumulator type (None: fp32 for floats, fp64 for fp64, int32 for integers).
         precision: of single-precision products, as `tl.dot`'s `input_precision`.
         has_alpha: whether there is an α. `addend`: C, with its β, or None.
         batch_rank: batch axes. `offsets_64bit`: offsets may exceed 32 bits; `indices_64bit`: so may indices along one axis.
-        size_divisors: (integer argument, factor): the argument is given divided by the factor. It tells
-            programs what sizes and strides are multiples of beyond what specialisation sees (16).
+        size_divisors: (integer argument, factor): the argument is passed divided by the factor. It gives
+            programs divisors of sizes and strides beyond those of specialization (16).
     """
 
     a: Operand
@@ -173,7 +173,7 @@ class Contraction:
 
     @property
     def accumulator_type(self) -> dtype:
-        """The type of the sums."""
+        """The accumulator type."""
         assert self.accumulator is not None
         return self.accumulator
 

@@ -1,10 +1,9 @@
-"""What a way to cut a product costs on a CPU.
+"""Cost model of matmul tilings on a CPU.
 
-A core multiplies a tile of A that stays in its second level cache by panels of B that pass through the first
-(Goto and van de Geijn, 2008). What is not multiplication is packing both operands in that order, loading and
-storing sums at every step of K, and the result's way out. Packing is done by every program for itself, which
-costs `(block_m + block_n) · K` elements a tile, or once before for all of them, which costs each operand once and
-two launches more.
+A core multiplies a tile of A that stays in the L2 cache by panels of B that stream through L1 (Goto and van de
+Geijn, 2008). Other costs: packing both operands in that order, loading and storing the accumulator at every step
+of K, and storing the result. Each program packs its own operands, `(block_m + block_n) · K` elements per tile, or
+operands are prepacked once for all programs, at the cost of two more launches.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _DEPTHS: _Sizes = (32, 64, 128, 256)
 _PACKED_BLOCKS, _PACKED_DEPTHS = (32, 64, 128, 256), (64, 128, 256, 512)
 #: rows of a register tile, and how much of the second level cache a step may take
 _ROWS, _L2_SHARE, _PACKED_SHARE = 4, 0.75, 0.5
-#: and how much of it the sums alone: they are passed through once a step and push out what is read again and again
+#: and the part of it for the accumulator, which is streamed once per step and evicts reused operands
 _SUMS_SHARE = 0.36
 
 #: rows and columns of a matrix unit's register tile
 _UNIT = (32, 32)
-#: bytes of sums that any processor's caches take
+#: bytes of accumulator that fit into the caches of any processor
 _SMALLEST = 64 << 10
 
 #: how much of the first level cache a panel of B may take, and how many vectors wide it is
@@ -39,12 +38,12 @@ _BEYOND_L1, _BEYOND_L1_PACKED = 1.15, 1.02
 _EXPOSED = 0.1
 #: how much of the time for bytes beyond the second level cache is not hidden, as a factor of its rate
 _FAR_SHARE = 2.0
-#: as a factor of the second level cache's rate: sums of packed products, of which hardly anything is waited for
+#: as a factor of the L2 rate: accumulators of packed products, whose latency is hidden
 _SUMS_BESIDE = 6
 
 
 def cpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
-    """Candidates for a CPU: a step's tiles and the sums stay in the second level cache."""
+    """Candidate tilings for a CPU: operand tiles of a step and the accumulator fit into L2."""
     forms: list[tuple[bool, _Sizes, _Sizes]] = [(False, _BLOCKS, _DEPTHS)]
     if work.packable:
         forms.append((True, _PACKED_BLOCKS, _PACKED_DEPTHS))
@@ -80,7 +79,7 @@ def _even_blocks(extent: int, blocks: tuple[int, ...]) -> list[int]:
 
 
 def _sums(work: Workload, t: Tiling) -> int:
-    """Bytes of a tile's sums."""
+    """Bytes of a tile's accumulator."""
     return t.block_m * t.block_n * max(4, SIZES[work.element])
 
 
@@ -93,7 +92,7 @@ def _l2_working_set(work: Workload, t: Tiling) -> int:
 
 
 def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate:
-    """What a tiling costs on a CPU."""
+    """Estimated time of a tiling on a CPU."""
     rates, t, size = cpu_rates(target, work.element), tiling, SIZES[work.element]
     tiles_m, tiles_n = -(-work.m // t.block_m), -(-work.n // t.block_n)
     steps = -(-work.k // t.block_k)
@@ -111,20 +110,20 @@ def cpu_estimate(work: Workload, tiling: Tiling, target: TargetInfo) -> Estimate
         read = area * depth * size * (1 / down + 1 / across)
         multiply = max(multiply, read / rates.register_bytes_per_ns)
     sums = steps * 2 * area * max(4, size) / rates.cache_bytes_per_ns
-    # loaded and stored beside products of the register tiles before and after; without packing in between, still more so
+    # accumulator traffic overlaps the products of adjacent register tiles, more so without packing in between
     sums /= _SUMS_BESIDE if t.packed else 2
     if t.packed:
         multiply *= _BEYOND_L1_PACKED if across * t.block_k * size > near else 1.0
     else:
         panel = min(t.block_n, _PANEL_VECTORS * lanes) * t.block_k * size
         multiply *= _BEYOND_L1 if panel > near else 1.0
-    # what comes from the third level, mostly while products are made
+    # traffic from L3, mostly overlapped with products
     far = (t.block_m + t.block_n) * depth * size / (_FAR_SHARE * rates.cache_bytes_per_ns)
     store = area * SIZES[work.out] / rates.memory_bytes_per_ns
     own = rates.program_pack_bytes_per_ns
     if t.block_n * t.block_k * size <= near:
         own = rates.l1_pack_bytes_per_ns
-    # what a matrix unit multiplies is moved once more, to interleave its rows
+    # operands of a matrix unit are copied once more, to interleave their rows
     moved = t.block_m + t.block_n * (2 if rates.matrix_unit else 1)
     move = 0.0 if t.packed else moved * depth * size / own
     program = multiply + sums + far + move + store + rates.program_ns

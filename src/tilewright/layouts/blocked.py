@@ -14,9 +14,9 @@ def blocked(shape: Vector, warps: int, run: int, order: Vector | None = None) ->
     """A layout of `shape` in which a thread holds `run` consecutive elements along `order[0]`.
 
     `order`: dimensions, the most contiguous first (default: last dimension first). Lanes follow
-    along that dimension, then the next; then warps. What does not fit repeats (a small tile is held
-    by several threads); what is left over are further registers. Extents need be powers of two
-    times a repeat; of 12 warps three groups of 4 share out the repeats of a dimension that has them.
+    along that dimension, then the next; then warps. Threads beyond the tile's extents hold replicas;
+    elements beyond the threads are further registers. Requires: extents are powers of two times a repeat; of 12
+    warps, three groups of 4 split the repeats of a dimension that has them.
     """
     rank = len(shape)
     order = order or tuple(reversed(range(rank)))
@@ -62,8 +62,8 @@ def _dealt(repeat: Vector, warps: int, order: Vector) -> tuple[int, int]:
 def scan_of_columns_layout(shape: Vector, warps: int, run: int) -> Layout:
     """A layout of a matrix, with extents and `warps` powers of two, whose columns are scanned.
 
-    A thread holds `run` neighbours along the rows. Lanes and then warps follow there; what is left of them, along
-    the columns, behind the run of each thread.
+    A thread holds `run` consecutive elements along the rows. Lanes and then warps follow along the rows; the
+    remaining ones along the columns, beyond the run of each thread.
     """
     rows, columns = (extent.bit_length() - 1 for extent in shape)
     wide = min(run.bit_length() - 1, columns)
@@ -142,11 +142,11 @@ def _taken(
 
 @lru_cache(maxsize=4096)
 def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> Layout:
-    """A layout of a matrix of sums, each thread with a block of them as square as may be.
+    """An accumulator layout in which each thread holds a register tile as square as possible.
 
-    `runs[d]`: whether a thread holds 4 neighbours along `d` (its operand is contiguous there, and read
-    4 at a time), else its lines are apart and those of neighbouring lanes side by side. 4 lanes stand
-    along the rows and 8 along the columns, so that what a warp reads meets every bank once.
+    `runs[d]`: whether a thread holds 4 consecutive elements along `d` (its operand is contiguous there, and
+    loaded 4 at a time); otherwise its rows are strided and those of adjacent lanes consecutive. 4 lanes are
+    along the rows and 8 along the columns, so that the loads of a warp touch every bank once.
     """
     extents = tuple(s & -s for s in shape)
     repeat = tuple(s // e for s, e in zip(shape, extents, strict=True))
@@ -164,7 +164,7 @@ def outer_product_layout(shape: Vector, warps: int, runs: tuple[bool, bool]) -> 
     wide = tuple(4 if r and e >= 4 else 1 for r, e in zip(runs, extents, strict=True))
 
     def left(dim: int) -> int:
-        """Sums of a thread along a dimension."""
+        """Accumulator elements per thread along a dimension."""
         return extents[dim] // start[dim] * wide[dim]
 
     registers = [take(d) for d in (1, 0) if wide[d] == 4 for _ in range(2)]

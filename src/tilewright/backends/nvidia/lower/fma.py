@@ -1,9 +1,9 @@
-"""Single-precision products without tensor cores: each thread a block of sums, operands in shared memory.
+"""Lower fp32 products without tensor cores (SIMT): a register tile per thread, operands in shared memory.
 
-Four elements of k at a time, a thread reads its lines of both operands, 16 bytes at once, and multiplies
-every line of A with every column of B; eight are written out, the rest is a loop. Where lines are swizzled, the exchanged bits of an address are the
-exclusive or of what the thread and what the register contribute, so that few addresses serve all reads and
-the rest are constant offsets.
+For every four elements along k, a thread loads its rows of A and columns of B with 16-byte accesses and computes
+their outer product; eight elements are unrolled inside a loop over k. With swizzled rows, the swizzled address
+bits are the XOR of a per-thread and a per-register term, so that few addresses serve all loads and the rest are
+constant offsets.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ I8, I32, F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
 _WIDE = 4
 """Elements of one read."""
 _STEP = 8
-"""Elements of k after which what lines are exchanged by repeats; twice as many are written out where that
-makes no more than `_MAX_FMAS_PER_STEP` multiply-adds."""
+"""Elements along k after which the swizzle pattern repeats; twice as many are unrolled if that is at most
+`_MAX_FMAS_PER_STEP` multiply-adds."""
 _MAX_FMAS_PER_STEP = 1024
 
 
 def is_shared_fma(value: SSAValue) -> bool:
-    """Whether sums are those of a product without tensor cores."""
+    """Whether a layout is the accumulator of a product without tensor cores."""
     op = value.owner
     return isinstance(op, gpu.WgmmaOp) and op.instruction.data == SHARED_FMA
 
@@ -92,7 +92,7 @@ def _steps(
 
 
 class _Operand:
-    """What a thread reads of one operand: the lines (rows of A, columns of B) of its sums."""
+    """A thread's part of one operand: the rows of A or columns of B of its accumulator."""
 
     def __init__(
         self, gen: KernelCodegen, buffer: SSAValue, slot: SSAValue, sums: Layout, dim: int
@@ -167,7 +167,7 @@ class _Operand:
         return b.and_(moved, ir.Constant(I32, count - 1))
 
     def _thread_bytes(self) -> Value:
-        """What the thread's coordinate adds beyond the chunk's place and the byte in it."""
+        """Address term of the thread's coordinate besides chunk position and byte in the chunk."""
         b = self.gen.builder
         if self.by_k:
             return b.mul(self.thread, ir.Constant(I32, self.width))
@@ -176,7 +176,7 @@ class _Operand:
         return b.add(b.mul(panel, ir.Constant(I32, self.shared.panel_bytes)), inside)
 
     def _thread_key(self) -> Value:
-        """The thread's part of a chunk's place in its line."""
+        """The thread's term of a chunk's position in its row."""
         if self.by_k:
             lines = 128 // self.width  # that share the same bits
             chunks = max(1, self.shared.swizzle_bytes // SWIZZLE_ATOM_BYTES)

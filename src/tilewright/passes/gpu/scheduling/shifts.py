@@ -1,9 +1,9 @@
-"""Iteration shifts: which steps of a loop run for the iteration before (software pipelining by rotation).
+"""Iteration shifts: the steps of a loop that run for the previous iteration (software pipelining by rotation).
 
-Step t of the rotated loop runs a step of shift s for iteration t - s. Shifts are 0 or 1: the steps of shift 1
-are closed under what uses them in their iteration (Rau, "Iterative modulo scheduling", 1994, for shifts of any
-size; a chain of two products in line needs one). A value of shift 0 that a step of shift 1 takes crosses an
-iteration in registers, so what is cheap to compute and only needed there follows its users.
+Step t of the rotated loop runs a step of shift s for iteration t - s. Shifts are 0 or 1. Ensures: users, in the
+same iteration, of a shift-1 step have shift 1 (Rau, "Iterative modulo scheduling", 1994, for shifts of any size; a
+chain of two dependent products needs one). A shift-0 value with shift-1 users crosses an iteration in registers,
+so cheap values used only there are sunk to their users.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Schedule:
 def schedules(graph: LoopGraph) -> list[Schedule]:
     """All schedules worth a look: in order, with independent dots first, and every legal rotation."""
     found = [Schedule(graph, [(op, 0) for op in graph.steps], set())]
-    if graph.writes_shared:  # barriers hold the steps in their places
+    if graph.writes_shared:  # no step moves across a barrier
         return found
     found.append(Schedule(graph, [(op, 0) for op in _dots_first(graph, graph.steps)], set()))
     dots = graph.dots
@@ -72,7 +72,7 @@ def schedules(graph: LoopGraph) -> list[Schedule]:
 
 
 def _shift_of(graph: LoopGraph, late: set[Operation], value: SSAValue) -> int:
-    """An argument is made where what the iteration before yields for it is made."""
+    """An argument has the shift of the value that the previous iteration yields for it."""
     seen: set[SSAValue] = set()
     made = graph.made_by(value)
     while isinstance(made, BlockArgument):
@@ -109,7 +109,7 @@ def _takes(graph: LoopGraph, op: Operation, late: set[Operation]) -> bool:
 
 
 def registers(value: SSAValue) -> int:
-    """Registers per thread that a value occupies; what stands for several elements counts once."""
+    """Registers per thread that a value occupies; a broadcast element counts once."""
     owner = value.owner
     if isinstance(owner, tile.SplatOp):
         return 1
@@ -150,7 +150,7 @@ def _sunk(graph: LoopGraph, late: set[Operation]) -> set[Operation]:
 
 
 def _orders(graph: LoopGraph, late: set[Operation]) -> list[Schedule]:
-    """The late steps after each of the early dots, as far as what early steps take of late ones allows."""
+    """Issue the late steps after each early dot, as far as dependences of early on late steps allow."""
     early = _dots_first(graph, [op for op in graph.steps if op not in late])
     second = [(op, 1) for op in _dots_first(graph, [op for op in graph.steps if op in late])]
     cuts = [i + 1 for i, op in enumerate(early) if isinstance(op, gpu.WgmmaOp)]
@@ -163,7 +163,7 @@ def _orders(graph: LoopGraph, late: set[Operation]) -> list[Schedule]:
 
 
 def _takes_previous(graph: LoopGraph, op: Operation, late: set[Operation]) -> bool:
-    """Whether an early step takes what a late one made in the iteration before."""
+    """Whether an early step uses a late step's value of the previous iteration."""
     for value in graph.operands_of(op):
         made = graph.made_by(value)
         if isinstance(made, BlockArgument) and _shift_of(graph, late, value):
@@ -172,7 +172,7 @@ def _takes_previous(graph: LoopGraph, op: Operation, late: set[Operation]) -> bo
 
 
 def _dots_first(graph: LoopGraph, steps: list[Operation]) -> list[Operation]:
-    """Dots that need no result of another dot of the iteration, as early as what they take allows."""
+    """Issue dots without dependences on other dots of the iteration as early as their operands allow."""
     inside = set(steps)
     order: list[Operation] = []
     placed: set[Operation] = set()
