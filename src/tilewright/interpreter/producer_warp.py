@@ -1,8 +1,8 @@
-"""A warp beside those of the program (`gpu.producer_warp`), as late as may be.
+"""Execute a producer warp (`gpu.producer_warp`) as a coroutine, as late as possible.
 
-It runs in a thread of its own, but never at the same time as the program: only when that waits for
-something the other has not started yet, and then until it waits itself, or has done a step. What a warp has
-read and released (`gpu.mbarrier_arrive`) is free once the other has seen the phase end.
+It runs in a Python thread, but never concurrently with the program's warps: it is resumed when they wait for an
+mbarrier, and runs until it waits itself or has done a step. A stage that a consumer has read and released
+(`gpu.mbarrier_arrive`) is free once the producer has observed the end of the phase.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProducerWarp:
-    """The other warp: a thread that runs when it is told to, until it stops."""
+    """The producer warp: a thread that runs when resumed, until it waits."""
 
     def __init__(self, run: Executor, body: Any) -> None:
         self._run, self._body = run, body
@@ -29,7 +29,7 @@ class ProducerWarp:
         self._error: BaseException | None = None
         self.over = False
         self.inside = False
-        """Whether it is what runs now."""
+        """Whether the caller is the producer warp."""
         self._blocked = False
         self._given_up = False
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -42,13 +42,13 @@ class ProducerWarp:
                 self._run.block(self._body)
         except _GivenUp:
             pass
-        except BaseException as error:  # told where the program goes on
+        except BaseException as error:  # raised in the program when it resumes
             self._error = error
         self.over = True
         self._theirs.release()
 
     def resume(self) -> None:
-        """Let it run until it stops. Raises what it raises."""
+        """Resume it until it waits. Raises its exceptions."""
         before = self._run.current
         self.inside = True
         self._mine.release()
@@ -110,7 +110,7 @@ def finish(run: Executor) -> None:
 
 
 def give_up(run: Executor) -> None:
-    """End what is left of the program."""
+    """Terminate it."""
     if run.shared.role is not None:
         run.shared.role.give_up()
 

@@ -21,7 +21,7 @@ _LOOP_ID = re.compile(r'^(!\d+) = !\{ (!\d+), !"loop \d+" \}$', re.MULTILINE)
 
 
 class Codegen(Protocol):
-    """What control flow needs of a code generator."""
+    """Interface of a code generator for control flow."""
 
     builder: Builder
     function: Any
@@ -37,7 +37,7 @@ class Codegen(Protocol):
         ...
 
     def bind_carried(self, value: SSAValue, parts: list[Value]) -> None:
-        """Bind a block argument or result of a loop to what `carried` gave for it."""
+        """Bind a block argument or result of a loop to its value from `carried`."""
         ...
 
     def as_written(self, op: scf.ForOp) -> bool:
@@ -45,11 +45,11 @@ class Codegen(Protocol):
         ...
 
     def leave_loop(self, op: scf.ForOp, parts: list[list[Value]]) -> list[list[Value]]:
-        """What a loop that ran hands on, of what its last iteration yields; emitted on its way out."""
+        """The results of a loop that ran, from the values its last iteration yields; emitted at the exit."""
         ...
 
     def leave_branch(self, block: Block, parts: list[Value]) -> list[Value]:
-        """What a branch hands on, of what it yields; emitted at its end."""
+        """The results of a branch, from the values it yields; emitted at its end."""
         ...
 
     def op(self, op: Operation) -> None:
@@ -122,7 +122,7 @@ def lower_for(gen: Codegen, op: scf.ForOp) -> None:
 
 
 def _not_unrolled(module: Any) -> Any:
-    """What tells LLVM to leave a loop as it is. See `loop_ids`."""
+    """Metadata that disables LLVM's loop transformations. See `loop_ids`."""
     off = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
     return module.add_metadata([off, ir.MetaDataString(module, f"loop {len(module.metadata)}")])
 

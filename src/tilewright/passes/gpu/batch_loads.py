@@ -1,9 +1,9 @@
-"""`batch-loads`: several iterations of a loop as one, with all their loads in front.
+"""`batch-loads`: unroll a loop and hoist the loads of all unrolled iterations to the front.
 
-A load takes hundreds of cycles, and a thread waits for it where its value is used. In a loop that loads,
-computes and stores, each iteration waits anew: the assembler may not move the loads of the next one
-over the stores of this one, since it does not know that they are apart. This pass does: it takes
-`iterations` iterations at a time, starts the loads of all, and then does the rest of each.
+A load has a latency of hundreds of cycles, and a thread stalls at the first use of its value. A loop that loads,
+computes and stores stalls in every iteration: ptxas cannot hoist the loads of the next iteration above the stores
+of this one, since it cannot prove that they do not alias. This pass can: it unrolls by `iterations`, issues the loads
+of all iterations, and then runs the rest of each.
 
     for k in 0 … n:                for j in 0 … n / 2:
       x = load k                     x = load 2j
@@ -12,16 +12,15 @@ over the stores of this one, since it does not know that they are apart. This pa
                                      store f(z) at 2j + 1
                                    the last iteration of an odd number, as before
 
-A load moves if its address is computed from loop counters, scalars that the loop carries and other
-such loads, and if no store of the loop can write, in the iterations before its own, what it reads.
-Two arguments are taken to be apart or element-wise the same (see `insert-barriers`): a load and a store
-of different arguments are apart if either of them advances past its own tile in each iteration.
+A load is hoisted if its address depends only on loop counters, carried scalars and other such loads, and if no
+store of earlier iterations in the batch can clobber it. Two arguments either do not alias or are elementwise equal
+(see `insert-barriers`): a load and a store through different arguments do not conflict if either of them advances
+past its own tile in each iteration.
 
-As many iterations are taken together (a power of two) as their loads fit into `words` registers a
-thread and `all_words` of all threads. Loops with loops, products, atomics, barriers or output in them stay as they are. Relies on
-`assign-layouts` for the registers, and comes after `insert-barriers`, which sees what may meet in the
-order of the program. Guarantees: what is in a loop's iterations happens in their order,
-but for the loads that moved.
+The unroll factor is the largest power of two whose loads fit into the register limits per thread and per CTA.
+Loops that contain loops, products, atomics, barriers or output are unchanged. Requires `assign-layouts`, which
+decides registers, and `insert-barriers`, which checks conflicts in program order. Ensures: effects of iterations
+keep their order, except for the hoisted loads.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ class BatchLoads(Pass):
     """Registers of 4 bytes that the loads of a batch, and the tiles that the loop carries, may take in
     each thread; never more than `all_words` in all threads."""
     registers_per_cta: int = 20480
-    """Registers that they may take in all threads: with what else a thread needs, two programs of 32
-    warps share an SM and its 65536 registers."""
+    """Registers of the loads in all threads of a CTA: with the other values of a thread, two CTAs of 32 warps
+    fit into an SM with 65536 registers."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
@@ -127,7 +126,7 @@ class _Early:
         self.loop, self.body = loop, loop.body.block
         self.stores = [op for op in loop.body.walk() if isinstance(op, _STORES)]
         self.needed: set[Operation] = set()
-        """The loads and what their operands are computed by."""
+        """The hoisted loads and the operations that compute their operands."""
         self.loads: list[Operation] = []
         for op in self.body.ops:
             if self._may_move(op):
@@ -138,7 +137,7 @@ class _Early:
 
     @property
     def ops(self) -> list[Operation]:
-        """The loads and what they need, in order."""
+        """The loads and their address computations, in program order."""
         return [op for op in self.body.ops if op in self.needed]
 
     def _may_move(self, op: Operation) -> bool:
@@ -156,8 +155,8 @@ class _Early:
         return are_disjoint(load, load, self.loop) or are_disjoint(store, store, self.loop)
 
     def _slice(self, load: Operation) -> set[Operation] | None:
-        """What computes the operands of `load`, in this iteration and from the one before; None: something
-        that has to stay in its place."""
+        """The backward slice of `load`'s operands across the previous iteration; None if it contains an operation
+        that cannot move."""
         needed: set[Operation] = {load}
         pending = list(load.operands)
         seen: set[SSAValue] = set()
@@ -193,12 +192,12 @@ class _Batcher:
         self.body = loop.body.block
         self.number, self.places = number, {op: i for i, op in enumerate(loop.body.walk())}
         self.ordered = False
-        """Whether accesses change places with stores, and say so."""
+        """Whether accesses are reordered with stores; if so, claim their order in the IR."""
         self.kind = loop.lb.type
         self.start: SSAValue | None = None
 
     def run(self) -> None:
-        """Whole batches, then smaller ones, half as long each, for what is left of the iterations."""
+        """Full batches, then batches of half the size each for the remaining iterations."""
         loop, trips = self.loop, constant_int(self.loop.ub)
         e = Emitter(loop)
         known = e.constant(trips, self.kind) if trips is not None else None
@@ -229,7 +228,7 @@ class _Batcher:
     def _loop(
         self, e: Emitter, trips: SSAValue, carried: list[SSAValue], count: int
     ) -> list[SSAValue]:
-        """A loop of so many batches of `count`, from iteration `self.start` on."""
+        """A loop over batches of `count` iterations, from iteration `self.start` on."""
         old = self.loop
         block = Block(arg_types=[a.type for a in self.body.args])
         for before, after in zip(self.body.args, block.args, strict=True):
@@ -269,7 +268,7 @@ class _Batcher:
         return carried
 
     def _claim(self, op: Operation, copy: Operation, iteration: int) -> None:
-        """Write down the place that the accesses of an iteration have in the order of the program."""
+        """Claim the program order of an iteration's accesses."""
         if not self.ordered:
             return
         for old, new in zip(op.walk(), copy.walk(), strict=True):

@@ -1,8 +1,7 @@
-"""`cache-in-shared`: chunks that several loops of a program load are kept in shared memory by the first.
+"""`cache-in-shared`: cache strips that several loops load in shared memory.
 
-`strip-mine-tiles` goes through a tile that registers cannot hold once for each thing that is done to it, and
-loads it anew each time. Multiprocessors have as much shared memory as registers; what fits there is
-read from global memory once::
+`strip-mine-tiles` loops over a tile that exceeds the registers several times, and each loop loads it again. An
+SM has about as much shared memory as registers; strips that fit are loaded from global memory once::
 
     for i in 0 … 6:                       for i in 0 … 6:
       x = load chunk i                      x = load chunk i
@@ -13,10 +12,10 @@ read from global memory once::
       sum = sum + exp(x - m)                x = stage i
                                             sum = sum + exp(x - m)
 
-Each thread reads what it wrote itself. Loads of one chunk in different layouts stay, and so do those of
-programs that need the room for something else (conversions, reductions, scans, products). Relies on
-`strip-mine-tiles`, which marks the loads and has checked that nothing changes in memory between them, and on
-`assign-layouts`. After `licm`, before loops are divided (`partition-loops`).
+Each thread reads only elements that it wrote itself, so no barrier is needed. Loads of one strip in different
+layouts are unchanged, and so are kernels that need shared memory for other operations (conversions, reductions,
+scans, products). Requires `strip-mine-tiles`, which marks the loads and has proven that no store clobbers them, and
+`assign-layouts`. Runs after `licm` and before `partition-loops`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _OTHERS = (
     gpu.LocalAllocOp, tile.DotOp, tile.ScanOp, tile.HistogramOp,
     tile.AtomicRMWOp, tile.AtomicCASOp,
 )  # fmt: skip
-"""What needs shared memory in other ways."""
+"""Operations that allocate shared memory themselves."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ class _Marked:
 
     @property
     def chunks(self) -> frozenset[int]:
-        """Those that it loads; empty where the loop is not what it was."""
+        """The marked loads of the loop; empty if other passes have changed it."""
         if not self.step:
             return frozenset((self.first,))
         loop = self.op.parent_op()
@@ -128,7 +127,7 @@ class _Marked:
 
 
 def _keep(loads: list[_Marked], function: FuncOp) -> None:
-    """Keep what the first of the loads bring, which are all chunks, for the others."""
+    """Store the strips of the first loop's loads, which cover the tile, for the later loops."""
     types = {load.op.results[0].type for load in loads}
     written: frozenset[int] = frozenset()
     writers: list[_Marked] = []
@@ -148,7 +147,9 @@ def _keep(loads: list[_Marked], function: FuncOp) -> None:
         _write(load, buffer)
     around = writers[0].around
     for first in (readers[0], *([writers[0]] if around is not function.body.block else [])):
-        before = outermost_in(around, first.op)  # within a loop others may still be at what is kept
+        before = outermost_in(
+            around, first.op
+        )  # inside a loop other warps may still read the cached strips
         insert_before(gpu.BarrierOp.create(location=before.location), before)
     for load in readers:
         _read(load, buffer)

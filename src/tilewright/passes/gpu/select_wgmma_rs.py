@@ -1,13 +1,13 @@
-"""`select-wgmma-rs`: operands of 4 bytes that lie across k reach `wgmma` through registers.
+"""`select-wgmma-rs`: pass MN-major 4-byte operands to `wgmma` through registers.
 
-`wgmma` reads tf32 from shared memory only where lines are along k. A row-major B is not, nor is a column-major
-A. Turning such a tile from one buffer to another reads and writes it once more. But the instruction's left
-operand may come from registers, which have no direction: threads read A column by column as it lies; and of B
-the transposed product is made, `(A @ B)^T = B^T @ A^T`, whose left operand B is. What is read so is never
-written, which is a third of the traffic of a 128 x 256 x 32 product (ADR 10).
+`wgmma` reads tf32 from shared memory only if it is K-major; a row-major B and a column-major A are MN-major.
+Transposing such a tile in shared memory reads and writes it once more. The instruction's left operand, however,
+may come from registers (RS), in any major order: threads load A column by column as stored; for B, the transposed
+product `(A @ B)^T = B^T @ A^T` has it as the left operand. That saves the writes of the transposition, a third of
+the shared-memory traffic of a 128 x 256 x 32 product (ADR 10).
 
-This pass writes `.rs` or `.rs.swap_ab` behind the instruction of a dot whose operands are both loaded for it, where one
-lies across k. Where both do, the larger one passes through registers and the other is turned.
+Appends `.rs` or `.rs.swap_ab` to the instruction of a dot if both operands are loaded for this dot only and one is
+MN-major. If both are, the larger one passes through registers and the other is transposed.
 
     Before:
         func.func @k(%p: !tile.ptr<f32>, %q: !tile.ptr<f32>, %n: i64, %c: tensor<64x64xf32>) {
@@ -26,9 +26,10 @@ lies across k. Where both do, the larger one passes through registers and the ot
           func.return
         }
 
-Relies on `select-mma` and `raise-access`. Guarantees: products that add on to each other, by way of loops and
-element-wise operations, have one instruction, and so sums in one layout; products whose result another one
-multiplies (attention) stay as they are. Switched off, such operands are turned in shared memory.
+Requires `select-mma` and `raise-access`. Ensures: dots that accumulate onto each other, through loops and
+elementwise operations, have the same instruction and so the same accumulator layout; dots whose result is an
+operand of another dot (attention) are unchanged. With the pass disabled, such operands are transposed in shared
+memory.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class SelectWgmmaRs(Pass):
 
 
 def _through(op: tile.DotOp) -> WgmmaInstruction | None:
-    """The instruction with an operand through registers, if there is one that has to be turned."""
+    """The RS form of the instruction, if an operand would have to be transposed otherwise."""
     instruction = parse_wgmma(instruction_of(op))
     size = tile.element_bytes(tile.element_of(op.lhs))
     dims = [_loaded_along(value, op) for value in (op.lhs, op.rhs)]
@@ -101,8 +102,8 @@ def _loaded_along(value: SSAValue, op: tile.DotOp) -> int | None:
 
 
 def _added_up(op: tile.DotOp) -> set[tile.DotOp] | None:
-    """The products whose sums `op` adds on to, or that add on to its own; None where what is made of
-    those is multiplied."""
+    """The dots that share an accumulator chain with `op`; None if a result of the chain is an operand of
+    another dot."""
     dots: set[tile.DotOp] = set()
     pending, seen = [op.result], set[SSAValue]()
     while pending:

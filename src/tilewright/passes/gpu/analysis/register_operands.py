@@ -1,9 +1,9 @@
-"""Operands of `wgmma` in registers: left ones that stay there, and how those are held that do not.
+"""Left operands of `wgmma` in registers (RS), and layouts of operands that are stored to shared memory.
 
-Registers that hold a tile as the instruction wants its rows (PTX ISA, "Register fragments for
-wgmma.mma_async", matrix A) need not go through shared memory: the probabilities of attention, which lie
-as the sums of 16-bit products do, and what is read from a stage, converted and multiplied (the parts of
-a split product), for which the threads read the elements that they need.
+A tile whose registers already are the instruction's A fragment (PTX ISA, "Register fragments for
+wgmma.mma_async", matrix A) needs no shared memory: the probabilities of attention, whose layout is that of a
+16-bit product's accumulator, and operands that are loaded from a stage, converted and multiplied (the terms of a
+split product), which threads load in the fragment's layout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.passes.gpu.analysis.buffer_views import buffer_root, buffer_user
 from tilewright.passes.gpu.select_mma import instruction_of, is_wgmma, warps_around
 
 _MOST_REGISTERS = 192
-"""Of 255: what addresses and what is read next need is beyond."""
+"""Registers per thread, of 255; the rest is for addresses and prefetched values."""
 
 
 def wanted_layout(op: tile.DotOp) -> Layout | None:
@@ -34,10 +34,10 @@ def wanted_layout(op: tile.DotOp) -> Layout | None:
 
 
 def is_register_operand(op: tile.DotOp) -> bool:
-    """Whether the left operand is in registers as the dot takes it, and every iteration makes it anew.
+    """Whether the left operand is in the A fragment's layout and is recomputed in every iteration.
 
-    What does not change in a loop goes to shared memory: it would take registers all the time, and
-    assemblers before CUDA 13.4 give those to other operands as well.
+    Loop-invariant operands go to shared memory: they would occupy registers in all iterations, and ptxas before
+    CUDA 13.4 assigns those to other operands as well.
     """
     made, block = op.lhs.owner, op.parent
     if block is None or isinstance(made, Block) or made.parent is not block:
@@ -67,8 +67,7 @@ def _is_byte(value: SSAValue) -> bool:
 
 
 def _changes(value: SSAValue, block: Block) -> bool:
-    """Whether a tile made in a block depends on what the block begins with, or on anything but
-    computing: loops around it cannot leave it as it is."""
+    """Whether a tile of a block is loop-variant: it depends on block arguments or on operations with effects."""
     if not isinstance(block.parent_op(), scf.ForOp | scf.WhileOp):
         return True
     pending, seen = [value], set[SSAValue]()
@@ -113,8 +112,8 @@ def assign_operand_layout(read: gpu.LocalLoadOp) -> None:
 
 
 def read_converted(read: gpu.LocalLoadOp) -> None:
-    """Read a stage in the layout of what is computed with it, element-wise: that to which results are converted, and
-    from which other operands (accumulators) are. Dots take their operands in any."""
+    """Load a stage in the layout that its elementwise users need: the layout to which their results, or from
+    which other operands (accumulators), are converted. Dots accept any layout."""
     users = _users(read)
     ends = [op for op in users if isinstance(op, gpu.ConvertLayoutOp | tile.DotOp)]
     middle = [op for op in users if op not in ends]
@@ -172,13 +171,13 @@ def _suits(op: tile.DotOp, made: set[SSAValue], read: gpu.LocalLoadOp) -> Layout
 
 
 def _has_room(op: tile.DotOp) -> bool:
-    """Whether a thread has registers for a left operand beside the sums, both in two parts."""
+    """Whether accumulator and RS operand, both in two parts, fit into a thread's registers."""
     (m, n), k = tile.shape_of(op.result), tile.shape_of(op.lhs)[1]
     return 2 * m * (n + k) <= _MOST_REGISTERS * 32 * warps_around(op)
 
 
 def _users(read: gpu.LocalLoadOp) -> list[Operation]:
-    """Everything that uses a tile, or what element-wise operations make of it; in no order."""
+    """All users of a tile, through elementwise operations; unordered."""
     found: dict[Operation, None] = {}
     pending: list[SSAValue] = [read.result]
     while pending:

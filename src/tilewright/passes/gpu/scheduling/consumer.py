@@ -1,13 +1,13 @@
 """The consumer warps of a scheduled loop: waits, releases, and the peeled iterations of a rotation.
 
-All of that follows from the order of the steps. A stage is waited for before its first reader, a product before its
-first user (`wgmma.wait_group` counts the groups issued since), and a stage is released when every product that reads
-it is known to be over. A rotated loop runs its early steps for iteration t and its late ones for t - 1:
+All of it is derived from the order of the steps. The consumer waits for a stage before its first reader and for a
+product before its first user (`wgmma.wait_group` counts the groups issued since), and releases a stage when every
+product that reads it has completed. A rotated loop runs its early steps for iteration t and its late ones for t - 1:
 
-    if there is an iteration:
-      early steps of the first
-      for the others:   early and late steps, in the order of the schedule
-      late steps of the last
+    if the trip count is positive:
+      prologue:         early steps of the first iteration
+      steady state:     early and late steps, in the order of the schedule
+      epilogue:         late steps of the last iteration
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _InFlight:
     def __init__(self, result: SSAValue, groups: list[tuple[CopyGroup, int]]) -> None:
         self.result = result
         self.groups = groups
-        """What it reads: groups of copies and the shift of their iteration."""
+        """The copy groups that it reads and the shift of their iteration."""
         self.over = False
         self.value: SSAValue | None = None
         """The result behind the wait for it."""
@@ -100,7 +100,7 @@ class StepEmitter:
             self._note_over(read)
 
     def value(self, value: SSAValue, shift: int) -> SSAValue:
-        """What a value of the body is here, over if it is a product."""
+        """The current value for a value of the body, after the wait if it is a product."""
         self._wait_for(value, shift)
         return self.mappings[shift].get(value, value)
 
@@ -148,7 +148,7 @@ class StepEmitter:
         return wait.result
 
     def _finish_readers_of_threads(self) -> None:
-        """Products that read what threads have written, before a barrier lets them write it again."""
+        """Products that read buffers which threads wrote, up to the barrier that allows the next write."""
         for product in reversed(self.issued):
             op = product.result.owner
             if not product.over and isinstance(op, gpu.WgmmaOp) and self._reads_threads(op):
@@ -257,7 +257,7 @@ class Consumer:
         return Position(*branch.results[-2:])
 
     def _peeled(self, at: Position, end: Operation) -> list[SSAValue]:
-        """The early steps of the first iteration, the loop, the late steps of the last; what the loop results in."""
+        """Emit prologue, loop and epilogue; returns the results of the loop."""
         loop, order = self.loop, self.schedule.order
         first: Mapping = {self.body.args[0]: loop.lb}
         first.update(zip(self.arguments, loop.iter_args, strict=True))
@@ -305,7 +305,7 @@ class Consumer:
             remaining -= shift
             if (
                 shift and not remaining
-            ):  # what the iteration before has made, for the early steps of this one
+            ):  # values of the previous iteration, for the early steps of this one
                 self._hand_over(emitter, early, late)
         emitter.finish()
         values = self._state(
@@ -316,15 +316,15 @@ class Consumer:
         return self._for(start, inits, block)
 
     def _hand_over(self, emitter: StepEmitter, early: Mapping, late: Mapping) -> None:
-        """An argument that late steps make is, in the next iteration, what they have made; a product in flight stays
-        one until an early step takes it."""
+        """Forward values of late steps to the arguments of the next iteration; a product stays in flight until an
+        early step uses it."""
         for argument in self.late:
             value = _through_waits(yielded(self.loop, argument))
             early[argument] = late.get(value, value)
 
     def _state(self, emitter: StepEmitter, shift: int, late: list[SSAValue]) -> list[SSAValue]:
-        """What the next step takes: early arguments of the next iteration, crossing values of this one, and late
-        arguments of this one."""
+        """The carried values of the rotated loop: early arguments of the next iteration, values crossing the
+        iteration, and late arguments of this iteration."""
         early = [
             emitter.value(yielded(self.loop, a), shift)
             for a in self.arguments
