@@ -1,4 +1,4 @@
-"""`accumulate-dot`: a product that is only added to something accumulates there.
+"""`accumulate-dot`: fold an addition into the accumulator operand of a dot.
 
     Before:
         func.func @k(%p: tensor<16x16x!tile.ptr<f32>>, %a: tensor<16x16xf16>, %b: tensor<16x16xf16>, %acc: tensor<16x16xf32>) {

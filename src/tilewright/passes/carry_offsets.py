@@ -1,4 +1,4 @@
-"""`carry-offsets`: tiles that control flow moves by a scalar become a fixed tile plus a carried scalar.
+"""`carry-offsets`: carry a scalar offset through control flow instead of a tile of offsets or pointers.
 
 Kernels advance whole tiles of pointers or offsets in their loops, `a_ptrs += BLOCK_K * stride`. All
 lanes move by the same amount, so the loop need only carry that amount; the tile is rebuilt from its

@@ -1,4 +1,4 @@
-"""`cse`: the same pure operation on the same operands is computed once.
+"""`cse`: common-subexpression elimination of pure operations.
 
     Before:
         func.func @k(%p: !tile.ptr<i32>, %x: i32, %c: i1) {

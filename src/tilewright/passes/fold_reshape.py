@@ -1,4 +1,4 @@
-"""`fold-reshape`: a load whose tile loses its dimensions of one element is a load without them.
+"""`fold-reshape`: fold the removal of unit dimensions into the load.
 
 Descriptors of batches give blocks of `[1, M, K]`, which kernels reshape to matrices before they multiply
 them. What a dimension of one element adds to an address, and whether the element is within the array, is

@@ -1,4 +1,4 @@
-"""`fold-transpose`: a transposed load is a load with its dimensions in another order.
+"""`fold-transpose`: fold a transposition into the load or store.
 
 Attention kernels load `k` as rows and use it as `tl.trans(k)`. Reading the tile in the transposed order
 costs nothing once the access is structured, while transposing it afterwards moves every element.

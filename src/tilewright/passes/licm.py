@@ -1,4 +1,4 @@
-"""`licm`: loop-invariant code motion. Pure operations on values from outside a loop move before it.
+"""`licm`: hoist pure loop-invariant operations out of loops.
 
     Before:
         func.func @k(%p: !tile.ptr<i32>, %x: i32, %n: i32) {

@@ -1,4 +1,4 @@
-"""`normalize-loops`: every `scf.for` counts 0, 1, 2 … to a trip count computed before it.
+"""`normalize-loops`: normalize every `scf.for` to count from 0 by 1, to a trip count computed before it.
 
 After this pass no other one has to think about lower bounds, negative steps, or steps known only at
 run time, and the trip count is a value that can be looked at.

@@ -1,4 +1,4 @@
-"""`promote-accumulator`: a tile that a loop loads and stores in every iteration stays in registers.
+"""`promote-accumulator`: keep a tile that a loop loads and stores in every iteration in registers.
 
 `C = load; C = dot(a, b, C); store` at one address in every iteration (arXiv 2108.13191, listing 1 and
 section 3.4) becomes a value that the loop carries, one load before it and one store after it.

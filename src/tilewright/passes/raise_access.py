@@ -1,4 +1,4 @@
-"""`raise-access`: loads and stores through pointer tiles become structured accesses.
+"""`raise-access`: turn loads and stores through pointer tiles into structured accesses.
 
 A kernel computes a tile of addresses and a tile of mask bits, `base + offs_m[:, None]*stride +
 offs_k[None, :]` under `offs_m[:, None] < M`. Element-wise that is a gather. This pass recovers what the

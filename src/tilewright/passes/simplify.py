@@ -1,4 +1,4 @@
-"""`simplify`: fold what is known, drop what is unused.
+"""`simplify`: fold constants, apply algebraic identities and facts, and erase dead operations.
 
     Before:
         func.func @k(%p: tensor<64x!tile.ptr<f32>>, %n: i32) {

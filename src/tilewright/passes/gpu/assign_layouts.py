@@ -1,4 +1,4 @@
-"""`assign-layouts`: decide which thread holds which element of every tile.
+"""`assign-layouts`: assign a register layout to every tile, and convert between layouts.
 
 Each operation gets its operands in the layout in which it works best (its home, `analysis/homes`):
 accesses with neighbouring addresses in neighbouring lanes, dots in the fragments of the tensor

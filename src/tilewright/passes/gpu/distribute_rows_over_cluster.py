@@ -1,4 +1,4 @@
-"""`distribute-rows-over-cluster`: rows that one CTA has no registers for are held by those of a cluster.
+"""`distribute-rows-over-cluster`: distribute rows that exceed a CTA's registers over the CTAs of a cluster.
 
 A program that reduces a row and then needs its elements again (softmax, a norm, the gradient of cross entropy) reads
 it once where it stays in registers in between. What one CTA cannot hold, `strip-mine-tiles` reads again for every

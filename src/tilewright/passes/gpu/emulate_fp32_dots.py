@@ -1,4 +1,4 @@
-"""`emulate-fp32-dots`: single-precision products as several products of parts that tensor cores take.
+"""`emulate-fp32-dots`: emulate fp32 dots by several tensor-core dots of split operands.
 
 `input_precision` "tf32x3" writes an operand as the sum of two parts of 11 bits, "bf16x3" of two and "bf16x6"
 of three of 8 bits; the products of the larger parts are summed, small ones first. What is not finite meets

@@ -1,4 +1,4 @@
-"""`insert-barriers`: accesses of one program that may meet in memory are kept in their order.
+"""`insert-barriers`: insert CTA barriers between accesses of a program that may conflict.
 
 The threads of a program run on their own; an element that one thread writes and another reads needs a
 barrier in between. This pass follows the accesses of a program in order and puts a `gpu.barrier`

@@ -1,4 +1,4 @@
-"""`lower-stores-to-tma`: store tiles that would change their layout for the store by TMA.
+"""`lower-stores-to-tma`: lower stores that would convert their layout to TMA stores.
 
 An accumulator has the layout of MMA fragments, in which threads hold few consecutive elements; for wide stores it would go through
 shared memory into another layout. If its destination is a TMA tile, writing it to shared memory suffices: one thread issues the

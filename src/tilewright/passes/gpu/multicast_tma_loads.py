@@ -1,4 +1,4 @@
-"""`multicast-tma-loads`: neighbouring blocks do a program's independent iterations, and fetch what is the same for them once.
+"""`multicast-tma-loads`: distribute independent iterations over a cluster and multicast their common TMA loads.
 
 A program that is a loop of two independent iterations (`tile.parallel_iterations`) is done by two blocks, a cluster. Where a warp of
 its own copies boxes, both copy the same ones in the same order, and a box whose place does not depend on the iteration

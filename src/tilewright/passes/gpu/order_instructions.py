@@ -1,4 +1,4 @@
-"""`order-instructions`: let code generation consume loaded values one after another where that needs fewer registers.
+"""`order-instructions`: order loads and their uses so that fewer loaded values are live at once.
 
     Before:
         func.func @k() {

@@ -1,4 +1,4 @@
-"""`partition-loops`: iterations whose tiles lie within their bounds do not test them.
+"""`partition-loops`: peel iterations that need bounds checks from those that do not.
 
 A loop over blocks of a row tests every access against the row's length, though only the last block can
 reach beyond it. The test, and the value that lanes beyond it get, cost a tenth of the instructions. This

@@ -1,4 +1,4 @@
-"""`prefetch-loads`: what a loop with dots still loads into registers is loaded an iteration ahead.
+"""`prefetch-loads`: prefetch the remaining register loads of a loop with dots one iteration ahead.
 
 `pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. What is left are loads that are
 no such copies: gates and row statistics (vectors, scalars), tiles that element-wise work alone takes, or whose

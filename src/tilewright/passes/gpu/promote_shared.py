@@ -1,4 +1,4 @@
-"""`promote-shared`: operands of dots on tensor cores get buffers in shared memory.
+"""`promote-shared`: stage operands of tensor-core dots in shared memory.
 
 A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An
 operand that is loaded for it alone becomes a `gpu.async_copy` straight into the buffer, where an access of at

@@ -1,4 +1,4 @@
-"""`reduce-num-warps`: no more warps than the tiles of a program have elements for.
+"""`reduce-num-warps`: reduce the number of warps to what the tiles of a program can occupy.
 
 `num_warps` is the author's guess at how many threads share the work. Where tiles are small, many of
 them would hold a few elements each, or copies: they repeat the address arithmetic, the loads and every

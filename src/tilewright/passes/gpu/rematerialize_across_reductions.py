@@ -1,4 +1,4 @@
-"""`rematerialize-across-reductions`: rows wait for a reduction in their narrowest form.
+"""`rematerialize-across-reductions`: hold rows in their narrowest type across reductions, and recompute the rest.
 
 A program that needs a row again behind a reduction (softmax, a norm) holds it in registers meanwhile, as what it last
 computed of it: in fp32, where the row was loaded in bf16. This pass finds, for each reduction, the tiles of fewest

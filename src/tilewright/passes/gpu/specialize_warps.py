@@ -1,24 +1,24 @@
-"""`specialize-warps`: a warp of its own copies boxes, the others multiply.
+"""`specialize-warps`: split a pipelined loop into a producer warp (TMA loads) and consumer warps (MMAs).
 
-In a pipelined loop whose warps do both, each product waits until somebody has started the next copies.
-Here a further warp runs ahead through the iterations and starts the copies of each as soon as its stage
-is free, and the program's warps do nothing but wait for stages, multiply, and give stages back. Two rows
-of memory barriers, one of each a stage, take the place of the barrier that all threads meet at:
+In a pipelined loop whose warps both copy and multiply, each product waits until a warp has issued the next
+copies. Here one additional warp runs ahead and issues the TMA loads of an iteration as soon as their stage is
+free; the program's warps only wait for stages, multiply and release stages. Two arrays of mbarriers, "full" and
+"empty" with one each per stage, replace the CTA barrier:
 
-    for i:                            warp of its own:            the program:
+    for i:                            producer warp:              consumer warps:
       copy -> buffer                    for i:                      for i:
       commit, wait 0, barrier     ->      wait until stage i % S      wait for stage i % S
       multiply, wait 0, barrier           is released               multiply it; wait for product i-1
-                                          copies of iteration i       give the stage of i-1 back
+                                          TMA loads of iteration i    release the stage of i-1
                                                                     wait 0
 
-In a loop over tiles the further warp goes through the tiles as well, so that the copies of the next tile
-are in flight while this one is stored. That is what it is for: with one tile a program it gains nothing
-(ADR 7), and is left out unless asked for.
+In a loop over tiles the producer warp iterates over the tiles as well, so that loads of the next tile are in
+flight during the epilogue of this one. A kernel with one tile per program gains nothing (ADR 7) and is not split
+unless `all_loops` is set.
 
-Relies on `promote-shared`; what it does not take `pipeline-loads` does: loops whose copies are no boxes,
-programs that do anything before the loop but computing (the further warp computes that as well) and loads of
-what the loop does not need, and sums so large that the registers of one more warp are missing.
+Requires `promote-shared`. `pipeline-loads` handles the other loops: copies other than TMA loads, kernels with
+operations before the loop other than pure ones (which the producer warp repeats) and loads that the loop does not
+use, and accumulators too large to leave registers for one more warp.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ from tilewright.passes.gpu.select_mma import SHARED_FMA
 from tilewright.targets import TargetInfo
 
 _MOST_SUMS = 128
-"""Registers of sums a thread that leave the others enough when there is one more warp."""
+"""Limit of accumulator registers per thread with one additional warp."""
 _BESIDE_SUMS = 32
-"""Registers that a thread needs for anything else; products cannot spill, so with fewer there is no code."""
+"""Registers per thread for other values; `wgmma` operands cannot spill, so fewer would not assemble."""
 _MOST_WARPS = 12
 
 
@@ -78,7 +78,7 @@ class SpecializeWarps(Pass):
         "lower-stores-to-tma": {"epilogue_subtiles": False}
     }
     all_loops: bool = False
-    """Also where there is no loop over tiles."""
+    """Split kernels without a loop over tiles, too."""
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
@@ -90,8 +90,8 @@ class SpecializeWarps(Pass):
 
 
 def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) -> None:
-    """The first loop in a loop over tiles, or the first (if asked for `everywhere`), if it suits; before it the
-    program must only compute."""
+    """Split the first loop inside a loop over tiles, or with `all_loops` the first loop, if it qualifies. Requires
+    only pure operations before it."""
     if warps_of(function) % 4 or warps_of(function) > _MOST_WARPS or stages_of(function) < 2:
         return
     outer = cluster_loop(function)
@@ -118,7 +118,7 @@ def _specialize(function: FuncOp, target: TargetInfo, asked: SpecializeWarps) ->
 
 
 def _has_room(product: Operation, warps: int) -> bool:
-    """Whether an operand that passes through registers finds some beside the sums and one more warp."""
+    """Whether an RS operand fits into registers besides the accumulator, with one additional warp."""
     if not isinstance(product, gpu.WgmmaOp) or product.instruction.data == SHARED_FMA:
         return True
     instruction = parse_wgmma(product.instruction.data)
@@ -130,7 +130,7 @@ def _has_room(product: Operation, warps: int) -> bool:
 
 
 def _first_loop(block: Block) -> scf.ForOp | None:
-    """The first loop of a block, if nothing is before it but computing, and loads that it does not use."""
+    """The first loop of a block, if only pure operations and loads that it does not use precede it."""
     loads: list[Operation] = []
     for op in block.ops:
         if isinstance(op, scf.ForOp):
@@ -143,7 +143,7 @@ def _first_loop(block: Block) -> scf.ForOp | None:
 
 
 def _made_of(loads: list[Operation]) -> set[Operation]:
-    """Loads, and what is computed from them in their block; of an assumption it does not matter."""
+    """Loads and their transitive users in the block."""
     found, pending = set(loads), list(loads)
     while pending:
         for result in pending.pop().results:
@@ -159,17 +159,17 @@ def _uses(loop: scf.ForOp, made: set[Operation]) -> bool:
 
 
 class _Specializer(Pipeliner):
-    """Two loops in the place of one: of the warp that copies, and of the others."""
+    """Replaces a loop by a producer loop and a consumer loop."""
 
     @staticmethod
     def _worth_a_stage(stages: int, bytes_: int, limit: int) -> bool:
-        """Always: a second program beside this one (with two stages 128 × 192 tiles have room for it) is no
-        substitute for the stage that is read while another is filled; without it they took twice the time."""
+        """Always True: a second CTA per SM (which fits with two stages of 128 × 192 tiles) does not replace the
+        stage that is read while another is filled; without it, kernels took twice the time."""
         return limit >= (stages + 1) * bytes_
 
     def divide(self, around: scf.ForOp | None, first: Block) -> None:
-        """Rewrite the loop, which may be in a loop over tiles (`around`). `first`: what the program begins with,
-        or an iteration that another block may do."""
+        """Rewrite the loop, which may be inside a loop over tiles (`around`). `first`: the entry block, or the body of
+        the loop over a cluster's iterations."""
         step = constant_int(self.loop.step)
         if self.at_once or self.stages < 2 or step is None or step < 1:
             return
@@ -206,7 +206,7 @@ class _Specializer(Pipeliner):
         self.state = LoopCarriedScalars([around] if around is not None else [], zeros)
         self._consume()
 
-    # ---- the warp that copies --------------------------------------------------------------------
+    # ---- producer warp --------------------------------------------------------------------
 
     def _produce(self, place: Operation) -> None:
         first = [constant(0, place), constant(1, place)]  # the stages are free to begin with
@@ -222,7 +222,7 @@ class _Specializer(Pipeliner):
     def _copies_of_tiles(
         self, around: scf.ForOp, first: list[SSAValue], yes: SSAValue
     ) -> scf.ForOp:
-        """What the loop over tiles computes before the other, and the copies of a tile."""
+        """The producer's loop over tiles: the scalar prologue of a tile, then its TMA loads."""
         body = around.body.block
         inside = Block(arg_types=[body.args[0].type, *(v.type for v in first)])
         counter, slot, phase = inside.args
@@ -230,7 +230,7 @@ class _Specializer(Pipeliner):
         before = list(takewhile(lambda op: op is not self.loop, body.ops))
         loaded = _made_of([op for op in before if isinstance(op, tile.LoadOp | tile.LoadViewOp)])
         for op in before:
-            if op in loaded:  # for the others
+            if op in loaded:  # used by consumers only
                 continue
             copy = op.clone(mapping)
             inside.add_op(copy)
@@ -248,7 +248,7 @@ class _Specializer(Pipeliner):
     def _copies(
         self, outside: dict[SSAValue, SSAValue], first: list[SSAValue], yes: SSAValue
     ) -> scf.ForOp:
-        """The copies of all iterations; `outside`: what stands for values of the loop over tiles."""
+        """The producer's loop over iterations. `outside`: values of the loop over tiles -> their copies."""
         loop = self.loop
 
         def there(value: SSAValue) -> SSAValue:
@@ -278,7 +278,7 @@ class _Specializer(Pipeliner):
         )
 
     def _stage_after(self, slot: SSAValue, phase: SSAValue, before: Operation) -> list[SSAValue]:
-        """The next stage, and its phase, which changes when the stages start again."""
+        """The next stage and its phase, which flips when the stage index wraps around."""
         zero, one, count = (constant(n, before) for n in (0, 1, self.stages))
         plus, other = arith.AddiOp(slot, one), arith.XOrIOp(phase, one)
         wrap = _compare("eq", plus.result, count)
@@ -288,7 +288,7 @@ class _Specializer(Pipeliner):
             insert_before(op, before)
         return [stage.result, turned.result]
 
-    # ---- the others ------------------------------------------------------------------------------
+    # ---- consumer warps ------------------------------------------------------------------------------
 
     def _consume(self) -> None:
         loop, body, pattern = self.loop, self.body, self.pattern
@@ -316,7 +316,7 @@ class _Specializer(Pipeliner):
         self._replace_loop(inits)
 
     def _waited(self, new: scf.ForOp, results: list[SSAValue]) -> list[SSAValue]:
-        """As for one role; in a loop over tiles the last stage is released as well."""
+        """As in the base class; in a loop over tiles, also release the last stage."""
         last = new.results[len(self.loop.results)]
         found = super()._waited(new, results)
         if self.around is not None:
@@ -334,5 +334,5 @@ def _compare(predicate: str, a: SSAValue, b: SSAValue) -> tile.CmpIOp:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """Whether one thread can do an operation."""
+    """Whether an operation has scalar operands and results only."""
     return not any(tile.is_tile(value) for value in (*op.operands, *op.results))

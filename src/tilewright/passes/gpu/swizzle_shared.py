@@ -1,4 +1,4 @@
-"""`swizzle-shared`: how tiles lie in shared memory, so that accesses meet all banks.
+"""`swizzle-shared`: choose swizzles of shared-memory buffers that avoid bank conflicts.
 
 Lines of a tile are a multiple of 128 bytes apart more often than not, so the lines of one column are in
 the same banks: `ldmatrix`, which reads 16 bytes of 8 lines at once, would take 8 turns. Two ways out:

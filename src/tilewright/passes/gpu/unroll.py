@@ -1,4 +1,4 @@
-"""`unroll`: let LLVM write out several iterations of a loop, so that their loads are in flight together.
+"""`unroll`: mark loops for unrolling by LLVM, so that loads of several iterations are in flight.
 
     Before:
         func.func @k() {

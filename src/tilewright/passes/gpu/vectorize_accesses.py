@@ -1,4 +1,4 @@
-"""`vectorize-accesses`: how many neighbours each access to memory takes at once.
+"""`vectorize-accesses`: choose the vector width of every global and shared memory access.
 
 A thread moves up to 16 bytes with one instruction, where its registers hold neighbours in memory at an
 address that is provably a multiple of so much (arXiv 2108.13191, section 3.7). The number is written on the
