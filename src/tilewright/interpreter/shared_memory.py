@@ -1,11 +1,10 @@
-"""Shared memory of a GPU's programs: everything that runs on its own is as late as it may be.
+"""Shared memory and asynchronous operations of GPU programs, each completing as late as it legally may.
 
-The threads of a program are not told apart, so the model is the careful one: what one thread writes or
-sees arrive, the others have only after the next barrier. A stage of a buffer is poison until it is
-written; a copy lands when a wait says that it must have, and not before, and may read memory at any
-time until then, so that what it reads must stay the same; a product's sums exist once a wait covers
-it, and until then its operands may not be written. Whatever breaks a rule raises InterpreterError with
-the name of the operation and of what is missing in front of it.
+Threads of a program are not distinguished, so the model is conservative: a value that one thread writes or waits
+for is visible to the others only after the next barrier. A stage of a buffer is poison until it is written. A copy
+completes when a wait covers it, not before, and may read memory at any time until then, so its source must not
+change. The accumulator of a product is defined once a wait covers it; until then its operands must not be
+written. A violation raises InterpreterError, which names the operation and the missing synchronization.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ class Stage:
     readers: int = 0
     """Products in flight that read it."""
     stored: int = 0
-    """Stores of boxes in flight that read it."""
+    """TMA stores in flight that read it."""
     read: bool = False
     """Whether it has been read since the last barrier (other threads may not have ended)."""
 
 
 @dataclass(eq=False)
 class _Copy:
-    """A copy in flight: what it reads, when it reads it, and where that goes."""
+    """A copy in flight: source, values at issue, and destination."""
 
     stage: Stage
     pointers: PointerValue
@@ -69,15 +68,15 @@ class _Copy:
     location: SourceLocation | None
     nbytes: int
     early: Any = None
-    """What it would bring if it read memory when it was started."""
+    """The source's values when the copy was issued."""
 
     def read(self, run: Executor) -> np.ndarray:
-        """What memory holds now of what it copies."""
+        """The source's current values."""
         value = run.memory.load(self.pointers, self.mask, self.kind.type(0), self.kind, self)
         return np.array(np.broadcast_to(value, self.shape))
 
     def land(self, run: Executor, state: str) -> None:
-        """Read memory now and fill the stage. What it reads must not have changed on the way."""
+        """Complete the copy. Requires that the source has not changed since it was issued."""
         value = self.read(run)
         if value.tobytes() != self.early.tobytes():
             raise fault(
@@ -88,7 +87,7 @@ class _Copy:
 
 @dataclass(eq=False)
 class _Phases:
-    """One memory barrier: how many phases have ended, and what the current one waits for."""
+    """One mbarrier: the number of completed phases, and the arrivals and bytes pending in the current one."""
 
     ended: int = 0
     expected: int | None = None
@@ -100,7 +99,7 @@ class _Phases:
 
 
 class InFlightAccumulator:
-    """Sums of a product that no wait covers: any use other than waiting or adding on is a fault."""
+    """An accumulator in flight: any use other than a wait or a further product is a fault."""
 
     def __init__(self, run: Executor, value: np.ndarray, stages: tuple[Stage, ...]) -> None:
         self._run, self._value, self._stages = run, value, stages
@@ -130,12 +129,12 @@ class ProgramMemory:
         self.released = False
         """Whether buffers have been released since the last barrier."""
         self.role: Any = None
-        """The warp beside those of the program, if there is one (`roles.Role`)."""
+        """The producer warp, if there is one."""
         self.stores: list[Any] = []
-        """Stores of boxes that are not in memory yet (`box_stores.BoxStore`)."""
+        """TMA stores that have not completed."""
 
     def synchronize(self) -> None:
-        """A barrier: all threads have what any has seen, and none is still at what is over."""
+        """A CTA barrier: completed copies become visible to all threads, and all earlier reads are done."""
         self.released = False
         for stage in self.stages:
             stage.read = False
@@ -143,7 +142,7 @@ class ProgramMemory:
                 stage.state = _READY
 
     def end(self, run: Executor) -> None:
-        """The program is over. Raises InterpreterError when boxes are still being copied."""
+        """End the program. Raises InterpreterError if TMA loads are still in flight."""
         if any(phase.copies for phase in self.phases):
             raise fault(run, "ends the program while boxes are being copied to its shared memory")
 
@@ -313,7 +312,7 @@ def _wait(run: Executor, op: gpu.AsyncWaitOp) -> list[Any]:
     return []
 
 
-# ---- copies of boxes ------------------------------------------------------------------------------------
+# ---- TMA loads ------------------------------------------------------------------------------------------
 
 
 def _barriers(run: Executor, op: gpu.MbarrierInitOp) -> list[Any]:
@@ -341,7 +340,7 @@ def _expect(run: Executor, op: gpu.MbarrierArriveExpectTxOp) -> list[Any]:
 def tma_tile_elements(
     run: Executor, op: gpu.TmaLoadOp | gpu.TmaStoreOp, itemsize: int
 ) -> tuple[PointerValue, np.ndarray, tuple[int, ...]]:
-    """Where the elements of a box lie in memory, which of them are in the array, and the tile's shape."""
+    """Offsets of a tile's elements, which of them are in bounds, and the tile's shape."""
     shared = gpu.shared_layout_of(op.buffer)
     corner, extents, pitches = (
         [int(run.value(v)) for v in group]
@@ -379,7 +378,7 @@ def tma_tile_elements(
 
 
 def _ends(corner: list[int], extents: list[int]) -> list[tuple[int, int]]:
-    """Place and extent along the dimensions that have an end."""
+    """Coordinate and extent along the bounded dimensions."""
     return [(at, e) for at, e in zip(corner, extents, strict=True) if e != gpu.UNBOUNDED]
 
 
@@ -409,7 +408,7 @@ def _arrive(run: Executor, op: gpu.MbarrierArriveOp) -> list[Any]:
 
 
 def _over(phase: _Phases) -> list[Any]:
-    """A phase is seen to have ended: what was released before it is free."""
+    """A phase was observed to complete: stages released before are free."""
     for stage in phase.done:
         if not stage.readers:
             stage.read = False

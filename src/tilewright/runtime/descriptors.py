@@ -3,8 +3,8 @@
     desc = TensorDescriptor.from_tensor(x, block_shape=[64, 32])
     kernel[grid](desc, ...)          # in the kernel: desc.load([row, column])
 
-To the compiler it is a named tuple: a pointer, sizes, strides, and the block shape as a constant. The
-kernel gets what `tl.make_tensor_descriptor` would give it there.
+The compiler sees a named tuple of pointer, shape, strides and the constant block shape. In the kernel it is a
+descriptor as from `tl.make_tensor_descriptor`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class TensorDescriptor:
         shape, strides: extents and strides in elements, one a dimension (1 to 5). The last stride is
             1, the others are multiples of 16 bytes.
         block_shape: extents of a block; may be assigned before a launch (by an autotuner's hook).
-        padding: "zero" or "nan": what is read outside the array.
+        padding: "zero" or "nan": the value of elements out of bounds.
         round_f32_to_tf32: accepted for Triton's sake; tensor cores round by themselves.
 
-    Raises LaunchError, when made or at the launch, for what is none of this.
+    Raises LaunchError, from the constructor or the launch, if these conditions do not hold.
     """
 
     base: Any
@@ -102,7 +102,7 @@ class TensorDescriptor:
             )
 
     def opened(self) -> Any:
-        """What the kernel is given: a named tuple that the compiler knows."""
+        """The kernel's argument: a named tuple that the compiler knows."""
         from tilewright.semantics.memory import TensorDescriptor as Opened
 
         self.check()
@@ -116,7 +116,7 @@ class TensorDescriptor:
 
 
 class DescriptorKind(NamedTuple):
-    """What a launch's generated code is made for when an argument is a descriptor."""
+    """The specialization key of a descriptor argument."""
 
     base: type
     """Class of its array."""
@@ -131,7 +131,7 @@ def class_of(value: Any) -> type | DescriptorKind:
 
 
 def arrays_of(value: Any) -> Any:
-    """What is to be asked where an argument is: the array of a descriptor."""
+    """The object that tells where an argument lives: the array of a descriptor."""
     return value.base if type(value) is TensorDescriptor else opened(value)
 
 
@@ -159,8 +159,8 @@ def opened(value: Any) -> Any:
 
 
 def whole_lines(kind: Any, value: Any) -> bool:
-    """Whether the lines of the descriptors in an argument end at multiples of 16 bytes: then they can be
-    stored by hardware that writes so many at a time (False where there are none)."""
+    """Whether the rows of the descriptors in an argument end at multiples of 16 bytes, as TMA stores require
+    (False if there are none)."""
     return _whole(kind, value) is True
 
 
@@ -215,7 +215,7 @@ def _is_descriptor(kind: tuple[Any, ...]) -> bool:
 
 
 def divisors(name: str, kind: Any, whole: bool = False) -> dict[str, int]:
-    """Argument name → what it is a multiple of, for the parts of a descriptor's type (`whole`: of one with
+    """Argument name → divisor, for the fields of a descriptor's type (`whole`: of a descriptor with
     `whole_lines`)."""
     if not isinstance(kind, tuple):
         return {}

@@ -1,9 +1,9 @@
 """`multicast-tma-loads`: distribute independent iterations over a cluster and multicast their common TMA loads.
 
-A program that is a loop of two independent iterations (`tile.parallel_iterations`) is done by two blocks, a cluster. Where a warp of
-its own copies boxes, both copy the same ones in the same order, and a box whose place does not depend on the iteration
-is the same in both: each block fetches half of it, for both. That halves what L2 is asked for, which is what a product
-waits for whose rows begin inside of lines of 128 bytes: each row of a box then is on two of them.
+A program that is a loop of two independent iterations (`tile.parallel_iterations`) runs on a cluster of two CTAs. Their
+producer warps issue the same TMA loads in the same order, and a tile whose coordinates do not depend on the iteration
+is the same in both: each CTA loads half of it and multicasts it to both. That halves the L2 traffic, which limits
+products whose rows start inside 128-byte lines: each row of a tile then touches one more line.
 
     Before:
         func.func @k(%x: !tile.ptr<f16>, %n: i64, %slot: i32) attributes {tile.parallel_iterations = 2 : i32} {
@@ -46,9 +46,8 @@ waits for whose rows begin inside of lines of 128 bytes: each row of a box then 
           func.return
         }
 
-Both wait for each other's stages: a stage is filled again when both have given it back. Relies on
-`specialize-warps`. Without it, or where the copies or how many there are depend on the iteration, the blocks fetch what
-they need each on their own.
+A stage is refilled when both CTAs have released it. Requires `specialize-warps`. Without it, or if the loads or
+their number depend on the iteration, each CTA loads its own tiles.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def _spread(function: FuncOp) -> None:
 
 
 def _share(produce: gpu.ProducerWarpOp, varies: Dependence) -> None:
-    """Mark the boxes that are the same in all blocks, if all blocks copy the same number in the same order."""
+    """Mark TMA loads that are the same in all CTAs, if all CTAs issue the same number in the same order."""
     inside = list(produce.walk())
     bounds = [v for op in inside if isinstance(op, scf.ForOp) for v in op.operands[:3]]
     if any(varies.of(v) for v in bounds) or any(isinstance(op, scf.WhileOp) for op in inside):
@@ -113,7 +112,7 @@ def _share(produce: gpu.ProducerWarpOp, varies: Dependence) -> None:
 
 
 def halves(op: gpu.TmaLoadOp) -> str:
-    """Along what the boxes of a copy are halved: "panels", "lines", or "" where neither can be."""
+    """How a TMA load is split between the CTAs: "panels", "lines", or "" if neither is possible."""
     shared = gpu.shared_layout_of(op.buffer)
     if shared.panels % _BLOCKS == 0:
         return "panels"

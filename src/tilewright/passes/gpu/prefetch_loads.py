@@ -1,21 +1,22 @@
 """`prefetch-loads`: prefetch the remaining register loads of a loop with dots one iteration ahead.
 
-`pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. What is left are loads that are
-no such copies: gates and row statistics (vectors, scalars), tiles that element-wise work alone takes, or whose
-access is too narrow or in no order that threads copy. Each iteration waits for them, hundreds of cycles. This pass
-loads them for the next iteration while this one computes, into registers that the loop carries:
+`pipeline-loads` and `schedule-loops` issue copies to shared memory iterations ahead. The remaining loads go to
+registers: vectors and scalars such as gates and row statistics, tiles with only elementwise users, and accesses too
+narrow or too irregular for asynchronous copies. Each iteration stalls on them for hundreds of cycles. This pass
+loads them for the next iteration while the current one computes, into loop-carried registers:
 
     for i:                           x = load 0, if there is an iteration
       x = load i                     for i:
       acc = dot(f(x), b, acc)   ->     acc = dot(f(x), b, acc)
                                        x = load i + 1, if there is one
 
-What takes few registers is loaded at the start of the iteration before, the rest behind its last use there.
+Loads of few registers are issued at the start of the preceding iteration, the others after the last use of the
+value that they replace.
 
-A load moves if its address can be computed ahead (`analysis/copy_slices.py`) and nothing in the loop writes the
-argument that it reads; loops that wait for other programs keep their order. Two arguments are taken to be apart, as
-for copies. Relies on `assign-layouts` for the registers; comes behind `pipeline-loads`, whose loops have their final
-order. Guarantees: iterations beyond the last load nothing.
+A load moves if its address can be computed ahead (`analysis/copy_slices.py`) and no store of the loop goes through the
+same argument; loops that wait for other programs are unchanged. Two arguments are assumed not to alias, as for
+copies. Requires `assign-layouts`, which decides registers, and runs after `pipeline-loads`, which fixes the order of
+loops. Ensures: no load is issued for an iteration beyond the last.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ _DOTS = (gpu.WgmmaOp, tile.DotOp)
 _WAITS_FOR_OTHERS = (tile.AtomicCASOp, tile.BarrierOp)
 _STANDS_FOR = (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, gpu.WgmmaWaitOp)
 _FEW = 4
-"""Registers of a load that may be there twice, before and behind its use; so many of a loop's loads are always worth
-it."""
+"""Registers of a load that may be live twice, before and after its use; up to this many per loop always pay
+off."""
 _OTHER_REGISTERS = 48
-"""Registers per thread for addresses, counters and temporaries beside tiles."""
+"""Registers per thread for addresses, counters and temporaries."""
 _LARGEST_OPERAND = 1 << 10
 """Elements of a tile that is computed again for an address."""
 
@@ -92,7 +93,7 @@ def _has_dots(loop: scf.ForOp) -> bool:
 
 
 def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
-    """The loads of a loop that are to be prefetched, those of few registers first, as far as there are registers."""
+    """The loads of a loop to prefetch, smallest first, within the register budget."""
     loads = [op for op in loop.body.block.ops if isinstance(op, _Load) and _can_move(op, loop)]
     if not loads:
         return []
@@ -109,8 +110,8 @@ def _chosen(loop: scf.ForOp, warps: int, most: int) -> list[_Load]:
 
 
 def _live_registers(loop: scf.ForOp) -> int:
-    """The most registers of a thread that are live at once for tiles between the operations of a loop's body; what
-    stands for something smaller does not count."""
+    """The peak number of live registers per thread for tiles in a loop's body; broadcast tiles do not
+    count."""
     order = {op: i for i, op in enumerate(loop.body.block.ops)}
     change = [0] * (len(order) + 1)
     values = [*loop.body.block.args, *(v for op in order for v in op.results)]
@@ -170,7 +171,7 @@ class _Prefetcher:
         state: dict[SSAValue, SSAValue],
         now: list[BlockArgument],
     ) -> None:
-        """Load for the next iteration, and use what the one before has loaded for this one."""
+        """Load for the next iteration, and use the values that the previous one loaded for this one."""
         body, end = self.loop.body.block, end_of(self.loop.body.block)
         first = start_of(body)
         counter = arith.AddiOp(body.args[0], self.loop.step)
@@ -192,8 +193,8 @@ class _Prefetcher:
     def _load(
         self, state: dict[SSAValue, SSAValue], before: Operation
     ) -> tuple[dict[SSAValue, SSAValue], list[Operation]]:
-        """Emit the loads of the iteration that `state` (counter and carried values) belongs to, if it is one of the
-        loop; what values are there, and the loads."""
+        """Emit the loads of the iteration given by `state` (counter and carried values), predicated on the trip
+        count; returns the mapped values and the loads."""
         counter = state[self.loop.body.block.args[0]]
         active = compare("slt", counter, self.loop.ub, before)
         mapping, copies = dict(state), dict[Operation, Operation]()
@@ -219,7 +220,7 @@ def _results(loads: list[_Load]) -> list[SSAValue]:
 
 
 def _sink(copy: Operation, old: SSAValue, end: Operation) -> None:
-    """Move a load behind the last use of what it replaces, so that they share registers."""
+    """Move a load after the last use of the value that it replaces, so that they share registers."""
     if any(use.operation is not end for use in copy.results[0].uses):
         return  # the address of another load
     block = end.parent

@@ -1,22 +1,21 @@
 """`promote-shared`: stage operands of tensor-core dots in shared memory.
 
-A `tile.dot` that `select-mma` gave to `wgmma` or `fma.f32` reads both operands from shared memory. An
-operand that is loaded for it alone becomes a `gpu.async_copy` straight into the buffer, where an access of at
-least 4 bytes can be; any other is written there from registers. 16-bit operands stay contiguous along the
-dimension that they are in memory. Others become contiguous along k, as the instruction wants them, by a
-`gpu.local_transpose` to a second buffer; tiles too small for it by the threads that copy them. Loads of which a loop
-computes operands, element-wise, are copied to buffers of their own and read from there (`gpu.local_load`), so that
-`pipeline-loads` can start them ahead. Products that add on to each other share waits and barriers.
+A `tile.dot` for which `select-mma` chose `wgmma` or `fma.f32` reads both operands from shared memory. An operand
+whose load has no other user becomes a `gpu.async_copy` into its buffer if vectors of at least 4 bytes are possible;
+any other operand is stored there from registers. 16-bit operands keep their major order. Others must be K-major: a
+`gpu.local_transpose` into a second buffer transposes them, or, for small tiles, the copying threads do. Loads from
+which a loop computes operands elementwise are copied to separate buffers and read from there (`gpu.local_load`),
+so that `pipeline-loads` can issue them ahead. Dots that accumulate onto each other share waits and barriers.
 
-A left operand that was computed from 16-bit sums (the probabilities of attention) or from what is read lane
-by lane (the parts of a split product) stays in registers, as `wgmma` takes it (`analysis/register_operands.py`);
-one that a loop does not change is written to its buffer before the loop. Buffers that one loop alone uses
-are released behind it.
+A left operand that is computed from a 16-bit accumulator (the probabilities of attention) or from elements loaded
+in the fragment's layout (the terms of a split product) stays in registers (`analysis/register_operands.py`); a
+loop-invariant operand is stored to its buffer before the loop. Buffers used in one loop only are deallocated
+after it.
 
-`mma.sync` takes its operands from registers. One that is loaded for it alone becomes a copy to a buffer
-and a `gpu.local_load` into the registers of the instruction, in place of an exchange through shared
-memory; what element-wise operations make an operand of is copied and read as above. Others stay as they
-are, as do those for which the target's shared memory is too small.
+`mma.sync` takes its operands from registers. An operand whose load has no other user becomes a copy to a buffer and
+a `gpu.local_load` in the instruction's layout, instead of a layout conversion through shared memory; operands
+computed elementwise from loads are copied and read as above. Other operands are unchanged, and so are those that
+exceed the target's shared memory.
 
     Before:
         func.func @k(%a: tensor<64x16xf16, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">, %b: tensor<16x16xf16, "16x16 r[0,1] l[0,2 0,4 0,8 1,0 2,0] w[4,0 8,0]">, %c: tensor<64x16xf32, "64x16 r[0,1 8,0 0,8] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">) {
@@ -38,8 +37,8 @@ are, as do those for which the target's shared memory is too small.
           func.return
         }
 
-Relies on `assign-layouts`. Guarantees: no `wgmma` dot is left as `tile.dot`; buffers are read only
-between barriers. `swizzle-shared` says how they lie there, `pipeline-loads` moves copies ahead.
+Requires `assign-layouts`. Ensures: no `wgmma` dot remains a `tile.dot`; buffers are read only between barriers.
+`swizzle-shared` then chooses their layouts, and `pipeline-loads` issues copies ahead.
 """
 
 from __future__ import annotations
@@ -111,8 +110,8 @@ class PromoteShared(Pass):
     relevant_ops: ClassVar[tuple[str, ...]] = ("tile.dot", "gpu.wgmma", "gpu.local_alloc")
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts",)
     register_operands: bool = True
-    """Leave the left operand of `wgmma` in registers where they are as the product takes them, and choose
-    how threads hold what they read to make operands of."""
+    """Keep left operands of `wgmma` in registers that already have the fragment's layout, and choose layouts of
+    loads from which operands are computed."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         for function in module.body.block.ops:
@@ -145,8 +144,8 @@ class PromoteShared(Pass):
 
 
 def _copy_shared(function: FuncOp, known: Facts) -> Copied:
-    """Copies of what several operations of a loop use, products among them: those read the buffer, as it is or
-    transposed, and the others the registers of one `gpu.local_load`."""
+    """Stage tiles that several operations of a loop use, dots among them: dots read the buffer, directly or
+    transposed, and the other users the result of one `gpu.local_load`."""
     copied: Copied = {}
     for load, first in shared_loads(function, known):
         value = load.result
@@ -237,10 +236,10 @@ def _promote(
 
 
 def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[gpu.LocalLoadOp]:
-    """Loads of which the operands of `op` are computed: copies to buffers, and reads of those.
+    """Stage the loads from which the operands of `op` are computed.
 
-    `limit`: bytes of all buffers, those of the operands in the block among them; twice where operands are made of
-    other than loads as well, which is worth it if copies can be ahead.
+    `limit`: bytes of all buffers, including those of the block's operands; twice that where operands are computed
+    from more than loads, which pays off if copies can be issued ahead.
     """
     found, alone = staged_loads(op)
     groups = [
@@ -260,7 +259,7 @@ def _stage(op: tile.DotOp, function: FuncOp, known: Facts, limit: int) -> list[g
 def _stage_group(
     loads: list[tile.LoadViewOp], first: Operation, op: tile.DotOp, function: FuncOp
 ) -> list[gpu.LocalLoadOp]:
-    """Copies before `first`, and reads of them in the place of the loads."""
+    """Insert copies before `first`, and replace the loads by reads of the buffers."""
     reads: list[gpu.LocalLoadOp] = []
     for load in loads:
         buffer, slot = _operand(load.result, load, contiguous_dim(load), first, function, {})
@@ -313,7 +312,7 @@ def _turns(value: SSAValue, dim: int) -> bool:
 def _turned(
     place: tuple[SSAValue, SSAValue], required: int | None, op: tile.DotOp, function: FuncOp
 ) -> tuple[SSAValue, SSAValue]:
-    """A buffer contiguous as required, filled from the one at `place` where that is another."""
+    """A buffer in the required major order, filled from the one at `place` if they differ."""
     source, slot = place
     if (
         required is None
@@ -404,14 +403,14 @@ def _promote_fragments(op: tile.DotOp, function: FuncOp, known: Facts, limit: in
 
 
 def _barrier_behind(op: Operation) -> None:
-    """What is read for a product has been read when the next copies begin."""
+    """Ensure that reads for a product have completed when the next copies are issued."""
     following = op.next_op
     if following is not None and not isinstance(following, gpu.BarrierOp):
         insert_before(gpu.BarrierOp.create(location=op.location), following)
 
 
 def _casts(value: SSAValue, op: tile.DotOp) -> list[Operation]:
-    """Conversions to wider elements that make an operand of what is loaded, the last first."""
+    """Conversions to wider elements between a load and an operand, the last first."""
     found: list[Operation] = []
     while isinstance(value.owner, arith.ExtFOp) and value.owner.parent is op.parent:
         if len(list(value.uses)) != 1:

@@ -126,10 +126,10 @@ def _across_lanes(
 def _with_other_lane(
     gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], distance: int
 ) -> Group:
-    """Combine with the lane whose index differs in one bit; both get the same bits.
+    """Butterfly step: combine with the lane whose index differs in one bit; both get bitwise equal results.
 
-    What they hold afterwards counts as one value, so both must compute it alike: the lower lane's part
-    comes first unless order means nothing, and no product of one's own part fuses with the addition.
+    The results count as one value, so both lanes must compute them identically: the lower lane's operand comes
+    first unless the combination is commutative, and no multiplication of the own operand fuses with the addition.
     """
     b, lane = gen.builder, ir.Constant(I32, distance)
     others = [shuffle(gen, v, e, "bfly", lane) for v, e in zip(group, elements, strict=True)]
@@ -240,7 +240,7 @@ def _lanes_combine(
     elements: list[Attribute],
     parts: int,
 ) -> Group:
-    """The parts of one element that all lanes want: a lane takes one, or several, and they meet by shuffles."""
+    """The partial results of one element for all lanes: a lane loads one or several and combines them by shuffles."""
     b, step = gen.builder, min(parts, 32)
     mine = b.and_(gen.threads.lane, ir.Constant(I32, step - 1))
     several = [
@@ -253,7 +253,7 @@ def _lanes_combine(
 def _combine_over_lanes(
     gen: KernelCodegen, block: Block, group: Group, elements: list[Attribute], lanes: int
 ) -> Group:
-    """Combine what each of so many neighbouring lanes has, a power of two; all get the result."""
+    """Combine the values of a power-of-two number of adjacent lanes; all get the result."""
     while lanes := lanes // 2:
         group = _with_other_lane(gen, block, group, elements, lanes)
     return group
@@ -355,7 +355,7 @@ def lower_scan(gen: KernelCodegen, op: tile.ScanOp) -> None:
 def _prepend(
     gen: KernelCodegen, block: Block, line: list[Group], prefix: Group | None, valid: Value | None
 ) -> list[Group]:
-    """Combine what comes before a thread's run into each of its elements, where there is any."""
+    """Combine the exclusive prefix of a thread's run, if any, into each of its elements."""
     if prefix is None:
         return line
     result = []
@@ -416,7 +416,7 @@ def _from_earlier(
     step: int,
     reverse: bool,
 ) -> Group:
-    """The values of the lane `step` places earlier along the axis (anything where there is none)."""
+    """The values of the lane `step` positions earlier along the axis (undefined if there is none)."""
     b = gen.builder
     distance = ir.Constant(I32, step << bits[0])
     lane = (b.add if reverse else b.sub)(gen.threads.lane, distance)
@@ -434,7 +434,7 @@ def _across_warps_scan(
     reverse: bool,
     offsets: list[Vector],
 ) -> list[list[Group]]:
-    """Warps leave their totals in shared memory; each combines those of earlier warps into its own."""
+    """Scan across warps: totals go through shared memory; each warp combines those of earlier warps."""
     b = gen.builder
     bits = _along(layout.warps, axis)
     parts = 1 << len(bits)

@@ -29,7 +29,7 @@ def instructions_per_element(ops: Iterable[Operation]) -> int:
 
 
 def instructions(ops: Iterable[Operation], threads: int) -> int:
-    """About how many instructions a thread's code has for what `ops` compute element-wise."""
+    """Estimated number of unrolled instructions per thread of the elementwise operations in `ops`."""
     total = 0
     for op in ops:
         if is_on_tiles(op):
@@ -39,9 +39,8 @@ def instructions(ops: Iterable[Operation], threads: int) -> int:
 
 
 def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
-    """The most registers of 4 bytes that a thread has, in the order of the program, for tiles that `ops` load
-    or carry from iteration to iteration and what is computed of them. What costs nothing to make again does
-    not count, nor what one operation alone uses that needs not wait."""
+    """Peak live 4-byte registers per thread, in program order, of tiles that `ops` load, carry or compute.
+    Rematerializable values are excluded, and so are values whose only user can be scheduled next to them."""
     order = {op: i for i, op in enumerate(ops)}
     waits = [i for op, i in order.items() if op.regions]
     change = [0] * (len(order) + 1)
@@ -65,7 +64,7 @@ def peak_live_registers(ops: Iterable[Operation], threads: int) -> int:
         loads = isinstance(value.owner, _LOADS)
         if isinstance(users[0], tile.ReduceOp):
             return not loads
-        # what is loaded takes its place, or what is made of it does
+        # a loaded value or its result takes the registers
         return is_pure_elementwise(users[0]) and not (
             loads and is_used_at_once(users[0].results[0], end)
         )

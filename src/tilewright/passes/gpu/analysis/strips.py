@@ -1,4 +1,4 @@
-"""Chunks of tiles: where they are in memory, what may be done in turns, and what is combined of them."""
+"""Strips of tiles: addresses, legality of interleaving accesses, combination of partial reductions, caching."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VIEWS = (tile.LoadViewOp, tile.StoreViewOp)
 Mapping = dict[SSAValue, SSAValue]
 
 KEPT = "gpu.cache_in_shared"
-"""On a load of a chunk: which load of the program it is of; the chunk's number as one number plus another
-times what the loop around it counts; how many chunks have it. Those with equal ones load the same."""
+"""Attribute of a strip's load: index of the original load; the strip's index as offset and factor of the
+enclosing loop's counter; number of cached strips. Loads with equal attributes load the same elements."""
 EXCHANGES = 8 << 10
-"""Bytes of shared memory that stay free for reductions, which take turns in two places."""
+"""Bytes of shared memory reserved for reductions, which are double-buffered."""
 _MIN_WARPS_PER_SM = 16
-"""Warps of an SM that are to have room beside what they keep."""
+"""Warps per SM that must fit besides the cached strips."""
 _WARPS = 64
 """Warps of an SM, if nothing is kept."""
 _OF_L2 = 256 << 10
@@ -43,7 +43,7 @@ class CachePlan:
 
 
 def is_program_variant(load: Operation) -> bool:
-    """Whether a program may load what others do not: caches have the rest for all of them."""
+    """Whether programs may load different elements; otherwise L2 serves all programs."""
     pending, seen = [load], {load}
     while pending:
         for value in pending.pop().operands:
@@ -61,17 +61,17 @@ def is_program_variant(load: Operation) -> bool:
 def plan_cache(
     loads: Sequence[Operation], rows: int, chunk: int, warps: int, shared: int
 ) -> CachePlan:
-    """As many chunks of `loads` as leave room for enough warps on an SM; none where that is
-    little, or where the L2 cache has what all programs there load.
+    """Plan as many cached strips of `loads` as leave shared memory for enough warps per SM; none if those are
+    few, or if L2 holds the rows of all resident programs.
 
-    `benchmarks/gpu_pass_ablation.py` measures softmaxes with chunks kept and loaded again: the latter is as fast where the
-    cache has the rows (65,536 columns in half precision, 32 warps).
+    `benchmarks/gpu_pass_ablation.py` measures softmaxes with cached and reloaded strips: reloading is as fast if L2
+    holds the rows (65,536 columns in half precision, 32 warps).
 
     Args:
-        loads: of tiles of so many `rows`, which several loops need.
-        chunk: rows of a chunk.
-        warps: of a program.
-        shared: bytes of shared memory of a multiprocessor.
+        loads: loads of tiles with `rows` rows that several loops need.
+        chunk: rows per strip.
+        warps: warps per program.
+        shared: bytes of shared memory per SM.
     """
     tiles = [op.results[0] for op in loads]
     small = all(len(tile.shape_of(v)) <= 2 for v in tiles)
@@ -140,13 +140,13 @@ def combined(e: Emitter, op: tile.ReduceOp, values: list[SSAValue]) -> list[SSAV
 
 
 def cannot_clobber(load: Operation, store: tile.StoreViewOp | tile.StoreOp) -> bool:
-    """Whether a store of anything leaves alone what `load` reads."""
+    """Whether no element that `load` reads can be clobbered by the store."""
     roots = base_argument(pointer_of(load)), base_argument(pointer_of(store))
     if None in roots:
         return False
     if roots[0] is roots[1]:
         return are_disjoint(load, store)
-    # tiles of two arguments may be element-wise the same; not what all programs read and one writes
+    # two arguments may be elementwise equal, but not where all programs read and one writes
     return not tile.is_tile(store.value) or (
         is_program_variant(store) and not is_program_variant(load)
     )

@@ -1,9 +1,9 @@
-"""The dependence graph of a tile loop: what `promote-shared` leaves in its body, without the synchronisation.
+"""The dependence graph of a tile loop after `promote-shared`, without its synchronization.
 
-`promote-shared` makes every product complete: copies, a wait for them, a barrier, the product, its wait, a
-barrier. All of that is derived from the order of the other operations, so a schedule begins without it. What
-remains are *steps*: operations of the body that compute, issue a product, or touch memory. A value may cross
-iterations as an argument of the loop (distance 1).
+`promote-shared` completes every product before the next: copies, their wait, a barrier, the product, its wait, a
+barrier. Synchronization follows from the order of the other operations, so the graph omits it. The remaining
+operations are *steps*: they compute, issue a product, or access memory. A value may cross iterations as an argument
+of the loop (distance 1).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CopyGroup:
 
 @dataclass(eq=False)
 class LoopGraph:
-    """A loop whose copies may be issued ahead, and whose products may be in flight beside other steps."""
+    """A loop whose copies may be issued ahead, and whose products may overlap other steps."""
 
     loop: scf.ForOp
     groups: list[CopyGroup]
@@ -71,8 +71,8 @@ class LoopGraph:
         return self.group_of.get(buffer_root(value))
 
     def made_by(self, value: SSAValue) -> Operation | BlockArgument | None:
-        """The step or argument of the body that a value is, the wait for a product being the product's result;
-        None for what the loop does not change."""
+        """The step or body argument that defines a value, looking through waits for products; None for
+        loop-invariant values."""
         while isinstance(value.owner, gpu.WgmmaWaitOp) and value.owner.parent is self.body:
             value = value.owner.acc
         if isinstance(value, BlockArgument):
@@ -96,8 +96,8 @@ class LoopGraph:
         return True
 
     def is_ordered(self, op: Operation) -> bool:
-        """Whether a step must keep its place among the others of this kind: it writes memory, may read what the
-        loop writes, may stop the program or prints."""
+        """Whether a step must keep its order relative to other such steps: it writes memory, may read memory that
+        the loop writes, may end the program, or prints."""
         if isinstance(op, gpu.WgmmaOp | gpu.LocalLoadOp) or is_pure(op):
             return False
         if isinstance(op, tile.LoadOp | tile.LoadViewOp) and not has_effect(op):
@@ -107,10 +107,10 @@ class LoopGraph:
 
 
 def loop_graph(loop: scf.ForOp) -> LoopGraph | None:
-    """The graph of a loop with products whose operands are copied to buffers of their own; None for others.
+    """The graph of a loop with products whose operands are copied to separate buffers; None for other loops.
 
-    Requires what `promote-shared` guarantees: each buffer is filled by one copy an iteration, and every wait
-    leaves nothing in flight.
+    Requires, as `promote-shared` ensures: one copy per buffer and iteration, and every wait leaves nothing in
+    flight.
     """
     ops = list(loop.body.block.ops)
     copies = [op for op in ops if isinstance(op, gpu.AsyncCopyOp)]
@@ -156,7 +156,7 @@ def _is_synchronous(loop: scf.ForOp, ops: list[Operation]) -> bool:
 
 
 def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | None:
-    """What reads the buffer of a copy, in order; None where anything but products and loads of this loop does."""
+    """The readers of a copy's buffer, in order; None unless all are products and loads of this loop."""
     users = {*buffer_users(copy.buffer)}
     outside = [op for op in users if not isinstance(op, gpu.LocalDeallocOp) and op not in ops]
     readers = [op for op in ops if op in users and op is not copy]
@@ -165,5 +165,5 @@ def _readers(copy: gpu.AsyncCopyOp, ops: list[Operation]) -> list[Operation] | N
 
 
 def yielded(loop: scf.ForOp, argument: BlockArgument) -> SSAValue:
-    """What an argument of a loop's body is in the next iteration."""
+    """The value of a body argument in the next iteration."""
     return end_of(loop.body.block).operands[argument.index - 1]
