@@ -78,3 +78,25 @@ func.func @masked(%a: !tile.ptr<i64> {tile.divisibility = 16 : i32}, %b: !tile.p
   tile.store_view %h, %c ["strided"] strides(%one) {limited = array<i64>} : tensor<4xi32>, !tile.ptr<i32>
   func.return
 }
+
+// -----
+// RUN: select-mma,assign-layouts
+// Factors made of a row and a column are computed where the sums of the product are: only the row and the column move.
+// CHECK-LABEL: @factors
+func.func @factors(%a: tensor<64x16xf16>, %b: tensor<16x64xf16>, %x: tensor<64xf32>, %y: tensor<64xf32>, %p: !tile.ptr<f32>, %s: i64) attributes {gpu.num_warps = 4 : i32} {
+  // CHECK: [[E:%.+]] = math.exp2 {{.+}} : tensor<64x64xf32, "64x64 r[0,1 8,0 0,8 0,16 0,32] l[0,2 0,4 1,0 2,0 4,0] w[16,0 32,0]">
+  // CHECK-NEXT: arith.mulf [[E]], %sums
+  %zero = arith.constant 0.0 : f32
+  %none = tile.splat %zero : f32 to tensor<64x64xf32>
+  %sums = tile.dot %a, %b, %none, "tf32" : tensor<64x16xf16>, tensor<16x64xf16>, tensor<64x64xf32> to tensor<64x64xf32>
+  %u = tile.expand_dims %x, 1 : i32 : tensor<64xf32> to tensor<64x1xf32>
+  %v = tile.expand_dims %y, 0 : i32 : tensor<64xf32> to tensor<1x64xf32>
+  %us = tile.broadcast %u : tensor<64x1xf32> to tensor<64x64xf32>
+  %vs = tile.broadcast %v : tensor<1x64xf32> to tensor<64x64xf32>
+  %d = arith.subf %us, %vs : tensor<64x64xf32>
+  %e = math.exp2 %d : tensor<64x64xf32>
+  %r = arith.mulf %e, %sums : tensor<64x64xf32>
+  %q = tile.splat %p : !tile.ptr<f32> to tensor<64x64x!tile.ptr<f32>>
+  tile.store %q, %r : tensor<64x64x!tile.ptr<f32>>, tensor<64x64xf32>
+  func.return
+}

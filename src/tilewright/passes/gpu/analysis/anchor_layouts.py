@@ -160,12 +160,30 @@ class AnchorLayouts:
         return self._alike(op, tiles)
 
     def _alike(self, op: Operation, tiles: list[Any]) -> list[Layout]:
-        """The layout of an operand of the same shape for all results."""
+        """The layout of an operand of the same shape for all results, or of what the only user combines them with."""
         same = [v for v in op.operands if tile.shape_of(v) == tile.shape_of(tiles[0])]
         homes = [h for v in same if (h := self.of(v)) is not None]
-        return [homes[0] if homes else default_layout(tile.shape_of(tiles[0]), self.warps)] * len(
-            tiles
-        )
+        found = homes[0] if homes else self._beside(op)
+        return [found or default_layout(tile.shape_of(tiles[0]), self.warps)] * len(tiles)
+
+    def _beside(self, op: Operation) -> Layout | None:
+        """The layout of the tile that element-wise operations combine the result of `op` with, where each
+        has one user: factors made of rows and columns are computed where the sums of a product are."""
+        current = op
+        while len(current.results) == 1:
+            value = current.results[0]
+            uses = list(value.uses)
+            if len(uses) != 1 or not is_pure_elementwise(uses[0].operation):
+                return None
+            current = uses[0].operation
+            for other in current.operands:
+                if other is not value and tile.shape_of(other) == tile.shape_of(value):
+                    found = self.of(other)
+                    if found is None and isinstance(other.owner, tile.DotOp):
+                        found = accumulator_layout(other.owner, self.warps)
+                    if found is not None:
+                        return found
+        return None
 
     def reduced(self, op: tile.ReduceOp) -> Layout:
         """The layout in which the inputs of a reduction are combined."""
