@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type, f32
+from xdsl.ir import Attribute
 
 from tilewright.backends.llvm.casts import to_f32
 from tilewright.backends.llvm.types import Value
@@ -41,7 +42,7 @@ class _Format:
     nan: int
 
 
-_FORMATS = {
+_FORMATS: dict[type[Attribute], _Format] = {
     Float8E5M2Type: _Format("e5m2", 0x7B, 61440.0, True, 0x7C, 0x7E),
     Float8E4M3FNType: _Format("e4m3", 0x7E, 464.0, False, 0x7F, 0x7F),
 }
