@@ -90,6 +90,9 @@ def _bf16_in_high_half(b: Builder, value: Value) -> Value:
             if index.constant == 1:
                 return b.and_(word, constant(I32, 0xFFFF0000))
             return b.shl(word, constant(I32, 16))
+    rounded = ptx.rounded_to_bf16(value)
+    if rounded is not None:
+        return rounded
     wide = b.zext(value, like(value.type, I32))
     return b.shl(wide, constant(wide.type, 16))
 

@@ -88,10 +88,32 @@ def reciprocal(b: Builder, x: Any) -> Any:
     return _instruction(b, "rcp.approx.ftz.f32", x)
 
 
+_TO_BF16_PAIR = "cvt.rn.bf16x2.f32 $0, $1, $2;"
+
+
 def to_bf16(b: Builder, x: Any) -> Any:
-    """`cvt.rn.bf16.f32`: fp32 to the bits of the nearest bf16, NaN to 0x7fff."""
-    kind = ir.FunctionType(ir.IntType(16), [x.type])
-    return b.asm(kind, "cvt.rn.bf16.f32 $0, $1;", "=h,f", [x], side_effect=False)
+    """fp32 to the bits of the nearest bf16, NaN to 0x7fff: `cvt.rn.bf16x2.f32` with a zero, since `cvt.rn.bf16.f32` goes
+    through a unit with an eighth of the rate. The number is in the high half, where fp32 has it."""
+    word, half = ir.IntType(32), ir.IntType(16)
+    kind = ir.FunctionType(word, [x.type, x.type])
+    operands = [x, ir.Constant(x.type, 0.0)]
+    both = b.asm(kind, _TO_BF16_PAIR, "=r,f,f", operands, side_effect=False)
+    return b.trunc(b.lshr(both, ir.Constant(word, 16)), half)
+
+
+def rounded_to_bf16(bits: Any) -> Any | None:
+    """The word of `to_bf16` that `bits` were taken from, which are those of an fp32 number; None: another value."""
+    shifted = _operand_of(bits, "trunc")
+    word = _operand_of(shifted, "lshr") if shifted is not None else None
+    made_here = isinstance(getattr(word, "callee", None), ir.InlineAsm)
+    if not made_here or word.callee.asm != _TO_BF16_PAIR:  # type: ignore[union-attr]
+        return None
+    low = word.operands[-1]  # type: ignore[union-attr]
+    return word if isinstance(low, ir.Constant) else None
+
+
+def _operand_of(value: Any, opname: str) -> Any | None:
+    return value.operands[0] if getattr(value, "opname", "") == opname else None
 
 
 def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
@@ -100,8 +122,7 @@ def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
     made: list[Any] = []
     for low, high in zip(values[::2], values[1::2], strict=True):
         kind = ir.FunctionType(word, [high.type, low.type])
-        text = "cvt.rn.bf16x2.f32 $0, $1, $2;"
-        both = b.asm(kind, text, "=r,f,f", [high, low], side_effect=False)
+        both = b.asm(kind, _TO_BF16_PAIR, "=r,f,f", [high, low], side_effect=False)
         made += [b.trunc(both, half), b.trunc(b.lshr(both, ir.Constant(word, 16)), half)]
     return made
 
