@@ -97,6 +97,14 @@ def test_rows_that_begin_inside_of_lines_are_read_once_by_two_ctas():
     assert chosen.split_k == 1
 
 
+def test_few_waves_of_fp8_take_tall_tiles():
+    """As bf16 does, where 128 tiles of 256 x 160 are one wave: 1000 x 5120 x 13824 took 179 µs, in 128 x 192 tiles 212."""
+    few = choose(Workload(1000, 5120, 13824, element="fp8e4nv", out="bf16"), HOPPER).tiling
+    assert (few.block_m, few.block_n) == (256, 160)
+    many = choose(Workload(16384, 16384, 16384, element="fp8e4nv", out="bf16"), HOPPER).tiling
+    assert many.persistent
+
+
 def test_what_does_not_fit_is_no_candidate():
     for name in ("sm_80", "sm_86", "sm_89", "sm_90a"):
         target = registry.machine(name)

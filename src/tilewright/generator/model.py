@@ -200,6 +200,8 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
     tiles = WARP_GROUP_TILES if groups else WARP_TILES if tensor else PLAIN_TILES
     if groups and size == 2:
         tiles = (*WIDE_TILES, *tiles)
+    if groups and size == 1 and not work.mn_major:
+        tiles = (*_tall(work, target), *tiles)
     if groups and work.accumulator == "fp16":
         tiles = (*HALF_TILES, *tiles)
     if groups:
@@ -221,6 +223,13 @@ def gpu_tilings(work: Workload, target: TargetInfo) -> list[Tiling]:
         for depth in (block_k, 2 * block_k, 4 * block_k) if deep else (block_k,):
             found += _of_tile(work, target, (block_m, block_n, depth), warps, groups)
     return found
+
+
+def _tall(work: Workload, target: TargetInfo) -> list[tuple[int, int, int]]:
+    """Tiles of 256 rows for elements of 8 bits, where they are two waves at most: more are faster in persistent programs."""
+    tall = [tile for tile in WIDE_TILES if tile[0] == 256]
+    most = 2 * target.cores
+    return [(m, n, w) for m, n, w in tall if work.batch * -(-work.m // m) * -(-work.n // n) <= most]
 
 
 def _fitted(n: int) -> list[tuple[int, int, int]]:
