@@ -234,7 +234,7 @@ def dyt(m):
 def softmax_long(m):
     from liger_kernel.ops.softmax import LigerSoftmaxFunction as F
 
-    given = (m.normal(m.rows, 9 * m.vocabulary),)
+    given = (m.normal(m.rows, m.sized(9 * m.vocabulary, 65536)),)
     return m.problem(*given, run=lambda x: F.apply(x), like=lambda x: x.softmax(-1))
 
 

@@ -55,6 +55,7 @@ OWN_SIZES: dict[str, dict[str, int]] = {
     "fla/fused_linear_cross_entropy": {"rows": 4096, "hidden": 2048},
     "fla/fused_kl_div": {"rows": 2048, "hidden": 1024},
     "fla/bitlinear": {"hidden": 2048},
+    "fla/fused_recurrent_momentum_delta_rule": {"length": 256},
     "fla/parallel_nsa": {"batch": 1},
     "fla/deltaformer_attn": {"batch": 1, "heads": 8},
     "liger/attn_res": {"rows": 1024},
