@@ -28,6 +28,25 @@ def product(a_ptr, b_ptr, c_ptr, K, stride, M: tl.constexpr, B: tl.constexpr):
         b = tl.load(b_ptr + (i + k)[:, None] * stride + m[None, :])
         total = tl.dot(a, b, total)
     tl.store(c_ptr + m[:, None] * M + m[None, :], total)
+
+
+@tw.jit
+def obstacle(first_ptr, a_ptr, b_ptr, K, n, FORM: tl.constexpr):
+    m = tl.arange(0, 64)
+    at = m[:, None] * 64 + m[None, :]
+    total = tl.zeros((64, 64), tl.float32)
+    for i in range(K):
+        first = tl.load(first_ptr + i * 4096 + at)
+        total = tl.dot(first, tl.load(a_ptr + i * 4096 + at), total)
+        if FORM == "writes":
+            tl.store(first_ptr + n * 4096 + at, total.to(tl.float16))
+        if FORM == "branch":
+            if i > n:
+                total = tl.dot(tl.load(b_ptr + at), tl.load(b_ptr + i * 4096 + at), total)
+        if FORM == "loop":
+            for j in range(n):
+                total = tl.dot(tl.load(b_ptr + at), tl.load(b_ptr + j * 4096 + at), total)
+    tl.store(b_ptr + n * 4096 + at, total.to(tl.float16))
 """
 
 
@@ -88,6 +107,16 @@ def test_one_stage_and_no_tma(accesses):
     assert missed(a) == {"copy in a pipeline": "one-stage"}
     found = accesses("product", f"{PRODUCT},stride=i32:16", "sm_80")
     assert missed(found["aload"]) == {"TMA tile": "no-tma"}
+
+
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [("writes", "loop-writes"), ("branch", "dot-in-branch"), ("loop", "inner-loop")],
+)
+def test_why_a_loop_has_no_schedule(accesses, form, code):
+    signature = "first_ptr=*fp16:16,a_ptr=*fp16:16,b_ptr=*fp16:16,K=i32,n=i32"
+    found = accesses("obstacle", f"{signature},FORM={form}", "sm_90a")
+    assert missed(found["firstload"])["copy in a pipeline"] == code
 
 
 ROWS = "x_ptr=*fp32:16,index_ptr=*i32:16,y_ptr=*fp32:16,N=1024,n=i32"

@@ -113,6 +113,21 @@ class Reason(Enum):
         "the load is not in the block of the dot",
         "load it next to the dot",
     )
+    LOOP_WRITES = (
+        "loop-writes",
+        "the loop may write the array that it loads",
+        "write to another array, or load before the loop what it does not change",
+    )
+    DOT_IN_BRANCH = (
+        "dot-in-branch",
+        "the loop has a dot or a copy in a branch",
+        "move the condition out of the loop, or select the operands with `tl.where`",
+    )
+    INNER_LOOP = (
+        "inner-loop",
+        "the loop holds another loop with dots, and only innermost loops have schedules",
+        "load before the inner loop what it does not need, or make the outer loop programs of the grid",
+    )
     NO_PIPELINE = (
         "no-pipeline",
         "the loop has no schedule with asynchronous copies",

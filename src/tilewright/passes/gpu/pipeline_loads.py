@@ -49,6 +49,7 @@ from tilewright.passes.analysis.remarks import Missed, Reason, report_missed
 from tilewright.passes.base import Pass
 from tilewright.passes.gpu.analysis.barriers import remove_redundant_barriers
 from tilewright.passes.gpu.analysis.buffer_views import buffer_root, retype_views
+from tilewright.passes.gpu.analysis.clobbers import may_clobber
 from tilewright.passes.gpu.analysis.copy_engines import choose
 from tilewright.passes.gpu.analysis.copy_slices import clone_slice, slice_of
 from tilewright.passes.gpu.analysis.loop_carried import (
@@ -113,10 +114,22 @@ class PipelineLoads(Pass):
 
 def _report_serial(loop: scf.ForOp, stages: int) -> None:
     """Report the copies that the loop waits for where it issues them."""
-    missed = Missed(Reason.ONE_STAGE if stages < 2 else Reason.NO_PIPELINE)
     for op in loop.body.block.ops:
         if isinstance(op, gpu.AsyncCopyOp) and op.buffer.type.stages.data == 1:  # type: ignore[union-attr]
-            report_missed(op, "copy in a pipeline", missed)
+            reason = Reason.ONE_STAGE if stages < 2 else _obstacle(loop, op)
+            report_missed(op, "copy in a pipeline", Missed(reason))
+
+
+def _obstacle(loop: scf.ForOp, copy: gpu.AsyncCopyOp) -> Reason:
+    """Why a loop is not pipelined."""
+    if may_clobber(loop, [copy.base]):
+        return Reason.LOOP_WRITES
+    scheduled = (gpu.WgmmaOp, gpu.AsyncCopyOp, gpu.TmaLoadOp, tile.DotOp)
+    nested = [op for op in loop.body.block.ops if op.regions]
+    nested = [op for op in nested if any(isinstance(o, scheduled) for o in op.walk())]
+    if any(isinstance(o, scf.ForOp | scf.WhileOp) for op in nested for o in op.walk()):
+        return Reason.INNER_LOOP
+    return Reason.DOT_IN_BRANCH if nested else Reason.NO_PIPELINE
 
 
 def stages_of(function: FuncOp) -> int:
