@@ -98,7 +98,9 @@ def _deallocate(function: FuncOp, target: TargetInfo) -> None:
     """Deallocate in nested blocks if that lets more CTAs be resident: at the barriers that are there, or if that lets
     even more, also at new ones behind loops."""
     block = function.body.block
-    buffers = [op.result for op in function.walk() if isinstance(op, gpu.LocalAllocOp)]
+    buffers: list[SSAValue] = [
+        op.result for op in function.walk() if isinstance(op, gpu.LocalAllocOp)
+    ]
     last_uses = {b: last for b in buffers if (last := _last_use(b, block)) is not None}
     if not last_uses:
         return

@@ -126,7 +126,9 @@ class SharedAllocation:
         self._places: dict[SSAValue, tuple[int, int]] = {}
         self._first: dict[SSAValue, int] = {}
         self._last: dict[SSAValue, int] = {}
-        buffers = [op.result for op in function.walk() if type(op) is gpu.LocalAllocOp]
+        buffers: list[SSAValue] = [
+            op.result for op in function.walk() if type(op) is gpu.LocalAllocOp
+        ]
         for buffer in buffers:
             self._note(buffer)
         self._place_all(function, buffers)
