@@ -95,3 +95,26 @@ def test_a_loop_copies_a_tile_once_for_products_that_read_it_transposed(schedule
     wide = x.astype(np.float64).reshape(4, 64, 64)
     wanted = sum(a.astype(np.float64) @ part @ part.T for part in wide)
     np.testing.assert_allclose(np.asarray(after[2]), wanted, atol=1e-2)
+
+
+def twice(q, keys, out, n):
+    rows, d = tl.arange(0, 64), tl.arange(0, 64)
+    left = tl.load(q + rows[:, None] * 64 + d[None, :])
+    total = tl.zeros((64, 64), tl.float32)
+    for i in range(0, n):
+        x = tl.load(keys + (i * 64 + d)[:, None] * 64 + d[None, :])
+        total = tl.dot(tl.dot(left, x).to(tl.float16), tl.trans(x), total)
+    for i in range(0, n):
+        x = tl.load(keys + (i * 64 + rows)[:, None] * 64 + d[None, :])
+        total = tl.dot(tl.dot(left, tl.trans(x)).to(tl.float16), x, total)
+    tl.store(out + rows[:, None] * 64 + d[None, :], total)
+
+
+def test_one_barrier_an_iteration_where_stages_are_deallocated_behind_a_loop():
+    types = dict.fromkeys(("q", "keys"), pointer_type(dtypes.float16))
+    types |= {"out": pointer_type(dtypes.float32), "n": dtypes.int32}
+    module = build(KernelFunction(twice), types, dict.fromkeys(("q", "keys", "out"), 16)).module
+    backend.lower(module, Options(num_warps=4, num_stages=3), target_info("sm_90a"))
+    loops = str(module).split("scf.for")[1:]
+    assert len(loops) == 2 and "gpu.local_dealloc" in loops[0]
+    assert [loop.split("scf.yield")[0].count("gpu.barrier") for loop in loops] == [1, 1]

@@ -77,11 +77,19 @@ def _add(
             found.writes.add(op.buffer)
         case gpu.AsyncWaitOp():
             found.written |= copied
-        case gpu.LocalDeallocOp():
+        case gpu.LocalDeallocOp() if not _ends_at_barrier(op):
             found.reads.update(op.buffers)
             found.writes.update(op.buffers)
         case _:
             pass
+
+
+def _ends_at_barrier(op: Operation) -> bool:
+    """Whether threads meet behind a deallocation, before anything else has the memory."""
+    following = op.next_op
+    while isinstance(following, gpu.LocalDeallocOp):
+        following = following.next_op
+    return isinstance(following, gpu.BarrierOp)
 
 
 def _around(barrier: Operation, body: Block) -> tuple[list[Operation], list[Operation]]:
