@@ -1,5 +1,7 @@
 """Comparisons of positions with a bound that is a multiple of what a thread holds in a row."""
 
+import re
+
 import numpy as np
 import pytest
 from tests.ptx.launch import run_ptx
@@ -46,3 +48,27 @@ def test_neighbours_are_compared_once(which, divisible, comparisons):
     artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
     np.testing.assert_array_equal(run_ptx(artifact, arguments, (1,))[1], expected[1])
     assert artifact.asm["ptx"].count("setp") == comparisons
+
+
+def chosen(x, out, which, B: tl.constexpr):
+    columns = tl.arange(0, B)
+    wanted = tl.load(which + tl.program_id(0))
+    value = tl.where(columns == wanted, -1.0, tl.load(x + columns))
+    value = tl.where(wanted != columns, value, value - 1.0)
+    tl.store(out + tl.program_id(0) * B + columns, value)
+
+
+def test_indices_are_compared_in_32_bits_with_a_label_of_64():
+    """Also with one that has the low half of an index, and no other half."""
+    kind = dtypes.pointer_type(dtypes.float32)
+    signature = {"x": kind, "out": kind, "which": dtypes.pointer_type(dtypes.int64)}
+    text = str(build(KernelFunction(chosen), signature | {"B": constexpr(256)}, {}).module)
+    labels = np.array([5, -1, 255, 256, 5 + (1 << 32), -(1 << 32) + 5], np.int64)
+    arguments = [np.arange(256, dtype=np.float32), np.zeros((6, 256), np.float32), labels]
+    expected = run_on_copies(parse_ir(text), arguments, (6, 1, 1))
+    artifact = backend.compile(parse_ir(text), Options(num_warps=1), target_info("sm_90a"))
+    found = run_ptx(artifact, arguments, (6,))[1]
+    np.testing.assert_array_equal(found, expected[1])
+    assert np.count_nonzero(found == -2.0) == 2
+    equalities = re.findall(r"setp\.(?:eq|ne)\.[bsu]64", artifact.asm["ptx"])
+    assert len(equalities) <= 2  # not of each register
