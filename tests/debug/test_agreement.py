@@ -227,3 +227,31 @@ def test_range_takes_the_hints_of_tl_range(mode):
     assert out[0] == 10
     with pytest.raises(tw.errors.KernelTypeError, match="range has no keyword 'stages'"):
         range_with_unknown_keyword[(1,)](out, 5)
+
+
+@tw.jit
+def large_numbers(x_ptr, o_ptr, hash_ptr, FACTOR: tl.constexpr):
+    i = tl.arange(0, 8)
+    x = tl.load(x_ptr + i)
+    low, high = 1 << 30, 1 << 31
+    values = ~(low | high)
+    masked = (x & values) | high
+    tl.static_assert(masked.dtype == tl.uint32)
+    tl.store(o_ptr + i, masked)
+    prime = FACTOR
+    prime += 2
+    folded: tl.constexpr = FACTOR + 2
+    tl.static_assert(folded == 2654435771)
+    hashed = x * prime
+    tl.static_assert(hashed.dtype == tl.uint32)
+    tl.store(hash_ptr + i, hashed)
+
+
+def test_names_of_large_integers_hold_typed_scalars(mode):
+    """In Triton an assignment makes a scalar: a mask with bit 31 is uint32, and so is what it meets."""
+    x = np.array([5, -1, -7, 1 << 30, 3, 2, 1, 0], np.int32)
+    out, hashed = np.zeros(8, np.int32), np.zeros(8, np.uint32)
+    large_numbers[(1,)](x, out, hashed, 2654435769)
+    bits = x.view(np.uint32)
+    np.testing.assert_array_equal(out.view(np.uint32), bits & 0x3FFFFFFF | 0x80000000)
+    np.testing.assert_array_equal(hashed, bits * np.uint32(2654435771))

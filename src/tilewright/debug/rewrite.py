@@ -27,15 +27,18 @@ from tilewright.language.liveness import (
     analysis_of,
     exits_loop_or_function,
     has_call,
+    is_constexpr_annotation,
 )
 from tilewright.semantics.promotion import literal_type
 from tilewright.semantics.values import TensorValue
 
-_AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED, _JOINED, _EXIT, _RESULT, _CHOOSE = (
+(
+    _AND, _OR, _NOT, _COMPARE, _EQUAL, _ASSERT, _ITEMS, _CARRIED, _JOINED, _EXIT, _RESULT, _CHOOSE, _ASSIGNED,
+) = (
     f"__tilewright_{name}__"
     for name in (
         "and", "or", "not", "compare", "equal", "assert", "items", "carried", "joined", "exit",
-        "result", "choose",
+        "result", "choose", "assigned",
     )
 )  # fmt: skip
 _EXITS = "__tilewright_exits__"
@@ -134,6 +137,19 @@ def _is_range(loop: ast.For) -> bool:
     return name == "range"
 
 
+def _may_be_integer(value: ast.expr) -> bool:
+    """Whether an expression can be a large integer known at compile time: arithmetic without calls."""
+    if isinstance(value, ast.Tuple):
+        return any(map(_may_be_integer, value.elts))
+    if isinstance(value, ast.BinOp):
+        return _may_be_integer(value.left) and _may_be_integer(value.right)
+    if isinstance(value, ast.UnaryOp):
+        return not isinstance(value.op, ast.Not) and _may_be_integer(value.operand)
+    if isinstance(value, ast.Constant):
+        return type(value.value) is int
+    return isinstance(value, ast.Name | ast.Attribute)
+
+
 class _Rewriter(ast.NodeTransformer):
     """`carried` gives the names whose numbers become scalars around a loop, `joined` those after an `if`."""
 
@@ -172,6 +188,29 @@ class _Rewriter(ast.NodeTransformer):
         loop.body = [*self._scalars(_CARRIED, names, loop.body[0]), *loop.body]
         after = [as_join(s) for s in self._scalars(_CARRIED, names, loop)]
         return [*self._scalars(_CARRIED, names, loop), loop, *after]
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        return self._assignment(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        return self.generic_visit(node) if is_constexpr_annotation(node) else self._assignment(node)
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign) -> ast.AST:
+        number = node.value is not None and _may_be_integer(node.value)
+        self.generic_visit(node)
+        if number:
+            node.value = self._call(_ASSIGNED, [node.value], node.value)  # pyright: ignore
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        number = _may_be_integer(node.value)
+        self.generic_visit(node)
+        if not number or not isinstance(node.target, ast.Name):
+            return node
+        load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        value = ast.copy_location(ast.BinOp(load, node.op, node.value), node)
+        store = ast.Assign([node.target], self._call(_ASSIGNED, [value], value))
+        return ast.copy_location(store, node)
 
     def visit_For(self, node: ast.For) -> Any:
         return self._loop(node)
@@ -365,6 +404,12 @@ def _choose(
     return value if same or isinstance(other, TensorValue) else _carried(value)
 
 
+def _assigned(value: Any) -> Any:
+    """What a name holds: large integers are typed scalars, as in compiled code."""
+    semantics = active_semantics.get()
+    return value if semantics is None else semantics.assigned(value)
+
+
 #: what rewritten code finds under its names
 HELPERS = {
     _AND: lambda value, *others: _both(True, value, others),
@@ -379,4 +424,5 @@ HELPERS = {
     _EXIT: _exit,
     _RESULT: _result,
     _CHOOSE: _choose,
+    _ASSIGNED: _assigned,
 }

@@ -11,7 +11,7 @@ from tilewright.frontend.expressions import BINARY, Expressions
 from tilewright.frontend.frame import BREAK, RESULT, RETURNED
 from tilewright.frontend.values import is_tensor
 from tilewright.ir.names import name_value
-from tilewright.language.liveness import exits_loop_or_function
+from tilewright.language.liveness import exits_loop_or_function, is_constexpr_annotation
 from tilewright.semantics.values import TensorValue, describe
 
 _UNSUPPORTED = {
@@ -77,7 +77,7 @@ class Statements(Expressions):
                 self.frame.env[name] = result
 
     def stmt_Assign(self, node: ast.Assign) -> None:
-        value = self.visit(node.value)
+        value = self._assigned(node, self.visit(node.value))
         for target in node.targets:
             self.assign(target, value)
 
@@ -85,7 +85,9 @@ class Statements(Expressions):
         if node.value is None:
             return
         # an annotation asks nothing of the value, as in Triton: `x: tl.constexpr = n * 2` may be a tensor
-        self.assign(node.target, self.visit(node.value))
+        value = self.visit(node.value)
+        constant = is_constexpr_annotation(node)
+        self.assign(node.target, value if constant else self._assigned(node, value))
 
     def stmt_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
@@ -93,7 +95,11 @@ class Statements(Expressions):
         load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)  # pyright: ignore
         left = self.visit(load)
         right = self.visit(node.value)
-        self.assign(node.target, self.binary(BINARY[type(node.op)], left, right))
+        value = self.binary(BINARY[type(node.op)], left, right)
+        self.assign(node.target, self._assigned(node, value))
+
+    def _assigned(self, node: ast.stmt, value: Any) -> Any:
+        return self.at(node, lambda: self.semantics.assigned(value))
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """Bind the names of an assignment target to (the parts of) `value`."""

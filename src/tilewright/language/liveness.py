@@ -65,6 +65,11 @@ def exits_loop_or_function(statements: Iterable[ast.stmt], in_loop: bool = True)
     return False
 
 
+def is_constexpr_annotation(node: ast.AnnAssign) -> bool:
+    """Whether it is `name: tl.constexpr = …`."""
+    return ast.unparse(node.annotation).rpartition(".")[2] == "constexpr"
+
+
 def has_call(node: ast.expr) -> bool:
     """Whether evaluating `node` calls anything, and so may touch memory."""
     return any(isinstance(n, ast.Call) for n in ast.walk(node))

@@ -9,7 +9,7 @@ from tilewright import dtypes as t
 from tilewright.dtypes import unwrap_constexpr
 from tilewright.errors import KernelTypeError
 from tilewright.semantics.builder import Builder
-from tilewright.semantics.promotion import literal_type
+from tilewright.semantics.promotion import fits_64_bits, literal_type
 from tilewright.semantics.values import TensorValue, describe, type_text
 
 
@@ -58,6 +58,17 @@ class SemanticsBase:
     def filled(self, value: Any, kind: Any) -> TensorValue:
         """A constant of a scalar or tile type (of numbers)."""
         return self.splat(self.constant(value, kind.scalar), kind.shape)
+
+    def assigned(self, value: Any) -> Any:
+        """What a name bound to `value` holds: an integer that int32 does not hold is a scalar of its literal
+        type, as in Triton (`mask = ~(1 << 31)` is uint32 arithmetic); any other value is unchanged.
+        """
+        if type(value) is tuple:
+            return tuple(map(self.assigned, value))
+        number = unwrap_constexpr(value)
+        if type(number) is int and not -(1 << 31) <= number < 1 << 31 and fits_64_bits(number):
+            return self.constant(number, literal_type(number))
+        return value
 
     def to_tensor(self, value: Any) -> TensorValue:
         """A tensor as it is; a Python number or constexpr by its literal type."""

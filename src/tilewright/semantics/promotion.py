@@ -34,6 +34,11 @@ def literal_type(value: bool | float) -> t.dtype:
     return t.float64
 
 
+def fits_64_bits(value: int) -> bool:
+    """Whether an integer type holds `value`."""
+    return -(1 << 63) <= value < 1 << 64
+
+
 def kind_rank(kind: Any) -> int:
     """bool < integer < float."""
     if kind.is_bool():
