@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from benchmarks.ablation import Study, run_study, write_ir, write_report
-
 from tilewright.errors import LaunchError
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ablation.run import Row, Study
-
 from tilewright.errors import LaunchError
 
 

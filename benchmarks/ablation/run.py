@@ -17,7 +17,6 @@ from benchmarks.ablation.switches import (
     switches_of,
     without,
 )
-
 from tilewright.backends import registry
 from tilewright.backends.base import Options
 from tilewright.dtypes import bfloat16, float16, float32
