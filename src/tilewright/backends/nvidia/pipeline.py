@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 
 from tilewright.passes.base import Pass
+from tilewright.passes.cse import Cse
+from tilewright.passes.licm import Licm
 from tilewright.passes.pipeline import shared_passes
+from tilewright.passes.promote_accumulator import PromoteAccumulator
 
 
 @functools.cache
 def nvidia_passes() -> tuple[Pass, ...]:
     """Tile IR as the front end writes it -> tiles in registers and shared memory."""
-    from tilewright.passes.cse import Cse
     from tilewright.passes.gpu.assign_layouts import AssignLayouts
     from tilewright.passes.gpu.batch_loads import BatchLoads
     from tilewright.passes.gpu.cache_in_shared import CacheInShared
@@ -38,8 +40,6 @@ def nvidia_passes() -> tuple[Pass, ...]:
     from tilewright.passes.gpu.swizzle_shared import SwizzleShared
     from tilewright.passes.gpu.unroll import Unroll
     from tilewright.passes.gpu.vectorize_accesses import VectorizeAccesses
-    from tilewright.passes.licm import Licm
-    from tilewright.passes.promote_accumulator import PromoteAccumulator
 
     return (
         *shared_passes(),
