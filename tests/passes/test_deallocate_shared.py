@@ -99,7 +99,7 @@ def test_contents_end_at_the_deallocation(early):
     module = parse_ir(BODY.format(**parts))
     arguments = [np.zeros((8, 16), np.float32), 2]
     if early:
-        with pytest.raises(InterpreterError, match="it has been released"):
+        with pytest.raises(InterpreterError, match="nothing has been written there"):
             run_on_copies(module, arguments, (1, 1, 1))
     else:
         run_on_copies(module, arguments, (1, 1, 1))

@@ -29,12 +29,10 @@ from tilewright.layouts.shared import SWIZZLE_ATOM_BYTES
 if TYPE_CHECKING:
     from tilewright.interpreter.executor import Executor
 
-_POISON, _FLYING, _UNSEEN, _READY = "poison", "flying", "unseen", "ready"
-_RELEASED, _RELEASED_IN_ITERATION = "released", "released in an iteration"
+_POISON, _FLYING, _UNSEEN, _READY, _RELEASED = "poison", "flying", "unseen", "ready", "released"
 _WHY_NOT = {
     _POISON: "nothing has been written there",
     _RELEASED: "it has been released",
-    _RELEASED_IN_ITERATION: "it has been released",
     _FLYING: "an async copy to it is in flight (missing gpu.async_wait)",
     _UNSEEN: "other threads' parts of it are not seen yet: a gpu.barrier is missing",
 }
@@ -207,14 +205,12 @@ def read_stage(run: Executor, buffer: Any, slot: Any) -> Stage:
 
 
 def _release(run: Executor, op: gpu.LocalDeallocOp) -> list[Any]:
-    """In a loop or branch: until the buffer is written again."""
-    nested = not isinstance(op.parent_op(), FuncOp)
-    state = _RELEASED_IN_ITERATION if nested else _RELEASED
+    written_again = not isinstance(op.parent_op(), FuncOp)  # by the next iteration
     for buffer in op.buffers:
         for stage in run.value(buffer):
             if stage.readers or stage.stored or stage.state == _FLYING:
                 raise fault(run, f"gives back {stage.name}, at which something is in flight")
-            stage.state, stage.value = state, None
+            stage.state, stage.value = _POISON if written_again else _RELEASED, None
     run.shared.released = True
     return []
 
