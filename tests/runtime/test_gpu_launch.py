@@ -557,3 +557,15 @@ def test_objects_with_an_address_only_go_where_it_lives(fake):
     host[:], count = range(64), len(fake.launches)
     add[(1,)](*(Bare(a.ctypes.data) for a in (host, host, result)), 64, BLOCK=64)
     assert (result == 2 * host).all() and len(fake.launches) == count
+
+
+@pytest.mark.parametrize(
+    "device", [types.SimpleNamespace(type="cuda", index=1), "cuda:1", "cuda", None]
+)
+def test_wrappers_of_tensors_go_to_their_device(fake, device):
+    """Objects with an address and a device, as flag_gems' StridedBuffer, and no protocol of arrays."""
+    arrays = [Bare(0x2000000 + 256 * i) for i in range(3)]
+    for array in arrays:
+        array.device = device
+    add[(4,)](*arrays, 1000, BLOCK=256)
+    assert fake.launches[-1].context == 0xC001 and fake.launches[-1].slots[0] == 0x2000000

@@ -76,9 +76,18 @@ def _interface(value: Any) -> dict[str, Any]:
 
 
 def _device_of_bare(value: Any) -> int | None:
-    """Of an object that has an address and says nothing of where that is: the driver knows."""
-    if getattr(value, "device", None) is not None or hasattr(value, "__array_interface__"):
+    """The GPU of an object with `data_ptr()` alone, as in wrappers of tensors: its `device`, or the driver's answer
+    for its address. None on the CPU.
+    """
+    if hasattr(value, "__array_interface__"):
         return None
+    device = getattr(value, "device", None)
+    kind, _, number = str(getattr(device, "type", None) or device or "").lower().partition(":")
+    if kind not in ("", "cuda"):
+        return None
+    index = getattr(device, "index", None)
+    if kind == "cuda" and (number.isdigit() or isinstance(index, int)):
+        return int(number or index)
     address = value.data_ptr()
     if not address:
         return None
