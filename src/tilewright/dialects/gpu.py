@@ -13,7 +13,6 @@ import functools
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
-    IntAttr,
     IntegerAttr,
     StringAttr,
     TensorType,
@@ -22,12 +21,11 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -38,14 +36,14 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, Pure
 
 from tilewright.dialects import gpu_rules as rules
 from tilewright.dialects import tile
 from tilewright.dialects.gpu_tensor_maps import EncodeTensorMapOp as EncodeTensorMapOp
 from tilewright.dialects.gpu_tensor_maps import ProxyFenceOp as ProxyFenceOp
+from tilewright.dialects.gpu_types import MbarriersType as MbarriersType
+from tilewright.dialects.gpu_types import SharedType as SharedType
 from tilewright.dialects.operand_segments import fast_operand_segments
 from tilewright.dialects.tile.base import require, same_shape
 from tilewright.dialects.tile.layout_verification import layout_of as layout_of
@@ -110,35 +108,6 @@ class BarrierOp(IRDLOperation):
 
 
 # ---- shared memory ---------------------------------------------------------------------------------
-
-
-@irdl_attr_definition
-class SharedType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.shared<tensor<64x128xf16>, "64x128x2 dim1 swizzle128", 3>`: a buffer with 3 stages of such a tile."""
-
-    name = "gpu.shared"
-    tile: TensorType
-    layout: StringAttr
-    stages: IntAttr
-
-    def verify(self) -> None:
-        rules.verify_shared(self.tile, self.layout.data, self.stages.data)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
-        """Inside `<>`: tile, layout and a plain number of stages."""
-        with parser.in_angle_brackets():
-            tile = parser.parse_type()
-            parser.parse_punctuation(",")
-            layout = StringAttr(parser.parse_str_literal())
-            parser.parse_punctuation(",")
-            return tile, layout, IntAttr(parser.parse_integer())
-
-    def print_parameters(self, printer: Printer) -> None:
-        """As `parse_parameters` reads it."""
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.tile)
-            printer.print_string(f', "{self.layout.data}", {self.stages.data}')
 
 
 def shared_layout_of(value: SSAValue) -> SharedLayout:
@@ -281,25 +250,6 @@ class AsyncWaitOp(IRDLOperation):
     name = "gpu.async_wait"
     pending = prop_def(IntegerAttr)
     assembly_format = "$pending attr-dict"
-
-
-@irdl_attr_definition
-class MbarriersType(ParametrizedAttribute, TypeAttribute):
-    """`!gpu.mbarriers<4>`: mbarriers, one per stage."""
-
-    name = "gpu.mbarriers"
-    stages: IntAttr
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> tuple[Attribute, ...]:
-        """Inside `<>`: a plain number of stages."""
-        with parser.in_angle_brackets():
-            return (IntAttr(parser.parse_integer()),)
-
-    def print_parameters(self, printer: Printer) -> None:
-        """As `parse_parameters` reads it."""
-        with printer.in_angle_brackets():
-            printer.print_string(str(self.stages.data))
 
 
 @irdl_op_definition

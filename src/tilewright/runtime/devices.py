@@ -86,8 +86,10 @@ def _device_of_bare(value: Any) -> int | None:
     if kind not in ("", "cuda"):
         return None
     index = getattr(device, "index", None)
-    if kind == "cuda" and (number.isdigit() or isinstance(index, int)):
-        return int(number or index)
+    if kind == "cuda" and isinstance(index, int):
+        return index
+    if kind == "cuda" and number.isdigit():
+        return int(number)
     address = value.data_ptr()
     if not address:
         return None

@@ -172,15 +172,31 @@ def match_tma_tile(
     )
     if 2 + len(planes) + divided > _MOST_DIMS:
         return Missed(Reason.TOO_MANY_DIMS)
+    return _tile(copy, root, between, lines, planes, divided, seen, shared, sums, origin)
+
+
+def _tile(
+    copy: Access,
+    root: SSAValue,
+    pitch: Polynomial,
+    lines: Sequence[_Line],
+    planes: Sequence[Plane],
+    divided: bool,
+    windows: Sequence[Window | None],
+    shared: SharedLayout,
+    sums: Inequalities,
+    origin: Origin,
+) -> TmaTile:
+    """The tile with these lines, and planes around them; `divided`: x is split in blocks."""
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     sizes = [shared.contiguous_extent, shared.strided_extent, *(1 for _ in planes)]
-    unchecked = {d for d, window in enumerate(seen) if window or (divided and d == 0)}
+    unchecked = {d for d, window in enumerate(windows) if window or (divided and d == 0)}
     inside = [line.within(length, sums) for line, length in zip(dims, sizes, strict=True)]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return TmaTile(
         root,
         tuple(_UNBOUNDED if line.extent is None else line.extent for line in dims),
-        (between, *(plane.stride for plane in planes)),
+        (pitch, *(plane.stride for plane in planes)),
         tuple(line.place for line in dims),
         tuple(d for d in range(len(dims)) if d not in unchecked and not inside[d]),
         divided,
