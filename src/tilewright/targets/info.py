@@ -1,4 +1,4 @@
-"""`TargetInfo`: everything that passes, code generation and the cost model know of a machine."""
+"""`TargetInfo`: the machine description that passes, code generation and the cost model read."""
 
 from __future__ import annotations
 
@@ -11,78 +11,78 @@ from tilewright.targets.instructions import MmaInstruction
 
 
 class Feature(StrEnum):
-    """What a GPU can do that not all can. CPU features are LLVM's names of them, "avx512f"."""
+    """Optional capabilities of a GPU. CPU features are LLVM's feature names, e.g. "avx512f"."""
 
     TMA = "tma"
-    """Tensor memory accelerator: `cp.async.bulk.tensor`, and mbarriers that count its bytes."""
+    """Tensor memory accelerator: `cp.async.bulk.tensor`, and mbarriers with transaction counts."""
     MULTICAST = "multicast"
-    """TMA loads that arrive in several CTAs of a cluster."""
+    """TMA loads that write the shared memory of several CTAs of a cluster."""
     CLUSTERS = "clusters"
     """Clusters of more than one CTA, distributed shared memory."""
     STMATRIX = "stmatrix"
     REGISTER_REALLOCATION = "setmaxnreg"
-    """Warps hand registers to each other (`setmaxnreg`)."""
+    """Register reallocation between warpgroups (`setmaxnreg`)."""
     PROGRAMMATIC_LAUNCH = "griddepcontrol"
-    """A launch may begin before the one ahead of it has ended."""
+    """Programmatic dependent launch: a kernel may start before the preceding kernel has finished."""
     VECTOR_ATOMICS = "red.vector"
-    """`red` adds vectors of floats of up to 16 bytes, and bf16."""
+    """`red.add` of float vectors of up to 16 bytes, and of bf16."""
     FLOAT8_CONVERSIONS = "cvt.float8"
-    """`cvt` rounds to 8-bit floats."""
+    """`cvt` to 8-bit floats."""
 
 
 @dataclass(frozen=True)
 class SmLimits:
-    """What an SM has for the CTAs on it (CUDA C++ programming guide, "Compute capabilities")."""
+    """Per-SM resources for resident CTAs (CUDA C++ programming guide, "Compute capabilities")."""
 
     max_threads: int = 0
     max_ctas: int = 0
     shared_bytes: int = 0
-    """Shared memory of all CTAs together."""
+    """Shared memory of all resident CTAs together."""
     reserved_shared_bytes: int = 1 << 10
-    """What the system takes of it for each CTA."""
+    """Shared memory that the system reserves per CTA."""
     max_cluster: int = 8
-    """CTAs of a cluster that every chip with clusters can place (the portable size)."""
+    """Portable cluster size: CTAs per cluster that every chip with clusters supports."""
 
 
 @dataclass(frozen=True)
 class GpuRates:
-    """What a chip does in a cycle of its clock, and between its memories."""
+    """Throughput and latency of a chip, for the cost model."""
 
     clock_ghz: float
     tensor_clock_ghz: float
-    """With tensor cores at work, which takes power from the clock."""
+    """Clock while the tensor cores are busy; lower because of the power limit."""
     tensor_macs: int
-    """Multiply-adds of 16-bit elements per SM and cycle on tensor cores."""
+    """16-bit multiply-adds per SM and cycle on tensor cores."""
     plain_macs: int
-    """Single precision multiply-adds per SM and cycle without them."""
+    """Single precision multiply-adds per SM and cycle without tensor cores."""
     double_macs: int
-    """Double precision multiply-adds (on tensor cores where those take doubles)."""
+    """Double precision multiply-adds per SM and cycle (on tensor cores where they support fp64)."""
     l2_bytes_per_cycle: float
-    """From the second level cache to one SM, all of them reading (many read the same)."""
+    """L2 to one SM while all SMs read (many of them the same data)."""
     dram_bytes_per_ns: float
     tensor_share: float
-    """How much of the tensor cores' rate good code reaches: `wgmma` nearly all of it."""
+    """Fraction of the tensor cores' peak that tuned code reaches; nearly 1 for `wgmma`."""
     shared_bytes_per_cycle: int = 128
     element_rates: tuple[tuple[str, float], ...] = ()
-    """Rate of an element type on tensor cores against 16-bit elements; one that is missing has none."""
+    """Tensor core rate per element type, relative to 16-bit elements. Types not listed are not supported."""
     half_accumulator_rate: float = 1.0
-    """Rate with fp16 accumulators against fp32."""
+    """Rate with fp16 accumulators relative to fp32 accumulators."""
     launch_ns: float = 590.0
-    """Between one launch and the next of a stream."""
+    """Time between consecutive launches in a stream."""
     fill_ns: float = 1030.0
-    """From a program's start to its first MMA: barriers, first copies."""
+    """Prologue: from the start of a program to its first MMA (barriers, first copies)."""
     store_bytes_per_cycle: float = 18.0
-    """From registers of one SM to memory at the end of a program."""
+    """Epilogue: from registers of one SM to global memory."""
     single_warpgroup_stall_cycles: float = 54.0
-    """What a stage costs where no second warpgroup covers the waiting of the first."""
+    """Stall per pipeline stage when no second warpgroup hides the latency of the first."""
     second_launch_ns: float = 5000.0
-    """What adding up the parts of K costs beside its memory traffic: a second launch, with cold caches (1 µs in a
-    CUDA graph whose kernels find everything in L2)."""
+    """Cost of the split-K reduction in addition to its memory traffic: a second launch with cold caches (1 µs in a
+    CUDA graph whose kernels hit in L2)."""
 
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """Facts about a machine that passes, code generation and the cost model read."""
+    """Description of a machine for passes, code generation and the cost model."""
 
     name: str
     """"cpu" or "sm_90a"…: for people, tools and tables, never to be compared with."""
@@ -94,24 +94,24 @@ class TargetInfo:
     """Width of the vector registers used."""
     vector_registers: int = 16
     cores: int = 1
-    """Threads that launches use, SMs of a GPU; code is the same for any number."""
+    """Threads per launch on a CPU, SMs of a GPU. Generated code does not depend on it."""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     shared_bytes: int = 0
-    """Most shared memory that a program may ask for."""
+    """Maximum shared memory per CTA."""
     max_registers: int = 0
-    """Most 32-bit registers of a thread."""
+    """Maximum number of 32-bit registers per thread."""
     family: str = "cpu"
-    """The back end that makes code for it: "cpu", "nvidia"."""
+    """Backend that generates code for the target: "cpu" or "nvidia"."""
     capability: int = 0
     """Compute capability of an NVIDIA GPU, 10 · major + minor."""
     isa: str = ""
-    """Version of the virtual instruction set that is emitted, as LLVM names it ("ptx86")."""
+    """PTX version that is emitted, as an LLVM feature ("ptx86")."""
     sm: SmLimits = SmLimits()
     mma: tuple[MmaInstruction, ...] = ()
-    """Instructions that multiply matrices, the preferred ones first."""
+    """MMA instructions in order of preference."""
     rates: GpuRates | None = None
-    """For the cost model; None where it has others (CPUs)."""
+    """For the GPU cost model; None for CPUs, which have their own model."""
 
     def has(self, *features: str) -> bool:
         """Whether the machine has all of `features`."""
@@ -119,17 +119,17 @@ class TargetInfo:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is no CPU."""
+        """Whether the target is a GPU."""
         return self.family != "cpu"
 
     def mma_unit(self, unit: str) -> tuple[MmaInstruction, ...]:
-        """The instructions of a unit ("mma.sync", "wgmma"); () where the target does not have it."""
+        """Return the MMA instructions of a unit ("mma.sync", "wgmma"), () if the target does not have it."""
         return tuple(row for row in self.mma if row.unit == unit)
 
     @cached_property
     def key(self) -> str:
-        """Text for cache keys: all that passes may read. `cores` is for launches only, `rates` for choices
-        that are in the key of what they chose."""
+        """Text for cache keys: every field that passes may read. Excludes `cores`, which affects launches only, and
+        `rates`, which affects choices that are in the keys themselves."""
         plain, tables = [], hashlib.blake2b(digest_size=8)
         for item in fields(self):
             value = getattr(self, item.name)
@@ -141,4 +141,4 @@ class TargetInfo:
 
 
 GENERIC = TargetInfo("cpu")
-"""A machine of which nothing is known, for passes that ask nothing."""
+"""Placeholder for passes that do not depend on the target."""

@@ -1,12 +1,12 @@
-"""NVIDIA GPUs: one entry of `CHIPS` each. What is said here is all that the compiler knows of them.
+"""Descriptions of NVIDIA GPUs, one entry of `CHIPS` each: the only chip-specific data in the compiler.
 
-Limits are those of the CUDA C++ programming guide, "Compute capabilities"; features those that the PTX ISA gives
-in the "Target ISA notes" of instructions. Rates are per SM and clock cycle, from NVIDIA's architecture whitepapers
-(A100, GA102, AD102, H100) and the tuning guides; bandwidths are what well-made kernels reach, about 0.85 of the
-data sheets'. Clocks are those that a chip holds in bursts of load. What is not in data sheets (how well parts
-overlap, beginnings and ends of programs) was fitted to 170 measured products on an H200 and is taken over for
-the others. What `mma.sync` reaches on sm_100a is not published: an A100's rate per SM and cycle is assumed. Those of
-sm_120a are a GeForce RTX 5090's, whose rate with fp32 accumulators is half of that with fp16.
+Limits are from the CUDA C++ programming guide, "Compute capabilities"; features from the "Target ISA notes" of the
+PTX ISA. Rates are per SM and clock cycle, from NVIDIA's architecture whitepapers (A100, GA102, AD102, H100) and the
+tuning guides. Bandwidths are achievable bandwidths, about 0.85 of the data sheet. Clocks are sustained in bursts of
+load. Parameters that data sheets do not give (overlap, prologues, epilogues) were fitted to 170 matmuls measured on
+an H200 and are reused for the other chips. The `mma.sync` rate of sm_100a is not published: the A100 rate per SM and
+cycle is assumed. The rates of sm_120a are those of a GeForce RTX 5090, whose rate with fp32 accumulators is half the
+rate with fp16 accumulators.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tilewright.targets.instructions import MMA_SYNC_80, MMA_SYNC_89, WGMMA_90, 
 TRIPLE = "nvptx64-nvidia-cuda"
 MAX_REGISTERS_PER_THREAD = 255
 DEFAULT = "sm_90a"
-"""What is compiled for on a machine without a GPU."""
+"""Default target on a machine without a GPU."""
 
 _FLOATS = (("fp16", 1.0), ("bf16", 1.0), ("tf32", 0.5), ("i8", 2.0), ("u8", 2.0))
-_WIDENED = (*_FLOATS, ("fp8e4nv", 1.0), ("fp8e5", 1.0))  # 8-bit floats become fp16 on the way in
+_WIDENED = (*_FLOATS, ("fp8e4nv", 1.0), ("fp8e5", 1.0))  # 8-bit floats are converted to fp16 first
 _WITH_F8 = (*_FLOATS, ("fp8e4nv", 2.0), ("fp8e5", 2.0))
 _GEFORCE_50 = (*_WITH_F8[:3], ("i8", 4.0), ("u8", 4.0), *_WITH_F8[5:])
 _SM_90 = (
@@ -41,7 +41,7 @@ def _chip(
     rates: GpuRates,
     features: tuple[Feature, ...] = (),
 ) -> TargetInfo:
-    """A target. One CTA may have all shared memory of an SM but what the system takes."""
+    """Build a target. One CTA may use all shared memory of an SM except the reserved bytes."""
     name = f"sm_{capability}{suffix}"
     return TargetInfo(
         name, TRIPLE, name, features,
@@ -97,9 +97,9 @@ _BY_NAME = {chip.name: chip for chip in CHIPS}
 
 
 def target_info(name: str) -> TargetInfo:
-    """The target called `name` ("sm_80" … "sm_90a"); of one with a suffix the bare name will do ("sm_90").
+    """Return the target `name` ("sm_80" … "sm_90a"). The suffix may be omitted ("sm_90").
 
-    Raises UnsupportedTarget for others.
+    Raises UnsupportedTarget for unknown names.
     """
     found = _BY_NAME.get(name) or _BY_NAME.get(f"{name}a")
     if found is None:
@@ -108,10 +108,10 @@ def target_info(name: str) -> TargetInfo:
 
 
 def of_capability(capability: int) -> TargetInfo:
-    """The best target that a device of a compute capability (10 · major + minor) runs.
+    """Return the most specific target that a device of a compute capability (10 · major + minor) runs.
 
-    Code for a target with a suffix runs on devices of just its capability. Raises UnsupportedTarget where
-    there is none.
+    Code for a target with a suffix runs on devices of exactly that capability. Raises UnsupportedTarget if no
+    target fits.
     """
     able = [
         chip

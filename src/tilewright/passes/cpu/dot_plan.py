@@ -1,13 +1,12 @@
-"""How a `dot` runs on a CPU: which kernel, which element types and layouts, which register tile.
+"""Select the CPU micro-kernel of a `dot`, its element types, buffer layouts and register tile.
 
-Operands of a dot live in 64-byte-aligned per-thread scratch buffers. The left operand is row-major,
-the right operand and the accumulator are *panels*: columns cut in groups of `width`, each group
-stored row after row, so that one row of a register tile is a run of aligned vectors. Whoever fills a
-buffer needs only `BufferLayout.offset`; other arrangements (interleaved pairs for integer and AMX
-kernels, the two halves of a half-precision number) are made inside the dot function, in the `extra`
-elements behind a buffer's matrix.
+Operands of a dot are in 64-byte-aligned per-thread scratch buffers. The left operand is row-major. The right
+operand and the accumulator are *panels*: groups of `width` columns, each stored row by row, so that one row of a
+register tile is a sequence of aligned vectors. Code that fills a buffer uses `BufferLayout.offset` only. Other
+arrangements (interleaved pairs for integer and AMX kernels, the two halves of fp16 values) are packed inside the
+dot function, in the `extra` elements after the matrix.
 
-A plan is plain data and converts into text and back without loss, so it can sit in an IR attribute.
+A plan is plain data and round-trips through text, so that it can be an IR attribute.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from tilewright.errors import PassError
 from tilewright.passes.cpu.dot_shapes import MicroTile, amx_tile, choose_micro_tile
 from tilewright.targets import TargetInfo
 
-#: bits of the element types that buffers hold, by their IR names
+#: bits per buffer element, by the IR name of the type
 ELEMENT_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32,
                 "f64": 64, "f8E4M3FN": 8, "f8E5M2": 8, "i1": 8}  # fmt: skip
 
-#: rows of the right operand that a step of the inner loop consumes together
+#: rows of the right operand per step of the inner loop
 GROUP = {"fma": 1, "int": 1, "int_pairs": 2, "int_quads": 4, "bf16_pairs": 2,
          "amx_bf16": 2, "amx_fp16": 2, "amx_int8": 4}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class BufferLayout:
-    """Where element (i, j) of a `rows` × `columns` matrix is in a buffer, in elements.
+    """Map element (i, j) of a `rows` × `columns` matrix to its offset in a buffer, in elements.
 
     kind "row":   i·width + j, `width` being the leading dimension;
     kind "panel": (j // width)·rows·width + (i // group)·group·width + (j % width)·group + i % group.
 
-    The last panel is padded to `width` columns; what the padding holds never matters. `extra`
-    elements behind the matrix are the dot function's own working space. `group` rows of a panel are
-    interleaved (1, or what the kernel's instruction takes together). `in_place`: the matrix is no
-    scratch buffer but stands in memory, read only and aligned to its elements.
+    The last panel is padded to `width` columns; the padding may hold any value. The `extra` elements after the
+    matrix are workspace of the dot function. `group` rows of a panel are interleaved (1, or the rows that one
+    instruction of the kernel consumes). `in_place`: the matrix is not a scratch buffer but an operand in memory,
+    read-only and aligned to its elements.
     """
 
     kind: str
@@ -51,12 +50,12 @@ class BufferLayout:
 
     @staticmethod
     def row(rows: int, columns: int, width: int | None = None, extra: int = 0) -> BufferLayout:
-        """Row-major; `width` (default `columns`) elements from one row to the next."""
+        """Return a row-major layout with leading dimension `width` (default `columns`)."""
         return BufferLayout("row", rows, columns, columns if width is None else width, extra)
 
     @staticmethod
     def panel(rows: int, columns: int, width: int, extra: int = 0) -> BufferLayout:
-        """Panels of `width` columns."""
+        """Return a layout of panels of `width` columns."""
         return BufferLayout("panel", rows, columns, width, extra)
 
     def offset(self, i: int, j: int) -> int:
@@ -68,12 +67,12 @@ class BufferLayout:
 
     @property
     def run(self) -> int:
-        """How many consecutive columns are consecutive in memory, starting at multiples of it."""
+        """Number of columns that are contiguous in memory, starting at multiples of it."""
         return min(self.width, self.columns)
 
     @property
     def matrix_size(self) -> int:
-        """Elements of the matrix with its padding, without `extra`."""
+        """Elements of the matrix including padding, without `extra`."""
         if self.kind == "row":
             return self.rows * self.width
         return -(-self.columns // self.width) * self.width * self.rows
@@ -103,9 +102,9 @@ class BufferLayout:
 class DotPlan:
     """One `acc[m, n] += a[m, k] @ b[k, n]` on buffers.
 
-    `a_type`, `b_type`, `acc_type` are the element types of the buffers (IR names): whoever fills
-    them converts. `fetch_a`/`fetch_b` are (rows, bytes a row) of the global tiles of the *next*
-    step, which the kernel prefetches when it is given their addresses; (0, 0) never.
+    `a_type`, `b_type`, `acc_type` are the element types of the buffers (IR names); code that fills the buffers
+    converts to them. `fetch_a`/`fetch_b` are (rows, bytes per row) of the global tiles of the *next* step. The
+    kernel prefetches them if their addresses are passed; (0, 0) disables prefetching.
     """
 
     kind: str
@@ -171,11 +170,11 @@ def plan_dot(
     m: int, n: int, k: int, a_type: str, b_type: str, acc_type: str, target: TargetInfo,
     prefetch: bool = True,
 ) -> DotPlan:  # fmt: skip
-    """Choose kernel, conversions, layouts and register tile for a dot of these extents (each ≥ 1).
+    """Choose the micro-kernel, conversions, layouts and register tile for a dot of these extents (each ≥ 1).
 
-    Types are IR names as in the tile IR; integers are signed. Floating products are exact in the
-    type they are summed in or wider than `acc_type`; integer sums wrap. Raises `PassError` for
-    extents below 1 and types that have no product.
+    Types are IR names as in the tile IR; integers are signed. Floating-point products are exact in the type of
+    the accumulation, or wider than `acc_type`; integer accumulation wraps. Raises `PassError` for extents below 1
+    and for unsupported combinations of types.
     """
     if min(m, n, k) < 1:
         raise PassError(f"dot of extents {m}x{n}x{k}")
@@ -191,7 +190,7 @@ def plan_dot(
 
 
 def simpler_plan(plan: DotPlan, register_tile: bool, unroll: bool, wide: bool) -> DotPlan:
-    """A vector plan without register tile, unrolled inner loop or vectors beyond 128 bits."""
+    """Return a vector plan with register tiling, unrolling or vectors wider than 128 bits disabled (ablations)."""
     tile = plan.micro
     lanes = tile.lanes if wide else min(tile.lanes, 128 // ELEMENT_BITS[plan.acc_type])
     rows, vectors = (tile.rows, tile.vectors) if register_tile else (1, 1)
@@ -200,11 +199,11 @@ def simpler_plan(plan: DotPlan, register_tile: bool, unroll: bool, wide: bool) -
 
 
 def _on_panels(plan: DotPlan, tile: MicroTile) -> DotPlan:
-    """`plan` with a register tile, and buffers laid out for it."""
+    """Return `plan` with a register tile and the matching buffer layouts."""
     m, n, k, width, group = plan.m, plan.n, plan.k, tile.columns, GROUP[plan.kind]
     extra = 0
     if group > 1:
-        # one panel with whole groups of rows interleaved, and for bytes one i32 a column
+        # one panel with interleaved groups of rows; for bytes one i32 per column in addition
         copy = width * -(-k // group) * group
         copy += width * 4 if plan.kind == "int_quads" else 0
         extra = _extra(-(-n // width) * width * k, copy, plan.b_type)
@@ -233,7 +232,7 @@ def _kernel(
         return _integer_kernel(m, n, k, a, b, acc, target)
     if "f64" in (a, b, acc):
         return "fma", "f64", "f64"
-    # bf16 holds both 8-bit formats exactly, and all that it holds has exact products in f32
+    # bf16 represents both 8-bit formats exactly, and products of bf16 values are exact in f32
     narrow = {"bf16", "f8E4M3FN", "f8E5M2"}
     if {a, b} <= narrow and target.has("amx-tile", "amx-bf16") and amx_tile(m, n, k, 2):
         return "amx_bf16", "bf16", "f32"
@@ -246,9 +245,9 @@ def _kernel(
 
 
 def _pairs_pay(target: TargetInfo) -> bool:
-    """Whether vdpbf16ps is worth using: twice the rate of fp32 on AMD, half of it on Intel (measured).
+    """Return whether vdpbf16ps is profitable: twice the fp32 rate on AMD, half of it on Intel (measured).
 
-    AMD's cores show by `clzero`, an instruction that Intel's lack.
+    `clzero` identifies AMD cores; Intel's do not have it.
     """
     return target.vector_bits == 512 and target.has("avx512bf16", "avx512vl", "clzero")
 
@@ -281,7 +280,7 @@ def _vector_plan(
 
 
 def is_fused(kind: str, acc: str, target: TargetInfo) -> bool:
-    """Whether one vector instruction multiplies and adds."""
+    """Return whether the target has a fused multiply-add instruction for a kernel and accumulator type."""
     if not target.triple.startswith("x86_64"):
         return acc != "i64"
     if kind in ("int_quads", "bf16_pairs"):
@@ -296,7 +295,7 @@ def _amx_plan(kind: str, m: int, n: int, k: int, element: str, acc: str) -> DotP
     found = amx_tile(m, n, k, group)
     if found is None:
         raise PassError(f"no AMX tile for {m}x{n}x{k}")
-    if kind == "amx_fp16":  # both operands in two halves
+    if kind == "amx_fp16":  # both operands are split in two halves
         a_extra, b_extra = _extra(m * k, 2 * m * k, element), _extra(k * n, 2 * k * n, element)
     else:  # one panel of b, interleaved
         a_extra, b_extra = 0, _extra(k * n, k * found.columns, element)
@@ -308,9 +307,9 @@ def _amx_plan(kind: str, m: int, n: int, k: int, element: str, acc: str) -> DotP
 
 
 def _extra(matrix: int, copy: int, element: str) -> int:
-    """Elements behind a matrix for a copy that starts on a cache line; the buffer ends on one too.
+    """Return the extra elements after a matrix for a copy that starts and ends at a cache-line boundary.
 
-    Batches of matrices stand one after another, so each must leave the next one aligned.
+    Batched matrices are contiguous, so the size of each must keep the next one aligned.
     """
     line = 64 * 8 // ELEMENT_BITS[element]
     return -(-matrix // line) * line + -(-copy // line) * line - matrix

@@ -1,4 +1,4 @@
-"""Register tiles of dot kernels: how many rows, vectors and lanes one pass of the inner loop keeps."""
+"""Choose register tiles for CPU micro-kernels: rows, vectors and lanes of the accumulators of the inner loop."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MicroTile:
-    """`rows` × (`vectors`·`lanes`) accumulators; `unroll` steps of the inner loop a trip.
+    """`rows` × (`vectors`·`lanes`) accumulators; `unroll` steps of the inner loop per iteration.
 
-    For AMX kernels `rows` and `lanes` are the extents of one hardware tile, `vectors` is how many
-    of them stand side by side, and `unroll` is the depth of one tile product in elements.
+    For AMX kernels `rows` and `lanes` are the extents of one hardware tile, `vectors` is the
+    number of adjacent tiles, and `unroll` is the depth (K) of one tile product in elements.
     """
 
     rows: int
@@ -20,19 +20,19 @@ class MicroTile:
 
     @property
     def columns(self) -> int:
-        """Columns of one panel."""
+        """Columns per panel."""
         return self.vectors * self.lanes
 
 
 def choose_micro_tile(
     m: int, n: int, k: int, bits: int, vector_bits: int, registers: int, fused: bool = True
 ) -> MicroTile:
-    """The register tile for accumulators of `bits` bits.
+    """Choose the register tile for accumulators of `bits` bits.
 
-    Among the widths whose accumulators, one row of the right operand and a broadcast fit in
-    `registers` without spilling: the one with the least padding of columns, and then the fewest loads
-    per product. `fused`: whether multiply and add are one instruction; otherwise LLVM's scheduler
-    needs room for products in flight and for broadcasts (limits found by counting spills).
+    Considers widths whose accumulators, one row of the right operand and a broadcast fit in `registers`
+    without spilling. Prefers the least column padding, then the fewest loads per multiply-add. `fused`:
+    whether multiply and add are one instruction. If not, LLVM's scheduler needs registers for products in
+    flight and for broadcasts (limits found by counting spills).
     """
     lanes = vector_bits // bits
     # Narrow matrices: shorter vectors rather than padding, down to 128 bits.
@@ -42,7 +42,7 @@ def choose_micro_tile(
     best: tuple[float, MicroTile] | None = None
     for vectors in (1, 2, 3, 4) if fused else (1, 2):
         rows = min(8, limit // vectors, m)
-        rows = -(-m // -(-m // rows))  # equal blocks rather than full ones and a small rest
+        rows = -(-m // -(-m // rows))  # equal blocks instead of full blocks and a small remainder
         if (vectors > 1 and (vectors - 1) * lanes >= n) or rows * vectors + vectors + 1 > registers:
             continue
         cost = _cost(m, n, rows, vectors, lanes)
@@ -53,7 +53,7 @@ def choose_micro_tile(
 
 
 def _accumulators(vector_bits: int, registers: int, fused: bool) -> int:
-    """How many vectors of sums may be live."""
+    """Return the maximum number of live accumulator vectors."""
     wide = registers >= 32
     return ((18 if vector_bits > 128 else 16) if wide else 12) if fused else (8 if wide else 6)
 
@@ -61,7 +61,7 @@ def _accumulators(vector_bits: int, registers: int, fused: bool) -> int:
 def tile_of_width(
     tile: MicroTile, columns: int, m: int, vector_bits: int, registers: int, fused: bool
 ) -> MicroTile | None:
-    """A register tile as `tile`, but for panels of so many columns; None where there is none."""
+    """Return `tile` adapted to panels of `columns` columns, or None if there is no such register tile."""
     vectors, rest = divmod(columns, tile.lanes)
     if rest or not 1 <= vectors <= 4:
         return None
@@ -71,15 +71,15 @@ def tile_of_width(
     return MicroTile(-(-m // -(-m // rows)), vectors, tile.lanes, tile.unroll)
 
 
-#: what a vector of the right operand costs against a broadcast of the left one
+#: cost of loading a vector of the right operand, relative to a broadcast of the left operand
 _VECTOR_WEIGHT = 2.5
 
 
 def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
-    """Cycles of one step over the whole tile, two products or two loads a cycle, latency four.
+    """Estimate the cycles of one K step over the whole tile: two FMAs or two loads per cycle, latency 4.
 
-    Vectors of a panel weigh more than broadcasts: a panel that outgrows the first level cache comes from the second
-    for every block of rows, 64 bytes at a time, while a line of a row lasts for 16 steps.
+    Panel vectors cost more than broadcasts. A panel that exceeds L1 is read from L2 for every block of rows, one
+    cache line per vector, while a cache line of a row serves 16 steps.
     """
     panels = -(-n // (vectors * lanes))
 
@@ -91,7 +91,7 @@ def _cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
 
 
 def choose_unroll(k: int, most: int) -> int:
-    """Steps of the inner loop in one trip: a divisor of `k` near `most` where there is one."""
+    """Return the unroll factor of the inner loop: a divisor of `k` close to `most` if there is one, else `most`."""
     if k <= most:
         return k
     for unroll in (most, most + 1, most - 1):
@@ -101,21 +101,21 @@ def choose_unroll(k: int, most: int) -> int:
 
 
 def amx_tile(m: int, n: int, k: int, group: int) -> MicroTile | None:
-    """The hardware tile that cuts the extents without remainder, or None where AMX does not pay.
+    """Return the AMX tile that divides the extents evenly, or None if AMX is not profitable.
 
     `group` rows of the right operand share a 32-bit lane: 2 for 16-bit elements, 4 for 8-bit ones.
     """
     rows = _divisor(m, 16, 1)
     columns = _divisor(n, 16, 8)
     depth = _divisor(k, 16 * group, group)
-    # below half of the unit's capacity the fp32 kernel is as good and needs no set-up
+    # below half of the tile capacity the fp32 kernel is as fast and needs no tile configuration
     if rows * columns * depth * 2 < 16 * 16 * 16 * group:
         return None
     return MicroTile(rows, 2 if n % (2 * columns) == 0 else 1, columns, depth)
 
 
 def _divisor(extent: int, most: int, step: int) -> int:
-    """The largest divisor of `extent` that is a multiple of `step` and at most `most`; 0 if none."""
+    """Return the largest divisor of `extent` that is a multiple of `step` and at most `most`, or 0."""
     for value in range(most, 0, -step):
         if value % step == 0 and extent % value == 0:
             return value

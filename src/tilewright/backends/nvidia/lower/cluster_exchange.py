@@ -1,15 +1,15 @@
-"""Partial results of reductions that the warps of a cluster send each other, counted by memory barriers.
+"""Exchange the partial results of reductions between the CTAs of a cluster with `st.async` and mbarriers.
 
-A barrier of the cluster that releases what threads wrote costs a fence of all memory (`MEMBAR.ALL.GPU`, which waits for
-every access in flight) and the L1 cache (`CCTL.IVALL`) at each exchange. `st.async` needs neither: it writes a value
-to the shared memory of another CTA and counts its bytes at an mbarrier there (PTX ISA, "st.async", "mbarrier"). Each
-reduction has its own mbarrier and slots in every CTA, and two of both, in turns, if it is in a loop: a warp sends for
-the second next iteration when it has what all warps sent for the next one, each of them after it had read the slots of
-this one. A CTA that has waited for all its exchanges is written to by nobody when it ends. One relaxed barrier of the
-cluster says that all CTAs have started and initialized their mbarriers.
+A cluster barrier with release semantics costs a full memory fence (`MEMBAR.ALL.GPU`, which waits for every access in
+flight) and an L1 invalidation (`CCTL.IVALL`) per exchange. `st.async` needs neither: it writes a value to the shared
+memory of another CTA and completes its bytes at an mbarrier there (PTX ISA, "st.async", "mbarrier"). Each reduction
+has its own mbarrier and slots in every CTA. A reduction in a loop is double-buffered. This is safe: a warp sends for
+iteration i + 2 after it has received the values of all warps for iteration i + 1, and each warp sent those after it had
+read the slots of iteration i. A CTA that has waited for all its exchanges receives no more writes, so it may exit. One
+relaxed cluster barrier ensures that all CTAs have started and initialized their mbarriers.
 
-Only for programs in which reductions are all that threads exchange: other exchanges synchronize with barriers of the
-cluster (`cluster`), which release and acquire everything.
+Requires: reductions are the only exchanges between threads of the program. Other exchanges synchronize with cluster
+barriers (`cluster`), which release and acquire all memory.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ I8, I32 = ir.IntType(8), ir.IntType(32)
 VOID = ir.VoidType()
 _WORD = 4
 _MAX_VECTOR = 4
-"""Words that one `st.async` writes."""
+"""Maximum number of 32-bit words per `st.async`."""
 _NO_EXCHANGE = (
     tile.LoadViewOp, tile.StoreViewOp, tile.LoadOp, tile.StoreOp, tile.YieldOp, tile.ProgramIdOp, tile.NumProgramsOp,
     tile.ArangeOp, tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp, tile.AddPtrOp, tile.AssumeOp, tile.ClaimOp,
     arith.ConstantOp, scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp,
 )  # fmt: skip
-"""Operations, beside element-wise ones, without shared memory."""
+"""Operations that do not use shared memory, in addition to element-wise operations."""
 
 
 def is_for_all(layout: Layout, axis: int) -> bool:
-    """Whether all warps reduce the same elements along `axis`, each of which all lanes have afterwards."""
+    """Return whether all warps contribute to each result along `axis` and all lanes of a warp hold each result."""
     target = layout.drop(axis)
     return (
         layout.groups == 1
@@ -57,53 +57,53 @@ def is_for_all(layout: Layout, axis: int) -> bool:
 
 @dataclass(frozen=True)
 class Exchange:
-    """One reduction: where its mbarriers and its slots are in each CTA's shared memory."""
+    """Offsets of the mbarriers and slots of one reduction in the shared memory of each CTA."""
 
     barrier: int
     start: int
     parts: int
-    """Warps of the cluster, each of which sends a partial result."""
+    """Warps of the cluster; each sends one partial result."""
     places: int
-    """Elements of the result."""
+    """Result elements per thread."""
     words: tuple[int, ...]
-    """Of each operand."""
+    """32-bit words per operand."""
     turns: int
-    """Mbarriers, and sets of slots: two of an exchange that is repeated."""
+    """Number of mbarriers and slot sets: 2 if the exchange is in a loop, else 1."""
 
     @property
     def pitch(self) -> int:
-        """Bytes of a slot: its words, in vectors of a power of two."""
+        """Bytes per slot: its words, padded for vector accesses."""
         return _WORD * _padded(sum(self.words))
 
     def slot(self, place: int) -> int:
-        """First byte of the slots of one element of the result, in the first turn."""
+        """Offset of the slots of one result element in the first slot set."""
         return self.start + place * self.parts * self.pitch
 
     @property
     def turn_bytes(self) -> int:
-        """Bytes of a set of slots."""
+        """Bytes per slot set."""
         return self.slot(self.places) - self.start
 
     @property
     def end(self) -> int:
-        """The byte after all slots."""
+        """Offset of the first byte after all slots."""
         return self.start + self.turns * self.turn_bytes
 
     @property
     def received_bytes(self) -> int:
-        """Bytes that each CTA receives in one exchange."""
+        """Bytes that each CTA receives per exchange."""
         return self.places * self.parts * _WORD * sum(self.words)
 
 
 class ClusterExchanges:
-    """The exchanges of a kernel; none where its CTAs synchronize by barriers of the cluster."""
+    """The exchanges of a kernel; empty if its CTAs synchronize with cluster barriers."""
 
     def __init__(self, gen: KernelCodegen) -> None:
         self._gen = gen
         self._exchanges: dict[Operation, Exchange] = {}
         self._started = False
         self._counts: dict[Operation, Value] = {}
-        """How often a repeated exchange has been done, in the thread's own memory (a register)."""
+        """Per-thread counters of the executions of exchanges in loops (promoted to registers)."""
         self.bytes = 0
         reductions = [op for op in gen.source.walk() if isinstance(op, tile.ReduceOp)]
         if (
@@ -135,8 +135,11 @@ class ClusterExchanges:
     def exchange(
         self, op: tile.ReduceOp, part: Value, groups: list[list[Value]]
     ) -> list[list[list[Value]]]:
-        """Send what this warp has, as number `part`, to all CTAs. Returns for each element of the result the
-        partial results that a lane takes of it; those of all lanes are all of them, each as often."""
+        """Send the partial results of this warp, number `part`, to all CTAs.
+
+        Returns, per result element, the partial results that the lane reads. Together the lanes of a warp read
+        all partial results, each equally often.
+        """
         gen, exchange = self._gen, self._exchanges[op]
         elements = [tile.element_of(v) for v in op.inputs]
         self._start()
@@ -162,7 +165,7 @@ class ClusterExchanges:
         ]
 
     def _next_turn(self, op: Operation, exchange: Exchange) -> tuple[Value, Value]:
-        """Which mbarrier and slots an exchange uses, and the parity of the mbarrier's phase."""
+        """Return the index of the slot set and mbarrier of an exchange, and the parity of the mbarrier's phase."""
         b, one = self._gen.builder, ir.Constant(I32, 1)
         if exchange.turns == 1:
             return ir.Constant(I32, 0), ir.Constant(I32, 0)
@@ -171,14 +174,14 @@ class ClusterExchanges:
         return b.and_(count, one), b.and_(b.lshr(count, one), one)
 
     def _expect_again(self, exchange: Exchange, barrier: Value) -> None:
-        """Announce the bytes of the mbarrier's next phase (which may have begun to arrive)."""
+        """Arrive at the mbarrier's next phase and expect its bytes, some of which may have arrived already."""
         gen = self._gen
         first = gen.builder.icmp_unsigned("==", gen.threads.special("tid.x"), ir.Constant(I32, 0))
         text = f"@$1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {exchange.received_bytes};"
         gen.emit_convergent_asm(text, "r,b,~{memory}", VOID, [barrier, first])
 
     def enter(self, op: Operation) -> None:
-        """Wait for the other CTAs in front of an operation of the function's block that synchronizes inside."""
+        """Wait for the other CTAs before a top-level operation that synchronizes in one of its regions."""
         if not self._exchanges or self._started:
             return
         if isinstance(op, gpu.BarrierOp) or (
@@ -187,7 +190,7 @@ class ClusterExchanges:
             self._start()
 
     def _start(self) -> None:
-        """Wait until all CTAs have initialized their mbarriers, which they say as soon as they have."""
+        """Wait until all CTAs have initialized their mbarriers. Each CTA arrives as soon as its own are initialized."""
         if self._started:
             return
         self._started = True
@@ -197,7 +200,7 @@ class ClusterExchanges:
         cluster.wait_for_start(gen)
 
     def _initialize(self) -> None:
-        """The first thread of each CTA initializes its mbarriers, and announces what they are going to count."""
+        """Initialize the CTA's mbarriers and expect the bytes of their first phase, in the first thread."""
         threads = self._gen.threads
         barriers = [
             (x.barrier + BARRIER * turn, x.received_bytes)
@@ -232,7 +235,7 @@ class ClusterExchanges:
         return self._gen.threads.at_start("shared", lambda b: b.ptrtoint(space, I32))
 
     def _at(self, offset: int, turn: Value, pitch: int) -> Value:
-        """Shared address of what is there once for each turn."""
+        """Shared address at `offset` in slot set `turn`, with `pitch` bytes per slot set."""
         b = self._gen.builder
         return b.add(
             b.add(self._base(), ir.Constant(I32, offset)), b.mul(turn, ir.Constant(I32, pitch))
@@ -241,7 +244,7 @@ class ClusterExchanges:
     def _send(
         self, exchange: Exchange, slots: Value, barrier: Value, part: Value, words: list[Value]
     ) -> None:
-        """A lane for each CTA sends the words of this warp."""
+        """Send the words of this warp to all CTAs, one lane per destination CTA."""
         gen, b = self._gen, self._gen.builder
         rank = b.and_(gen.threads.lane, ir.Constant(I32, gen.blocks - 1))
         some = b.icmp_unsigned("<", gen.threads.lane, ir.Constant(I32, gen.blocks))
@@ -276,8 +279,8 @@ class ClusterExchanges:
         own: Value,
         elements: list[Attribute],
     ) -> list[Value]:
-        """The partial result that comes `own` slots behind `first`, from this CTA's shared memory, where the slots
-        begin `turn` bytes behind those of the first turn."""
+        """Load partial result `first + own` from this CTA's shared memory. `turn`: byte offset of the slot set
+        from the first one."""
         gen, b = self._gen, self._gen.builder
         part = b.add(own, ir.Constant(I32, first))
         at = b.add(
@@ -312,7 +315,7 @@ def _wait(gen: KernelCodegen, barrier: Value, phase: Value) -> None:
 
 
 def _exchanges_nothing(op: Operation) -> bool:
-    """Whether threads need no shared memory for an operation, reductions aside."""
+    """Return whether an operation does not exchange data through shared memory, or is a reduction."""
     if isinstance(op, (func.FuncOp, tile.ReduceOp, gpu.BarrierOp, *_NO_EXCHANGE)):
         return True
     return is_pure_elementwise(op)
@@ -333,7 +336,7 @@ def _synchronizes(op: Operation, exchanges: ClusterExchanges) -> bool:
 
 
 def _is_repeated(op: Operation) -> bool:
-    """Whether an operation may be done more than once: within a loop."""
+    """Return whether an operation may be executed more than once, i.e. is in a loop."""
     above = op.parent_op()
     while isinstance(above, scf.IfOp):
         above = above.parent_op()
@@ -346,7 +349,7 @@ def _padded(words: int) -> int:
 
 
 def _vectors(words: int) -> list[tuple[int, int]]:
-    """First word and number of words of the accesses that a slot takes."""
+    """Split a slot into vector accesses: (first word, number of words) per access."""
     found: list[tuple[int, int]] = []
     at = 0
     while at < words:
@@ -357,7 +360,7 @@ def _vectors(words: int) -> list[tuple[int, int]]:
 
 
 def _words(gen: KernelCodegen, value: Value, element: Attribute) -> list[Value]:
-    """A value as words of 32 bits."""
+    """Split a value into 32-bit words."""
     b, bits = gen.builder, storage(gen, value, element)
     if bits.type.width <= 32:
         return [b.zext(bits, I32) if bits.type.width < 32 else bits]

@@ -1,9 +1,9 @@
-"""Tensor maps that the program makes (PTX ISA, "tensormap.replace").
+"""Encode tensor maps on the device (PTX ISA, "tensormap.replace").
 
-A map is put together in shared memory and copied to a place in global memory that the CTA has for itself until it ends. A kernel has
-as many sets of places as its CTAs can be on the chip at once; a CTA takes a free set when it begins, which another may
-have left: looked for from those of its SM on, so the first is free unless CTAs of the same SM begin together. A map that is
-made again is in use by nobody: loads have arrived when the loop that issued them is left, and stores are waited for.
+A map is built in shared memory and copied to a slot in global memory that the CTA owns until it exits. A kernel has
+one set of slots per CTA that can be resident on the chip. A CTA acquires a free set at its start and releases it at its
+end. The search starts at the sets of its SM, so the first probe succeeds unless CTAs of one SM start together. A map
+is not in use when it is encoded again: loads have completed when their loop is left, and stores are waited for.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 I8, I32, I64, VOID = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.VoidType()
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
-"""Unsigned integers by bytes, of `tensormap.replace.tile.elemtype`."""
+"""Unsigned integer codes of `tensormap.replace.tile.elemtype`, by element size in bytes."""
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
 _ALIGNMENT, _LONGEST_PITCH = 16, 1 << 40
-"""What addresses and pitches in bytes are multiples of, and what pitches are below (`cuTensorMapEncodeTiled`)."""
+"""Alignment of addresses and pitches in bytes; exclusive upper limit of pitches (`cuTensorMapEncodeTiled`)."""
 _FLAG = 4
 _FLAGS_TOGETHER = BYTES // _FLAG
-"""Flags whose bytes are a multiple of a map's alignment."""
+"""Number of flags per map size; keeps the maps behind the flags aligned."""
 
 
 class DeviceMaps:
-    """The tensor maps that a kernel makes, and the CTA's places for them."""
+    """The tensor maps that a kernel encodes, and the CTA's slots for them."""
 
     def __init__(self, gen: KernelCodegen) -> None:
         ops = [op for op in gen.source.walk() if isinstance(op, gpu.EncodeTensorMapOp)]
@@ -53,7 +53,7 @@ class DeviceMaps:
         return bool(self.made)
 
     def begin(self, gen: KernelCodegen) -> None:
-        """Take a set of places: the first thread does, and its warp knows."""
+        """Acquire a set of slots in the first thread and broadcast it to the warp."""
         if not self:
             return
         b = gen.builder
@@ -92,7 +92,7 @@ class DeviceMaps:
         self._first = b.add(maps, b.mul(mine, bytes_))
 
     def end(self, gen: KernelCodegen) -> None:
-        """Leave the places to others, when nothing uses the maps any more."""
+        """Release the slots after the last use of the maps."""
         if not self:
             return
         b = gen.builder
@@ -104,13 +104,13 @@ class DeviceMaps:
             gen.emit_convergent_asm(text, "l,~{memory}", VOID, [self._flag])
 
     def address(self, gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> Value:
-        """Where a map is in global memory."""
+        """Address of a map in global memory."""
         number = ir.Constant(I64, BYTES * self.made.index(op))
         return gen.builder.add(self._first, number)
 
 
 def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
-    """The first warp makes the map; all threads have done what comes before."""
+    """Encode the map in the first warp, after a CTA barrier."""
     maps = gen.device_maps
     if op not in maps.made:
         return
@@ -138,13 +138,13 @@ def lower_encode(gen: KernelCodegen, op: gpu.EncodeTensorMapOp) -> None:
 
 
 def lower_proxy_fence(gen: KernelCodegen, op: gpu.ProxyFenceOp) -> None:
-    """Where the condition holds; it is the same for all threads."""
+    """Emit a proxy fence under the op's predicate, which is uniform."""
     with gen.builder.if_then(gen.scalar(op.pred)):
         _order(gen, gen.device_maps.stores)
 
 
 def _order(gen: KernelCodegen, stores: bool) -> None:
-    """What this thread has accessed comes before what TMA does behind the next barrier."""
+    """Order this thread's accesses before the TMA accesses after the next barrier."""
     if stores:
         gen.emit_convergent_asm("cp.async.bulk.wait_group 0;", "~{memory}", VOID, [])
     gen.emit_convergent_asm("fence.proxy.async;", "~{memory}", VOID, [])
@@ -155,7 +155,7 @@ def _warp_barrier(gen: KernelCodegen) -> None:
 
 
 def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
-    """Write every field of a map in shared memory, which is zero; one thread's work."""
+    """Write all fields of a zero-initialized map in shared memory; executed by one thread."""
     b, shared = gen.builder, _layout_of_users(op)
 
     def replace(field: str, value: Value | int, number: int | None = None) -> None:
@@ -186,7 +186,7 @@ def _fill(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, space: Value) -> None:
 
 
 def _layout_of_users(op: gpu.EncodeTensorMapOp) -> SharedLayout:
-    """The shared layout of the tiles that go through a map."""
+    """Return the shared layout of the TMA tiles that use a map."""
     users = [use.operation for use in op.result.uses]
     found = {
         gpu.shared_layout_of(u.buffer)
@@ -199,14 +199,17 @@ def _layout_of_users(op: gpu.EncodeTensorMapOp) -> SharedLayout:
 
 
 def _extent(gen: KernelCodegen, value: SSAValue) -> Value:
-    """Elements along a dimension, as encoded: at least 1 (i64)."""
+    """Elements along a dimension, as encoded (i64): at least 1."""
     b, one, extent = gen.builder, ir.Constant(I64, 1), gen.scalar(value)
     return b.select(b.icmp_signed("<", extent, one), one, extent)
 
 
 def _usable(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, address: Value) -> Value:
-    """The address of a map, or 0, with which copies stop the kernel: where the array is not aligned as descriptors are by
-    contract, or coordinates do not reach its end. The host refuses such maps. (For a `trap` see `tma._tensor_map`.)"""
+    """Return the address of a map, or 0 if the map is not valid: TMA accesses with address 0 trap.
+
+    Invalid: a base or pitch that is not 16-byte aligned, a pitch that is too long, or an extent that coordinates
+    cannot address. The host rejects such maps. (`tma._tensor_map` emits the `trap`.)
+    """
     b, size, zero = gen.builder, _layout_of_users(op).size, ir.Constant(I64, 0)
     pitches = _pitches(gen, op, size)
     places = functools.reduce(b.or_, [b.ptrtoint(gen.scalar(op.base), I64), *pitches])
@@ -221,12 +224,12 @@ def _usable(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, address: Value) -> Va
 
 
 def _is_narrow(value: SSAValue) -> bool:
-    """Whether a number has 32 bits with sign."""
+    """Return whether a value is a sign-extended 32-bit integer."""
     return isinstance(value.owner, arith.ExtSIOp) and value.owner.input.type == i32
 
 
 def _pitches(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, size: int) -> list[Value]:
-    """Pitches in bytes; where one after the first is 0 the kernel asks for coordinate 0, and any will do."""
+    """Pitches in bytes. A pitch of 0 is replaced by the first pitch: its coordinate is always 0, any value is valid."""
     b, zero = gen.builder, ir.Constant(I64, 0)
     first, *others = [
         b.mul(gen.scalar(pitch), ir.Constant(I64, size)) for pitch in op.global_strides
@@ -235,7 +238,7 @@ def _pitches(gen: KernelCodegen, op: gpu.EncodeTensorMapOp, size: int) -> list[V
 
 
 def map_address(gen: KernelCodegen, op: gpu.TmaLoadOp | gpu.TmaStoreOp) -> Value:
-    """Address (i64) of the tensor map that a copy uses: made by the program, or a kernel's parameter."""
+    """Address (i64) of the tensor map of a TMA access: encoded on the device, or a kernel parameter."""
     if isinstance(op.base.owner, gpu.EncodeTensorMapOp):
         return gen.scalar(op.base)
     return map_at(gen, gen.maps.number(op))

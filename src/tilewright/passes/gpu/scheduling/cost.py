@@ -1,11 +1,11 @@
-"""Cycles per iteration of a scheduled loop: a simulation of warpgroups that are in-order instruction streams.
+"""Estimate the cycles per iteration of a scheduled loop by simulating warpgroups as in-order instruction streams.
 
-Each warpgroup issues its steps in order. Products queue for the tensor cores, and their results are ready a
-latency after the last tensor cycle; element-wise work queues for the issue slots and the special function units,
-which the groups share. Occupancy, latency and the time of a stream are three numbers: a plain modulo table misses
-the last, which separates the orders. Costs are those of sm_90 (PTX ISA for shapes; latencies measured on an
-H200): nominal cycles tie orders that the hardware tells apart, so the score is the mean with a machine whose
-element-wise work and latencies take 1.6 times as long.
+Each warpgroup issues its steps in order. MMAs queue for the tensor cores; their results are ready a fixed latency
+after the last tensor cycle. Element-wise operations queue for the issue slots and the special function units, which
+the warpgroups share. The simulation models resource occupancy, latency and the in-order stream of each warpgroup; a
+modulo reservation table does not model the stream, which distinguishes the orders. Costs are those of sm_90 (PTX ISA
+for shapes; latencies measured on an H200). Nominal cycles are equal for orders that differ on hardware, so the score
+is the mean of the nominal machine and one whose element-wise operations and latencies take 1.6 times as long.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SLOWED = 1.6
 _ITERATIONS = 7
 _SPECIAL = ("math.exp2", "math.exp", "math.log", "math.log2", "math.rsqrt", "math.sqrt", "math.tanh", "math.sin", "math.cos", "math.erf", "arith.divf", "tile.libm", "tile.mul_sigmoid")  # fmt: skip
 _SPECIAL_CYCLES = 8
-"""Issue slots of a partition that one instruction of the special function units stands for (4 lanes of 32)."""
+"""Issue slots of an SM partition per special-function instruction (4 lanes of 32 per cycle)."""
 _SHUFFLE_CYCLES = 2
 _FREE = (tile.SplatOp, tile.BroadcastOp, tile.ExpandDimsOp)
 
 
 @dataclass(frozen=True)
 class _Cost:
-    """Cycles of one warpgroup's part of a step: of the tensor cores, or of the issue slots."""
+    """Cycles of a step per warpgroup, on the tensor cores or in the issue slots."""
 
     tensor: float = 0.0
     issue: float = 0.0
@@ -65,7 +65,7 @@ def _cost(op: Operation, groups: int) -> _Cost:
 
 
 def cycles(schedule: Schedule, warps: int) -> float:
-    """Cycles of an iteration, the mean of both machines (the module docstring)."""
+    """Return the cycles per iteration, the mean of both machines (see the module docstring)."""
     groups = max(1, warps // WARPS_PER_GROUP)
     costs = {op: _cost(op, groups) for op in schedule.graph.steps}
     return sum(_Simulation(schedule, costs, groups, slow).run() for slow in (1.0, _SLOWED)) / 2
@@ -80,7 +80,7 @@ class _Simulation:
         self.read = {op: _dots_read(graph, op) for op in graph.steps}
 
     def run(self) -> float:
-        """Cycles per iteration once the loop has settled: the streams take turns by their own clocks."""
+        """Return the steady-state cycles per iteration. The stream with the earliest clock issues next."""
         order, groups = self.schedule.order, self.groups
         clock = [0.0] * groups
         tensor = issue = 0.0
@@ -104,7 +104,9 @@ class _Simulation:
                 clock[g] = issue
             position[g] += 1
             if position[g] % len(order) == 0:
-                clock[g] = max([clock[g], *ready[g].values()])  # nothing stays in flight
+                clock[g] = max(
+                    [clock[g], *ready[g].values()]
+                )  # no MMA is in flight across iterations
                 if g == groups - 1:
                     marks.append(clock[g])
         half = len(marks) // 2
@@ -112,15 +114,15 @@ class _Simulation:
 
 
 def _dots_read(graph: LoopGraph, op: Operation) -> list[Operation]:
-    """Products of the loop whose results a step reads, other than as the accumulator of another."""
+    """Return the dots of the loop whose results a step reads, except as the accumulator of another dot."""
     values = [v for v in graph.operands_of(op) if not (isinstance(op, gpu.WgmmaOp) and v is op.acc)]
     made = [graph.made_by(v) for v in values]
     return [m for m in made if isinstance(m, gpu.WgmmaOp)]
 
 
 def live_registers(schedule: Schedule) -> int:
-    """An estimate of the registers per thread that the loop needs: what it carries, what crosses an iteration, and
-    the most that is live between two of its steps."""
+    """Estimate the registers per thread of the loop: loop-carried values, values that cross an iteration, and the
+    maximum live between two steps."""
     graph = schedule.graph
     carried = sum(registers(a) for a in graph.body.args[1:])
     crossing = sum(registers(v) for v in schedule.crossing)
@@ -143,21 +145,21 @@ def live_registers(schedule: Schedule) -> int:
 
 
 def _in_place(graph: LoopGraph, op: Operation) -> bool:
-    """Whether a result is counted elsewhere: it stands for something smaller, or takes the registers of an
-    accumulator that the loop carries."""
+    """Return whether a result needs no registers in addition: it is rematerializable from a smaller value, fused
+    into its user, or reuses the registers of a loop-carried accumulator."""
     if isinstance(op, _FREE) or _is_index_arithmetic(op) or _is_fused(op):
         return True
     return (isinstance(op, gpu.WgmmaOp) and _carries(graph, op.acc)) or _only_accumulates(graph, op)
 
 
 def _is_fused(op: Operation) -> bool:
-    """Whether a result lives from one instruction to the next: element-wise work on it alone follows."""
+    """Return whether a result is live for one instruction only: its single user is element-wise, as is `op`."""
     users = [use.operation for result in op.results for use in result.uses]
     return is_pure_elementwise(op) and len(users) == 1 and is_pure_elementwise(users[0])
 
 
 def _is_index_arithmetic(op: Operation) -> bool:
-    """Whether a result is integers made of coordinates and scalars, which the assembler rematerializes."""
+    """Return whether a result is integer arithmetic on coordinates and scalars, which ptxas rematerializes."""
     whole = [v for v in (*op.results, *op.operands) if tile.is_tile(v)]
     integers = all(isinstance(tile.element_of(v), IntegerType) for v in whole)
     makers = [v.owner for v in op.operands if tile.is_tile(v)]
@@ -172,7 +174,7 @@ def _is_index_arithmetic(op: Operation) -> bool:
 
 
 def _only_accumulates(graph: LoopGraph, op: Operation) -> bool:
-    """Whether a result is what a product adds to, made from what the loop carries."""
+    """Return whether a result is used only as the accumulator of dots and derives from a loop-carried value."""
     uses = [use for result in op.results for use in result.uses]
     adds = [
         u for u in uses if isinstance(u.operation, gpu.WgmmaOp) and u.operation.acc is op.results[0]
@@ -181,7 +183,7 @@ def _only_accumulates(graph: LoopGraph, op: Operation) -> bool:
 
 
 def _carries(graph: LoopGraph, value: SSAValue) -> bool:
-    """Whether an accumulator is, or is scaled from, an argument of the loop of its type."""
+    """Return whether an accumulator is a loop argument, or an element-wise function of one of the same type."""
     made = graph.made_by(value)
     if isinstance(made, BlockArgument):
         return True
