@@ -1,8 +1,8 @@
-"""Conversions between number types, for scalars and vectors alike, without any trap.
+"""Lower conversions between numeric types, for scalars and vectors. Conversions never trap.
 
-bf16 and the 8-bit floats are integers holding their bits. Narrowing rounds to nearest, ties to even,
-as ml_dtypes does: float8 e4m3fn overflows to NaN, e5m2 to infinity. Narrowing from fp64 goes through
-fp32 rounded to odd, which makes the second rounding exact (Boldo and Melquiond, 2005).
+bf16 and 8-bit floats are represented as integers of their width. Narrowing rounds to nearest, ties to even,
+like ml_dtypes: float8 e4m3fn overflows to NaN, e5m2 to infinity. Narrowing from fp64 first rounds to odd in
+fp32, which avoids double rounding (Boldo and Melquiond, 2005).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 
 @dataclass(frozen=True)
 class _Small:
-    """An 8-bit format: explicit mantissa bits, exponent bias, and its special codes."""
+    """An 8-bit float format: explicit mantissa bits, exponent bias and special codes."""
 
     mantissa: int
     bias: int
     overflow: int
-    """Code that finite values too large become."""
+    """Code of finite values that overflow."""
     largest: int
     nan: int
     infinity: int
@@ -48,14 +48,14 @@ _E5M2 = _Small(2, 15, 0x7C, 0x7B, 0x7E, 0x7C)
 
 
 def is_narrow(kind: Attribute) -> bool:
-    """Whether arithmetic on the type is done in single precision."""
+    """Return whether arithmetic on the type is done in fp32."""
     return isinstance(
         scalar_kind(kind), Float16Type | BFloat16Type | Float8E4M3FNType | Float8E5M2Type
     )
 
 
 def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
-    """A narrow float as fp32 (exact)."""
+    """Convert a narrow float to fp32 (exact)."""
     element = scalar_kind(kind)
     single = like(value.type, F32)
     if isinstance(element, Float32Type):
@@ -78,9 +78,9 @@ def to_f32(b: Builder, value: Value, kind: Attribute) -> Value:
 
 
 def _bf16_in_high_half(b: Builder, value: Value) -> Value:
-    """The bits of bf16 numbers as those of fp32 ones.
+    """Return the fp32 bits of bf16 values.
 
-    One of two numbers in a word is a shift or a mask away from there; taken out first it is an instruction more.
+    A value in a packed pair needs one shift or mask of the word; extracting it first costs one more instruction.
     """
     if isinstance(value, llvm.ExtractElement) and isinstance(value.operands[0], llvm.CastInstr):
         vector, index = value.operands
@@ -100,9 +100,9 @@ def _bf16_in_high_half(b: Builder, value: Value) -> Value:
 def from_f32(
     b: Builder, value: Value, kind: Attribute, ctx: MathContext, computed: bool = False
 ) -> Value:
-    """fp32 rounded to a narrow float (its register form).
+    """Round fp32 to a narrow float (its register representation).
 
-    `computed` says that the value is a sum, product or quotient of numbers of that narrow type.
+    `computed`: the value is a sum, product or quotient of values of that narrow type.
     """
     element = scalar_kind(kind)
     if isinstance(element, Float32Type):
@@ -120,10 +120,10 @@ def from_f32(
 
 
 def _to_bf16(b: Builder, value: Value, bits: Value, never_carries: bool) -> Value:
-    """Nearest bf16, ties to even; NaN stays NaN.
+    """Round to the nearest bf16, ties to even; NaN stays NaN.
 
-    `never_carries`: a NaN has zeros in the low half, as one that arithmetic made of bf16 numbers does
-    on CPUs (it is an operand's, or the default NaN), so rounding leaves it alone.
+    `never_carries`: the low half of every NaN is zero, so rounding preserves it. This holds for arithmetic on
+    bf16 values on CPUs, whose result is an operand's NaN or the default NaN.
     """
     c = lambda v: constant(bits.type, v)  # noqa: E731
     odd = b.icmp_unsigned("!=", b.and_(bits, c(0x10000)), c(0))
@@ -142,7 +142,7 @@ def _to_small(b: Builder, value: Value, bits: Value, f: _Small) -> Value:
     odd = b.and_(b.lshr(magnitude, c(shift)), c(1))
     normal = b.lshr(b.add(b.add(magnitude, c((1 << (shift - 1)) - 1)), odd), c(shift))
     normal = b.sub(normal, c((127 - f.bias) << f.mantissa))
-    # adding 2^k with k the weight of the last subnormal bit times 2^23 rounds there, ties to even
+    # adding 2^23 times the weight of the last subnormal bit rounds at that bit, ties to even
     magic = (127 - f.bias + shift + 1) << 23
     magic_float = b.bitcast(c(magic), value.type)
     summed = b.fadd(b.bitcast(magnitude, value.type), magic_float)
@@ -157,7 +157,7 @@ def _to_small(b: Builder, value: Value, bits: Value, f: _Small) -> Value:
 
 
 def _round_to_odd(b: Builder, value: Value, ctx: MathContext) -> Value:
-    """fp64 to fp32 such that a later narrowing rounds as if from fp64."""
+    """Convert fp64 to fp32 with round-to-odd, so that a further narrowing rounds as if from fp64."""
     single = b.fptrunc(value, like(value.type, F32))
     back = b.fpext(single, value.type)
     bits = b.bitcast(single, like(value.type, I32))
@@ -170,7 +170,7 @@ def _round_to_odd(b: Builder, value: Value, ctx: MathContext) -> Value:
 def float_cast(
     b: Builder, value: Value, source: Attribute, result: Attribute, ctx: MathContext
 ) -> Value:
-    """Between any two floating types, rounding to nearest."""
+    """Convert between any two floating-point types, rounding to nearest."""
     a, r = scalar_kind(source), scalar_kind(result)
     if a == r:
         return value
@@ -187,7 +187,7 @@ def float_cast(
 def float_cast_towards_zero(
     b: Builder, value: Value, source: Attribute, result: Attribute, ctx: MathContext
 ) -> Value:
-    """Narrowing that never grows the magnitude: the nearest value, one step back if it did."""
+    """Narrow with rounding toward zero: the nearest value, decremented in magnitude if it exceeds the source."""
     near = float_cast(b, value, source, result, ctx)
     back = float_cast(b, near, result, source, ctx)
     wide = back if not is_narrow(source) else to_f32(b, back, source)
@@ -195,7 +195,7 @@ def float_cast_towards_zero(
     size = ctx.intrinsic(b, "fabs", original)
     exceeds = b.fcmp_ordered(">", ctx.intrinsic(b, "fabs", wide), size)
     if isinstance(scalar_kind(result), Float8E4M3FNType):
-        # it overflows to NaN, whose code is one above the largest number
+        # e4m3fn overflows to NaN, whose code is one above that of the largest finite value
         finite = b.fcmp_ordered("<", size, constant(size.type, float("inf")))
         exceeds = b.or_(exceeds, b.and_(finite, b.fcmp_unordered("uno", wide, wide)))
     register = near.type
@@ -214,7 +214,7 @@ def int_to_float(
     signed: bool,
     ctx: MathContext,
 ) -> Value:
-    """Integer to any float; narrow results are rounded once."""
+    """Convert an integer to any floating-point type; narrow results are rounded once."""
     convert = b.sitofp if signed else b.uitofp
     element = scalar_kind(result)
     if isinstance(element, Float32Type | Float64Type):
@@ -229,8 +229,8 @@ def int_to_float(
 
 
 def _sticky(b: Builder, value: Value, signed: bool) -> Value:
-    """64-bit integers that fp64 holds exactly, and that round to 8 or 11 bits as `value` does: of a
-    large one, bit 11 says whether any of the 12 lowest bits was set."""
+    """Return 64-bit integers that fp64 represents exactly and that round to 8 or 11 bits like `value`. In large
+    values bit 11 is a sticky bit: whether any of the 12 lowest bits is set."""
     c = lambda v: constant(value.type, v)  # noqa: E731
     some = b.icmp_unsigned("!=", b.and_(value, c(0xFFF)), c(0))
     kept = b.or_(b.and_(value, c(-4096)), b.shl(b.zext(some, value.type), c(11)))
@@ -242,12 +242,12 @@ def _sticky(b: Builder, value: Value, signed: bool) -> Value:
 def float_to_int(
     b: Builder, value: Value, source: Attribute, result: Attribute, signed: bool
 ) -> Value:
-    """Towards zero; values that do not fit give an unspecified integer."""
+    """Convert to an integer, rounding toward zero; out-of-range values give an unspecified integer."""
     wide = to_f32(b, value, source) if is_narrow(source) else value
     target = llvm_type(result)
     bits = scalar_kind(result)
     if isinstance(bits, IntegerType) and bits.width.data < 32:
-        # one conversion instruction gives 32 bits; narrower integers are its low bits
+        # the conversion instruction yields 32 bits; narrower integers are its low bits
         wide = b.fptosi(wide, like(target, I32))
         return b.trunc(wide, target)
     return b.fptosi(wide, target) if signed else b.fptoui(wide, target)

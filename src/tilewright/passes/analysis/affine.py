@@ -1,20 +1,20 @@
-"""Tiles of integers and pointers as sums over dimensions.
+"""Express tiles of integers and pointers as affine forms: sums over dimensions.
 
 The form of a tile is
 
     base + offset + Σ_d Σ_k coefficient_{d,k} * atom_{d,k}(i_d)
 
 with a scalar pointer `base` (pointer tiles only), an `offset` and coefficients that are polynomials in
-scalars, and atoms that depend on one lane index each: the index itself (`LANE`), the index wrapped
-around (`Wrapped`) or clamped (`Clamped`), or the entries of any tile that varies along that dimension only
+scalars, and atoms that each depend on one lane index: the index itself (`LANE`), the index modulo a size
+(`Wrapped`), the clamped index (`Clamped`), or the entries of any tile that varies along that dimension only
 (`Entries`).
 
-Integers in forms are mathematical integers, so a form describes arithmetic that does not wrap. Whether an
-operation may is a question to the facts of a `Reading`: all of them know what is proven; for an address
-also counts what the language promises of the arithmetic that forms it (`interpreter.offsets`), and for a mask
-what it promises of the arithmetic that forms the address of the same access. Operations that may wrap, and
-those without a form (divisions, remainders of scaled elements, shifts right, bit operations, truncations) end
-up in `Entries`, which are exact; quotients that all lanes share are scalars.
+Integers in forms are mathematical integers, so a form describes arithmetic that does not wrap. The facts of a
+`Reading` decide whether an operation may wrap. All readings use proven facts. For addresses, the language
+guarantees in addition that address arithmetic does not wrap (`interpreter.offsets`); for a mask, this holds for
+arithmetic shared with the address of the same access. Operations that may wrap, and operations without a form
+(divisions, remainders of scaled elements, right shifts, bit operations, truncations), become `Entries`, which
+are exact. Quotients that are uniform across lanes are scalars.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tilewright.passes.analysis.remarks import Missed, Reason, why_opaque
 
 
 class AffineAnalysis:
-    """Forms of the values of one function, found on demand and remembered.
+    """Affine forms of the values of one function, computed on demand and cached.
 
     `promise`: the arithmetic that forms the function's addresses.
     """
@@ -62,8 +62,7 @@ class AffineAnalysis:
         self._leaves: dict[tuple[SSAValue, bool | None], Leaf] = {}
         self._floored: dict[tuple[SSAValue, bool | None], Leaf] = {}
         self.emitted: dict[tuple[Block | None, Polynomial], SSAValue] | None = None
-        """Polynomials as they were written in each block, for users that write from its beginning to its
-        end; None: they are written anew."""
+        """Emitted polynomials per block, reused by passes that emit in program order; None disables reuse."""
 
     # ---- leaves ------------------------------------------------------------------------------------
 
@@ -74,7 +73,7 @@ class AffineAnalysis:
         return self._leaves[key]
 
     def floored(self, leaf: Leaf) -> Leaf:
-        """The larger of an unknown and 0, as an unknown."""
+        """Return `max(leaf, 0)` as a leaf."""
         key = (leaf.value, leaf.signed)
         if key not in self._floored:
             self._floored[key] = replace(
@@ -83,7 +82,7 @@ class AffineAnalysis:
         return self._floored[key]
 
     def scalar(self, value: SSAValue) -> Polynomial:
-        """A scalar, or a tile whose lanes are equal, as a polynomial."""
+        """Return a scalar or uniform tile as a polynomial."""
         number = constant_int(value)
         if number is not None:
             return Polynomial.constant(number)
@@ -91,7 +90,7 @@ class AffineAnalysis:
         return Polynomial.leaf(self.leaf(value, signed))
 
     def settle(self, form: Form, signed: bool) -> Form:
-        """`form` with the leaves and entries that nothing has widened yet taken as `signed`."""
+        """Return `form` with leaves and entries of undetermined signedness set to `signed`."""
 
         def change(leaf: Leaf) -> Leaf:
             return self.leaf(leaf.value, signed) if leaf.signed is None else leaf
@@ -128,7 +127,7 @@ class AffineAnalysis:
         """The form of an integer or pointer tile (or scalar), or None."""
         forms = reading.forms
         if value not in forms:
-            forms[value] = None  # a cycle through a loop's block argument ends here
+            forms[value] = None  # terminates cycles through loop arguments
             forms[value] = self._find(value, reading)
         return forms[value]
 
@@ -140,7 +139,7 @@ class AffineAnalysis:
         if not shape_of(value):
             return self._uniform(value, pointer)
         op = value.owner
-        # arithmetic narrower than 32 bits is on data (quantised, packed): nothing is promised of it
+        # arithmetic below 32 bits is on data (quantized, packed) and may wrap
         narrow = isinstance(element, IntegerType) and element.width.data < 32
         handler = None if narrow else _HANDLERS.get(type(op))
         found = handler(self, op, reading) if handler is not None else None
@@ -155,7 +154,7 @@ class AffineAnalysis:
         return Form(None, self.scalar(value), {})
 
     def opaque(self, value: SSAValue, pointer: bool) -> Form | None:
-        """Anything that varies along at most one dimension."""
+        """Return the form of any value that varies along at most one dimension."""
         dims = self.projector.varies(value)
         if not dims:
             return (
@@ -197,7 +196,7 @@ class AffineAnalysis:
         return form.moved(moved or {})
 
     def _arithmetic(self, op: Operation, reading: Reading) -> Form | None:
-        """Sums, differences, products and left shifts, if they do not wrap."""
+        """Return the form of a sum, difference, product or left shift that does not wrap."""
         lhs, rhs = (self.form(v, reading) for v in op.operands)
         if lhs is None or rhs is None:
             return None
@@ -224,7 +223,7 @@ class AffineAnalysis:
         return self.settle(form, True)
 
     def _extui(self, op: arith.ExtUIOp, reading: Reading) -> Form | None:
-        """Zero extension: of what is not negative, or of a single unknown."""
+        """Return the form of a zero extension of a nonnegative value or of a single leaf."""
         form = self.form(op.operands[0], reading)
         if form is None:
             return None
@@ -238,15 +237,18 @@ class AffineAnalysis:
         return None
 
     def _div(self, op: arith.DivSIOp | arith.DivUIOp, reading: Reading) -> Form | None:
-        """A quotient of an address that all lanes share."""
+        """Return the form of a quotient in an address that is uniform across lanes."""
         if reading is not self.addresses:
             return None
         inner = reading if isinstance(op, arith.DivSIOp) else self.proven
         return self._first_of_block(op, inner)
 
     def _first_of_block(self, op: Operation, reading: Reading) -> Form | None:
-        """The first lane of `start + lane` divided by a constant that no lane after it reaches a multiple of:
-        the number of lanes divides it and the start, which is not negative."""
+        """Return the form of `(start + lane) / size` if it is uniform, namely the quotient of the first lane.
+
+        Requires: `start` is nonnegative, and the number of lanes divides `start` and the constant `size`, so no
+        lane crosses a multiple of `size`.
+        """
         lhs, rhs = (self.form(v, reading) for v in op.operands)
         if lhs is None or rhs is None or not self.projector.has_first_lane(op.results[0]):
             return None
@@ -298,13 +300,13 @@ class AffineAnalysis:
     # ---- emission ----------------------------------------------------------------------------------
 
     def emit_leaf(self, leaf: Leaf, emitter: Emitter) -> SSAValue:
-        """A leaf as an i64 scalar."""
+        """Emit a leaf as an i64 scalar."""
         value = self.projector.project(leaf.value, None, emitter)
         wide = emitter.resize(value, i64, leaf.signed is not False)
         return emitter.maximum(wide, emitter.constant(0)) if leaf.floored else wide
 
     def emit(self, polynomial: Polynomial, emitter: Emitter) -> SSAValue:
-        """A polynomial as an i64 scalar."""
+        """Emit a polynomial as an i64 scalar."""
         if self.emitted is None:
             return polynomial.emit(emitter, self.emit_leaf)
         key = (emitter.anchor.parent, polynomial)
@@ -313,7 +315,7 @@ class AffineAnalysis:
         return found
 
     def emit_terms(self, atoms: dict[Atom, Polynomial], extent: int, emitter: Emitter) -> SSAValue:
-        """`Σ coefficient * atom(i)` as `tensor<extent x i64>`."""
+        """Emit `Σ coefficient * atom(i)` as `tensor<extent x i64>`."""
         total: SSAValue | None = None
         for atom, coefficient in atoms.items():
             value = self._emit_atom(atom, extent, emitter)
@@ -341,7 +343,7 @@ class AffineAnalysis:
 
 
 def _split_lanes(form: Form, before: tuple[int, ...], after: tuple[int, ...]) -> Form | None:
-    """A strided rank-1 tile in rows: lane `i*n + j` becomes dimension indices `(i, j)`."""
+    """Reshape the form of a strided rank-1 tile: lane `i*n + j` becomes indices `(i, j)`."""
     if len(before) != 1 or set(form.terms) != {0} or set(form.terms[0]) != {LANE}:
         return None
     coefficient = form.terms[0][LANE]

@@ -1,8 +1,8 @@
 """`schedule-loops`: issue copies and products of a loop ahead of their iteration, by a producer warp and a rotation.
 
-`promote-shared` leaves loops in which everything is over before the next step begins. This pass takes the
-synchronisation away, chooses an order and an iteration shift for every step under a cost model, and derives the
-synchronisation anew:
+`promote-shared` leaves loops in which each step completes before the next one starts. This pass removes that
+synchronization, chooses an order and an iteration shift for every step with a cost model, and inserts the
+synchronization of the new order:
 
     for i:                                  producer warp: for i:
       copy -> k; wait; barrier                wait until the stage of k is empty, copy; the same of v
@@ -15,14 +15,14 @@ synchronisation anew:
                                                 wait acc, release v[i-1]; p
                                               acc = p v[last] + acc
 
-The products of two iterations and the element-wise work between them overlap, and no barrier of the CTA stands in
-the loop. Loops that follow each other share their stages where these have the same types, so that the producer
-warp copies for the next loop while this one ends.
+The MMAs of two iterations and the element-wise operations between them overlap, and the loop contains no CTA
+barrier. Consecutive loops share their stages if the types agree, so the producer warp loads for the next loop while
+the current one drains.
 
-Relies on `promote-shared`. Guarantees: a stage is written only when every warp has released it, read only when its
-copies have landed, and a product's result is read only behind a wait that covers it. Takes loops of the function's
-top level with several products whose copies are all TMA tiles made of scalars that a further warp can compute;
-`specialize-warps` and `pipeline-loads` do the others.
+Relies on `promote-shared`. Ensures: a stage is written only after every warp has released it and read only after its
+copies have completed; the result of an MMA is read only after a wait that covers it. Handles top-level loops with
+several dots whose copies are all TMA tiles, with coordinates that the producer warp can compute. `specialize-warps`
+and `pipeline-loads` handle the remaining loops.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ from tilewright.passes.gpu.scheduling.shifts import Schedule, schedules
 from tilewright.targets import Feature, TargetInfo
 
 _OTHER_REGISTERS = 32
-"""Registers per thread for addresses, counters and temporaries beside what a schedule counts."""
+"""Registers per thread for addresses, counters and temporaries, in addition to the schedule's estimate."""
 _FEWEST_DOTS = 2
 _WARPS = (8, 12)
-"""Warps of programs that fill an SM by themselves, where one more warp costs no second program."""
+"""Warps of programs that occupy an SM alone, where the producer warpgroup does not reduce occupancy."""
 _WARPS_PER_GROUP = 4
 _PRODUCER_WARPS = _WARPS_PER_GROUP
 _PRODUCER_REGISTERS, _FEWER_PRODUCER_REGISTERS, _MAX_CONSUMER_REGISTERS = 40, 32, 240
 _RESERVE_BYTES = 1024
-"""Bytes of shared memory left to memory barriers and alignment."""
+"""Shared memory in bytes reserved for mbarriers and alignment."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class ScheduleLoops(Pass):
         "lower-stores-to-tma": {"epilogue_subtiles": False}
     }
     all_loops: bool = False
-    """Also where two CTAs would share an SM without the producer's warps."""
+    """Schedule loops also where two CTAs would fit on an SM without the producer warpgroup."""
     rotate: bool = True
-    """Let steps of two iterations overlap."""
+    """Allow steps of two iterations to overlap."""
     epilogue_subtiles: bool = True
     """As for `pipeline-loads`."""
 
@@ -99,7 +99,7 @@ class ScheduleLoops(Pass):
 class _Plan:
     graph: LoopGraph
     tiles: list[list[TmaTile]]
-    """How each copy of each group is a TMA tile."""
+    """TMA tile per copy of each group."""
     coordinates: list[list[list[SSAValue]]]
     taken: Slice
     schedule: Schedule
@@ -107,8 +107,8 @@ class _Plan:
 
 
 def _plans(function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> list[_Plan]:
-    """Plans for the loops of a function, all or none: stages that are filled by another warp must not lie where the
-    buffers of a loop lie that is not scheduled."""
+    """Plan the loops of a function, all or none: stages that the producer warp fills must not share memory with the
+    buffers of a loop that is not scheduled."""
     able = target.has(Feature.TMA, Feature.REGISTER_REALLOCATION)
     if not able or num_ctas_of(function) > 1:
         return []
@@ -128,7 +128,7 @@ def _plans(function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> list
 
 
 def _plan(loop: scf.ForOp, function: FuncOp, options: ScheduleLoops) -> _Plan | None:
-    """What to do with a loop, before its stages are known."""
+    """Plan a loop; the number of stages is set later by `_fit`."""
     graph, step = loop_graph(loop), constant_int(loop.step)
     if graph is None or len(graph.dots) < _FEWEST_DOTS or step is None or step < 1:
         return None
@@ -151,7 +151,7 @@ def _plan(loop: scf.ForOp, function: FuncOp, options: ScheduleLoops) -> _Plan | 
 
 
 def _best(graph: LoopGraph, warps: int, options: ScheduleLoops) -> Schedule | None:
-    """The schedule of the fewest cycles among those that find registers beside one more warp."""
+    """Return the schedule with the fewest cycles that fits the consumers' register budget, or None."""
     most = _register_split(warps)[1] - _OTHER_REGISTERS
     candidates = [s for s in schedules(graph) if options.rotate or not s.is_rotated]
     fitting = [(cycles(s, warps), live_registers(s), i, s) for i, s in enumerate(candidates)]
@@ -160,8 +160,8 @@ def _best(graph: LoopGraph, warps: int, options: ScheduleLoops) -> Schedule | No
 
 
 def _register_split(warps: int) -> tuple[int, int]:
-    """Registers per thread of the producer's warpgroup and of the consumers' (CUTLASS deals them out alike): what
-    all threads begin with, less what the producer gives back."""
+    """Return the registers per thread of the producer warpgroup and of the consumer warpgroups. The consumers get
+    the registers that the producer deallocates (`setmaxnreg`), as in CUTLASS."""
     entry = max_registers_per_thread(warps + _PRODUCER_WARPS)
     producer = _PRODUCER_REGISTERS if warps <= _WARPS[0] else _FEWER_PRODUCER_REGISTERS
     rest = entry * (warps + _PRODUCER_WARPS) - producer * _PRODUCER_WARPS
@@ -169,7 +169,7 @@ def _register_split(warps: int) -> tuple[int, int]:
 
 
 def _fit(plans: list[_Plan], function: FuncOp, target: TargetInfo, options: ScheduleLoops) -> bool:
-    """Set the stages: as many as asked for, as far as shared memory has room for them; at least two."""
+    """Set the number of stages: `num_stages`, limited by shared memory. Returns whether the plans are usable."""
     own = [buffer for plan in plans for buffer in plan.graph.group_of]
     shared = _share_stages(plans)
     per_stage = sum(
@@ -194,14 +194,14 @@ def _fit(plans: list[_Plan], function: FuncOp, target: TargetInfo, options: Sche
 
 
 def _needs_an_sm(graph: LoopGraph, warps: int) -> bool:
-    """Whether a loop leaves no registers to a second CTA of an SM. Two CTAs that wait in turn gain as much as roles
-    (attention with heads of 64 elements: 521 against 470 TFLOP/s on an H200)."""
+    """Return whether register use prevents a second CTA per SM. Two resident CTAs hide latency better than warp
+    specialization (attention with head dimension 64: 521 vs. 470 TFLOP/s on an H200)."""
     in_order = schedules(graph)[0]
     return live_registers(in_order) + _OTHER_REGISTERS > max_registers_per_thread(2 * warps)
 
 
 def _share_stages(plans: list[_Plan]) -> bool:
-    """Whether all loops have buffers of the same types, in order."""
+    """Return whether all loops have buffers of the same types, in the same order."""
     types = [
         [buffer.type for group in plan.graph.groups for buffer in group.buffers] for plan in plans
     ]
@@ -255,7 +255,7 @@ def _rings(plan: _Plan, shapes: list[Any], warps: int, entry: Operation) -> list
 
 
 def _join_buffers(plans: list[_Plan]) -> None:
-    """Let later loops use the buffers of the first."""
+    """Replace the buffers of later loops by those of the first loop."""
     first = [buffer for group in plans[0].graph.groups for buffer in group.buffers]
     for plan in plans[1:]:
         graph = plan.graph
@@ -273,7 +273,7 @@ def _join_buffers(plans: list[_Plan]) -> None:
 
 
 def _keep_allocated(buffer: SSAValue, last: Operation) -> None:
-    """Stages that another warp fills are nobody else's before the last loop is over."""
+    """Remove deallocations before the end of the last loop: the producer warp may still write the stages."""
     after: Operation | None = last
     behind: set[Operation] = set()
     while after is not None:

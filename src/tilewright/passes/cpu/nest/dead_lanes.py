@@ -1,9 +1,9 @@
-"""Lanes beyond a bound that all do the same thing are computed once, not chunk by chunk.
+"""Find fusion groups whose lanes beyond a bound are uniform, so that one chunk of them is computed instead of all.
 
-A kernel for rows of up to 4096 columns that meets a row of 256 has 3840 lanes whose loads are all
-masked off. If everything those lanes feed is uniform (a comparison with the bound, `other`, and
-arithmetic on such), then one chunk of them stands for all: stores do nothing there, and a reduction
-counts the chunk as often as it occurs. A tile in scratch keeps the property for its readers.
+A kernel for rows of up to 4096 columns that processes a row of 256 has 3840 lanes whose loads are masked off. If
+all values of these lanes are uniform (comparisons with the bound, `other`, and arithmetic on them), one chunk
+represents all of them: stores have no effect, and a reduction multiplies the chunk's contribution by the number of
+chunks. A tile in scratch has the same property for its readers.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class DeadLanes:
 
 
 class BufferBounds:
-    """Which scratch buffers hold uniform lanes beyond a bound."""
+    """Bounds beyond which scratch buffers hold uniform lanes."""
 
     def __init__(self, function_block: Block) -> None:
         self._writers: dict[SSAValue, int] = {}
         self._bounds: dict[SSAValue, SSAValue] = {}
         for op in function_block.walk():
             if isinstance(op, cpu.WriteOp | cpu.BufferDotOp | cpu.HistogramBuffersOp):
-                target = op.operands[-1]  # an accumulator is the last operand, too
+                target = op.operands[-1]  # an accumulator is the last operand as well
                 self._writers[target] = self._writers.get(target, 0) + 1
 
     def get(self, buffer: SSAValue) -> SSAValue | None:
         return self._bounds.get(buffer)
 
     def record(self, group: cpu.FusionGroupOp, dead: DeadLanes) -> None:
-        """Note the buffers that `group`, trimmed at `dead`, is the only writer of."""
+        """Record the bound of the buffers whose only writer is `group`, trimmed at `dead`."""
         for op in group.body.block.ops:
             if isinstance(op, cpu.WriteOp) and self._writers[op.buffer] == 1:
                 self._bounds[op.buffer] = dead.bound
 
     def may_trim(self, group: cpu.FusionGroupOp) -> bool:
-        """Whether every buffer the group writes is written nowhere else."""
+        """Return whether the group is the only writer of each buffer that it writes."""
         return all(
             self._writers[op.buffer] == 1
             for op in group.body.block.ops
@@ -66,9 +66,9 @@ class BufferBounds:
 
 
 def keeps_all_lanes(block: Block) -> set[cpu.FusionGroupOp]:
-    """The groups that may not be trimmed, because what they write is read where it would not be.
+    """Return the groups that must not be trimmed because a reader of their buffers is not trimmed.
 
-    A trimmed group writes one chunk of its dead lanes; a reader must be trimmed at the same bound.
+    A trimmed group writes one chunk of its dead lanes only, so its readers must be trimmed at the same bound.
     """
     kept: set[cpu.FusionGroupOp] = set()
     while True:
@@ -111,7 +111,7 @@ def _buffers_read(op: Operation) -> list[SSAValue]:
 
 
 def find_dead_lanes(group: cpu.FusionGroupOp, buffers: BufferBounds) -> DeadLanes | None:
-    """The bound beyond which a one-dimensional group's lanes are uniform, if there is one."""
+    """Return the bound beyond which the lanes of a one-dimensional group are uniform, or None."""
     if len(group.extents) != 1 or not buffers.may_trim(group):
         return None
     facts = _facts_of(group)
@@ -123,13 +123,13 @@ def find_dead_lanes(group: cpu.FusionGroupOp, buffers: BufferBounds) -> DeadLane
 
 
 def _facts_of(group: cpu.FusionGroupOp) -> Facts:
-    """Facts of the scalars of a group, whose accesses' addresses do not wrap."""
+    """Return facts about the scalars of a group, given that the addresses of its accesses do not wrap."""
     views = [op for op in group.body.block.walk() if isinstance(op, _VIEWS)]
     return Facts(Promise(frozenset().union(*(access_arithmetic(op).sums for op in views))))
 
 
 def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts) -> SSAValue | None:
-    """The one bound that limits every access and read buffer of the group."""
+    """Return the bound shared by all accesses and read buffers of the group, or None."""
     bound: SSAValue | None = None
     for op in group.body.block.walk():
         candidates: list[SSAValue | None] = []
@@ -145,7 +145,7 @@ def _common_bound(group: cpu.FusionGroupOp, buffers: BufferBounds, facts: Facts)
 
 
 def upper_bound(limit: SSAValue, group: cpu.FusionGroupOp, facts: Facts) -> SSAValue | None:
-    """A value from outside the group that `limit` never exceeds."""
+    """Return an upper bound of `limit` that is defined outside the group, or None."""
     value = limit
     while _inside(value, group):
         op = value.owner
@@ -180,7 +180,7 @@ class _Proof:
         self.known: dict[SSAValue, bool] = {}
 
     def root(self, op: Operation) -> bool:
-        """Whether an operation of the group has no effect, or a uniform one, in dead lanes."""
+        """Return whether the effect of an operation in dead lanes is uniform or none."""
         if isinstance(op, tile.StoreViewOp):
             return self._limited(op) and op.mask is None
         if isinstance(op, cpu.WriteOp):
@@ -199,7 +199,7 @@ class _Proof:
         if not tile.is_tile(value):
             return True
         if value not in self.known:
-            self.known[value] = True  # induction for carried tiles
+            self.known[value] = True  # induction hypothesis for loop-carried tiles
             self.known[value] = self._uniform(value)
         return self.known[value]
 
@@ -240,7 +240,7 @@ class _Proof:
         return self._for(loop, position_of(value, block.args) - 1)
 
     def _limited(self, op: tile.LoadViewOp | tile.StoreViewOp) -> bool:
-        """Whether an access touches nothing in dead lanes."""
+        """Return whether an access is masked off in dead lanes."""
         return any(
             (found := upper_bound(limit, self.group, self.facts)) is not None
             and same_scalar(found, self.bound)
@@ -248,7 +248,7 @@ class _Proof:
         )
 
     def _beyond(self, op: tile.CmpIOp) -> bool:
-        """Whether `offset + arange < n` is false in all dead lanes, that is, `n - offset <= bound`."""
+        """Return whether `offset + arange < n` is false in all dead lanes, i.e. `n - offset <= bound`."""
         if op.predicate.data != "slt":
             return False
         n = _splatted(op.rhs)
@@ -263,7 +263,7 @@ class _Proof:
         return same_scalar(self.bound, n)
 
     def _offsets(self, value: SSAValue) -> list[SSAValue] | None:
-        """The scalars added to an arange from 0, without wrapping, or None for other tiles."""
+        """Return the scalars that are added, without wrapping, to an arange from 0; None for other tiles."""
         op = value.owner
         if isinstance(op, tile.ArangeOp):
             return [] if op.start.value.data == 0 else None

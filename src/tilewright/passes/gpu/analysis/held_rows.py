@@ -1,4 +1,4 @@
-"""What a program has of its rows in registers while it waits for a reduction of one."""
+"""Estimate the row data that a program keeps in registers across its reductions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LOOPS = (scf.ForOp, scf.WhileOp)
 
 
 class HeldRows:
-    """Live ranges of the tiles that a function loads, carries in loops, or makes of such."""
+    """Live ranges of loaded tiles, loop-carried tiles and values computed from them."""
 
     def __init__(self, function: FuncOp, late: Mapping[Operation, Operation] | None = None) -> None:
-        """`late`: operations that are going to be done right before others (`late_operations`)."""
+        """`late`: operations that will be moved to right before others (`late_operations`)."""
         late = late or {}
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(function.walk())}
         self.ranges: dict[SSAValue, tuple[int, int]] = {}
@@ -39,7 +39,7 @@ class HeldRows:
                     self._hold(value, at)
 
     def _carried(self, loop: Operation, at: int) -> None:
-        """What a loop carries is there as long as it runs."""
+        """Record loop-carried values, which are live for the whole loop."""
         end = self._end(loop)
         for region in loop.regions:
             for value in region.block.args:
@@ -54,7 +54,7 @@ class HeldRows:
             self.ranges[value] = start, max(uses, default=start)
 
     def _needed_until(self, value: SSAValue, user: Operation) -> int:
-        """Where a use is over: the end of the outermost loop around it that does not make the value."""
+        """Return the end of a use: the end of the outermost loop around it that does not define the value."""
         last, block = self.order[user], _block_of(value)
         above = user
         while above.parent is not block and (outer := above.parent_op()) is not None:
@@ -64,11 +64,11 @@ class HeldRows:
         return last
 
     def _end(self, op: Operation) -> int:
-        """Of the last operation within one."""
+        """Return the position of the last operation nested in `op`."""
         return max(self.order[inner] for inner in op.walk())
 
     def words(self) -> int:
-        """The most words of 4 bytes that a program holds across one of its reductions."""
+        """Return the maximum number of 4-byte words per program that are live across a reduction."""
         reductions = [i for op, i in self.order.items() if isinstance(op, tile.ReduceOp)]
         return max(
             (
@@ -80,10 +80,10 @@ class HeldRows:
 
 
 def late_operations(function: FuncOp) -> dict[Operation, Operation]:
-    """Loads of what all programs read (weights), and what is made of that alone, that may be done right before their
-    first use, with that; the last of them first.
+    """Return program-invariant loads (weights), and operations on those alone, that may sink to their first use.
 
-    Nothing in between may write what they read, which is found in caches then as well.
+    Maps each operation to the user it moves to, last operation first. Requires: no operation in between writes
+    the loaded memory. The delayed loads still hit in cache, because all programs read the same data.
     """
     found: dict[Operation, Operation] = {}
     for block in (r.block for op in function.walk() for r in op.regions if r.blocks):
@@ -115,8 +115,7 @@ def sink(late: Mapping[Operation, Operation]) -> None:
 
 
 def _first_use(op: Operation, sequence: list[Operation], at: int) -> int:
-    """Where the first operation is that uses a result, of those that come after `at`; `at` where it may not be
-    moved there."""
+    """Return the position of the first user after `at`, or `at` if `op` must not be moved there."""
     users = {use.operation for r in op.results for use in r.uses}
     for to in range(at + 1, len(sequence)):
         current = sequence[to]
@@ -131,7 +130,7 @@ def _first_use(op: Operation, sequence: list[Operation], at: int) -> int:
 
 
 def is_free(value: SSAValue) -> bool:
-    """Whether a value is no tile, or one of counters and numbers alone."""
+    """Return whether a value is rematerializable: pure operations on constants and indices, without loads."""
     pending, seen = [value], {value}
     while pending:
         owner = pending.pop().owner
@@ -150,7 +149,7 @@ def _block_of(value: SSAValue) -> object:
 
 
 def _words(value: SSAValue) -> int:
-    """Words of 4 bytes of a tile that is no mask; 0 for others."""
+    """Return the 4-byte words of a tile; 0 for masks and scalars."""
     if not tile.is_tile(value) or tile.element_of(value) == i1:
         return 0
     return -(-prod(tile.shape_of(value)) * tile.element_bytes(tile.element_of(value)) // 4)

@@ -1,20 +1,20 @@
-"""Divide the offset of a TMA tile into coordinates of a tensor map.
+"""Factor the offset of a TMA tile into coordinates of a tensor map.
 
-The address of a tile is `root + offset` in elements, with a polynomial `offset`; a tensor map has dimensions of
-strides that the host knows. Any division into `Σ coordinate_d * stride_d = offset` addresses the same element, as
-long as no coordinate is negative or beyond 32 bits: there the hardware fills with zeros. Which terms belong to
-which coordinate is not in the polynomial any more, so it is inferred:
+The address of a tile is `root + offset` in elements, where `offset` is a polynomial. The dimensions of a tensor
+map have strides that the host knows. Any solution of `Σ coordinate_d * stride_d = offset` addresses the same element
+if all coordinates are nonnegative and fit in 32 bits; out-of-range coordinates read zeros. The polynomial does not
+tell which terms belong to which coordinate, so the assignment is inferred:
 
-- A limit of a dimension fixes the terms of its coordinate that the host does not know: coordinate plus limit
+- The limit of a dimension determines the terms of its coordinate that the host does not know: coordinate plus limit
   is the extent, which the host encodes.
-- Terms of a dimension without a limit belong to it if its stride divides them. Those that would move the end of
-  a limited dimension become dimensions of their own (*planes*), whose strides are products of arguments.
-- What is left is known to the host (constants, strides of matrices), or negative (of counters that go down). It
-  goes where coordinates are provably not negative, if the scalars in them are not. Where no assignment makes all
-  of them so, there must be one that is better than all others.
+- A term belongs to a dimension without a limit if the stride of the dimension divides it. Terms that would change
+  the end of a limited dimension become additional dimensions (*planes*), whose strides are products of arguments.
+- The remaining terms are known to the host (constants, matrix strides) or negative (counters that count down). They
+  are assigned such that each coordinate is provably nonnegative if its scalars are. If no assignment achieves this
+  for all coordinates, the best assignment must be unique.
 
-Ensures: `Σ coordinate_d * stride_d = offset`, exactly. Does not ensure that coordinates are in range: callers
-prove that, or test it when the kernel runs.
+Ensures: `Σ coordinate_d * stride_d = offset`, exactly. Does not ensure that coordinates are in range: callers prove
+that, or check it at run time.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from tilewright.passes.analysis.polynomial import ONE, Leaf, Monomial, Polynomia
 
 _MOST_ASSIGNMENTS = 256
 _FARTHEST = 1 << 30
-"""Bounds of coordinates from which on they say nothing but the type."""
+"""Bounds of this size or more follow from the type only and carry no information."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the division asks about scalars."""
+    """Predicates about scalars that the factorization uses."""
 
     on_host: Callable[[Leaf], bool]
-    """Whether the launcher knows a scalar: a kernel argument."""
+    """Whether the launcher knows a scalar, i.e. it is a kernel argument."""
     stands_for_end: Callable[[Monomial], bool]
-    """Whether a term of a limit may be part of an extent though the launcher does not know it."""
+    """Whether a term of a limit may be part of an extent although the launcher does not know it."""
     plausible: Callable[[Polynomial], bool]
-    """Whether a coordinate is provably not negative if none of its scalars is."""
+    """Whether a coordinate is provably nonnegative if all its scalars are."""
     highest: Callable[[Polynomial], int | None]
-    """An upper bound, if one is known."""
+    """Upper bound of a coordinate, or None."""
     aligned: Callable[[Polynomial], bool]
     """Whether a number of elements is a multiple of 16 bytes."""
 
@@ -59,13 +59,13 @@ class Axis:
 
     @property
     def open(self) -> bool:
-        """Whether any term may be part of its coordinate."""
+        """Whether the coordinate may contain any term, i.e. has no limit."""
         return self.limit is None
 
 
 @dataclass(frozen=True)
 class Plane:
-    """A dimension of which the tile has one element: a coordinate, and its stride."""
+    """A dimension in which the tile has extent 1: its coordinate and stride."""
 
     stride: Polynomial
     place: Polynomial
@@ -73,7 +73,7 @@ class Plane:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Coordinates along the tile's dimensions, and planes."""
+    """Coordinates of the tile's dimensions, and of planes."""
 
     places: tuple[Polynomial, ...]
     planes: tuple[Plane, ...]
@@ -86,7 +86,7 @@ Term = tuple[Monomial, int]
 
 
 def divide_offset(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> Coordinates | None:
-    """Coordinates of an offset, the axis of the smallest stride first; None where there are none that fit."""
+    """Return the coordinates of an offset, or None if there is no valid factorization. Axes: smallest stride first."""
     if any(len(axis.stride.terms) != 1 for axis in axes):
         return None
     required = _required(offset, axes, rules)
@@ -99,7 +99,7 @@ def divide_offset(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> Coo
 
 
 def _required(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> list[Polynomial] | None:
-    """The terms of each coordinate that its limit fixes; None where the offset does not have them."""
+    """Return the terms of each coordinate that its limit determines; None if the offset does not contain them."""
     left, places = dict(offset.terms), list[Polynomial]()
     for axis in axes:
         terms = axis.limit.terms if axis.limit is not None else ()
@@ -115,7 +115,7 @@ def _required(offset: Polynomial, axes: Sequence[Axis], rules: Rules) -> list[Po
 
 
 def quotient(term: Term, stride: Polynomial) -> Polynomial | None:
-    """A term divided by a stride of one term, if it can be."""
+    """Return a term divided by a stride of one term; None if it is not divisible."""
     ((divisor, size),) = stride.terms
     rest = list(term[0])
     if not size or term[1] % size:
@@ -128,19 +128,19 @@ def quotient(term: Term, stride: Polynomial) -> Polynomial | None:
 
 
 Home = int
-"""The axis or plane that a term belongs to: planes are numbered behind the axes."""
+"""Index of the axis or plane that a term is assigned to; planes are numbered after the axes."""
 Choices = list[tuple[Term, list[Home]]]
 
 
 class _Division:
-    """Homes of terms: axes by number, then planes."""
+    """Assign the terms of an offset to axes and planes."""
 
     def __init__(self, axes: Sequence[Axis], required: list[Polynomial], rules: Rules) -> None:
         self.axes, self.required, self.rules = axes, required, rules
         self.planes: list[Plane] = []
 
     def of(self, left: Polynomial) -> Coordinates | None:
-        """Every term in the first of its homes if nothing is negative, else the best assignment."""
+        """Assign each term to its first candidate if no term is negative; otherwise search for the best assignment."""
         signs = (left, *self.required)
         mixed = any(coefficient < 0 for part in signs for _, coefficient in part.terms)
         choices = self._choices(left, mixed)
@@ -151,8 +151,8 @@ class _Division:
         return self._best(choices)
 
     def _best(self, choices: Choices) -> Coordinates | None:
-        """The assignment with the most plausible coordinates; None where it leaves doubts and negative terms
-        might as well belong elsewhere."""
+        """Return the assignment with the most plausible coordinates. None if a coordinate is not plausible and an
+        equally good assignment places negative terms differently."""
         found: list[tuple[int, list[Home], Coordinates]] = []
         for assignment in self._assignments(choices):
             coordinates = self._coordinates(assignment)
@@ -168,8 +168,9 @@ class _Division:
         return best
 
     def _assignments(self, choices: Choices) -> Iterator[list[tuple[Term, Home]]]:
-        """Homes for all terms. A constant is one term of the offset, but may be the sum of several coordinates':
-        it is also divided so that coordinates have what is subtracted from them at most."""
+        """Enumerate assignments of all terms. The constant is one term of the offset but may be the sum of the
+        constants of several coordinates, so ways to split it are enumerated too: a coordinate with bounded negative
+        terms gets a constant that offsets them."""
         constant = next((term for term, _ in choices if not term[0]), None)
         needs = self._needs(choices) if constant is not None else {}
         for count in range(len(needs) + 1):
@@ -183,7 +184,7 @@ class _Division:
                 yield from _products([*pins, *others, *([(((), rest), homes)] if rest else [])])
 
     def _needs(self, choices: Choices) -> dict[Home, int]:
-        """Elements of the offset that keep coordinates with bounded negative terms in the array."""
+        """Return, per axis or plane with bounded negative terms, the constant (in elements) that keeps it nonnegative."""
         moving = [(term, homes[0]) for term, homes in choices if not self.rules.known(term[0])]
         places = self._coordinates(moving).all()
         needs = self._at_ends()
@@ -198,8 +199,8 @@ class _Division:
         return needs
 
     def _at_ends(self) -> dict[Home, int]:
-        """Elements of the offset that leave no constant in where a dimension ends (`(n - 1 - i) * 64` of a reversed
-        loop, limited at `end - (n - 1 - i) * 64`)."""
+        """Return, per axis, the constant (in elements) that cancels the constant of its end: a reversed loop has
+        coordinate `(n - 1 - i) * 64` and limit `end - (n - 1 - i) * 64`."""
         found: dict[Home, int] = {}
         for home, axis in enumerate(self.axes):
             terms = dict(axis.limit.terms) if axis.limit is not None else {}
@@ -209,7 +210,7 @@ class _Division:
         return found
 
     def _doubts(self, coordinates: Coordinates) -> int | None:
-        """How many coordinates are not plausible; None where one surely begins before the array."""
+        """Return the number of coordinates that are not plausible; None if one is certainly negative."""
         doubts = 0
         for place in coordinates.all():
             if self.rules.plausible(place):
@@ -239,7 +240,7 @@ class _Division:
         return [*(axis.stride for axis in self.axes), *(plane.stride for plane in self.planes)]
 
     def _choices(self, left: Polynomial, mixed: bool) -> Choices | None:
-        """Terms and their possible homes; makes the planes. None where a plane would not be aligned."""
+        """Create the planes and return the candidates of each term. None if a plane would not be aligned."""
         known = [term for term in left.terms if self.rules.known(term[0])]
         moving = [(term, self._axes_of(term)) for term in left.terms if term not in known]
         if not self._make_planes([term for term, axes in moving if not axes]):
@@ -253,7 +254,7 @@ class _Division:
         return choices
 
     def _axes_of(self, term: Term) -> list[Home]:
-        """Axes that a term which the launcher does not know may belong to, the largest stride first; none: a plane."""
+        """Return candidate axes of a term unknown to the launcher, largest stride first; empty if it needs a plane."""
         dividing = [
             d
             for d in reversed(range(len(self.axes)))
@@ -264,7 +265,7 @@ class _Division:
         return [d for d in dividing if self.axes[d].open]
 
     def _make_planes(self, terms: list[Term]) -> bool:
-        """A plane for each product of arguments among the terms, if all are aligned."""
+        """Create a plane per product of arguments in the terms. Returns whether all strides are aligned."""
         groups: dict[Monomial, dict[Monomial, int]] = {}
         for monomial, coefficient in terms:
             stride = tuple(leaf for leaf in monomial if self.rules.on_host(leaf))
@@ -278,7 +279,7 @@ class _Division:
         return all(self.rules.aligned(plane.stride) for plane in self.planes)
 
     def _homes_of(self, term: Term) -> list[Home]:
-        """Homes of a term that the launcher knows: those whose strides share scalars with it, else all."""
+        """Return candidates of a term known to the launcher: those whose strides share scalars with it, else all."""
         strides = self._strides()
         axes = list(reversed(range(len(self.axes))))
         planes = list(range(len(self.axes), len(strides)))
@@ -290,7 +291,7 @@ class _Division:
 
 
 def _products(choices: Choices) -> Iterator[list[tuple[Term, Home]]]:
-    """Every way to choose homes; if they are many, only of the negative terms."""
+    """Enumerate all assignments; if there are too many, vary negative terms only."""
     if prod(len(homes) for _, homes in choices) > _MOST_ASSIGNMENTS:
         choices = [(t, homes if t[1] < 0 else homes[:1]) for t, homes in choices]
     if prod(len(homes) for _, homes in choices) <= _MOST_ASSIGNMENTS:
