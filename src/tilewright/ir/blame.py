@@ -1,4 +1,4 @@
-"""What goes wrong inside the compiler, told as one error at the kernel line it was about."""
+"""Report internal compiler errors with the kernel line of the operation that was being processed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tilewright.ir.location import location_of, source_location
 
 @contextmanager
 def internal_errors(doing: str, *, pass_errors: bool = True) -> Generator[None]:
-    """Turn every exception but those that users cause into an `InternalError`.
+    """Convert every exception that is not a user error into an `InternalError`.
 
-    A PassError is the user's fault where a list of passes is put together, and ours where one runs:
-    `pass_errors` says whether to turn it. `doing` says what is going on ("in pass vectorize"). The operation at fault, and with it the
-    kernel's line, is the one that the innermost function on the traceback was working on.
+    A PassError is a user error while a pipeline is assembled, and an internal error while a pass runs:
+    `pass_errors` selects whether it is converted. `doing` describes the activity ("in pass vectorize"). The
+    operation at fault, which determines the kernel line, is the one that the innermost function on the
+    traceback was processing.
     """
     try:
         yield
@@ -38,19 +39,19 @@ def internal_errors(doing: str, *, pass_errors: bool = True) -> Generator[None]:
 
 
 def operation_at_fault(error: BaseException) -> Operation | None:
-    """The operation that the innermost function with one was working on when it raised `error`."""
+    """Return the operation that the innermost frame with an operation was processing when `error` was raised."""
     return next(_operations(error), None)
 
 
 def location_at_fault(error: BaseException) -> SourceLocation | None:
-    """The line of the innermost operation that has one of its own, else of what it is in."""
+    """Return the location of the innermost operation that has one, else of the operation that encloses it."""
     found = [op for op in _operations(error) if op.name != "func.func"]
     own = next((at for op in found if (at := source_location(op.location)) is not None), None)
     return own or (location_of(found[0]) if found else None)
 
 
 def _operations(error: BaseException) -> Iterator[Operation]:
-    """What the functions on a traceback were working on, innermost first."""
+    """Yield the operations in the frames of a traceback, innermost first."""
     frames: list[FrameType] = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""What `analysis/affine.py` reads tiles of integers and pointers as: forms, and what they assume."""
+"""Affine forms of integer and pointer tiles (see `analysis/affine.py`), and the assumptions behind them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Entries:
-    """The entry of `value`, which varies along its dimension `dim` only."""
+    """The element of `value`, which varies along dimension `dim` only."""
 
     value: SSAValue
     dim: int
@@ -40,7 +40,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Clamped:
-    """`offset + Σ coefficient * atom` in the lanes below all `limits`; what `entries` holds, everywhere."""
+    """`offset + Σ coefficient * atom` in lanes below all `limits`; equal to `entries` in all lanes."""
 
     offset: Polynomial
     terms: tuple[tuple[Atom, Polynomial], ...]
@@ -79,7 +79,7 @@ class Form:
         return Form(self.base, self.offset * factor, tidy(terms))
 
     def moved(self, where: dict[int, int]) -> Form:
-        """The same sum with dimension d renamed `where[d]`."""
+        """Return the form with dimension d renamed to `where[d]`."""
         return replace(self, terms={where[d]: atoms for d, atoms in self.terms.items()})
 
 
@@ -89,12 +89,12 @@ def tidy(terms: dict[int, dict[Atom, Polynomial]]) -> dict[int, dict[Atom, Polyn
 
 
 class Reading:
-    """Forms of the values of one function under one set of assumptions: which operations do not wrap."""
+    """Forms of the values of one function, given facts about which operations do not wrap."""
 
     def __init__(self, facts: Facts, *, for_masks: bool = False) -> None:
         self.facts = facts
         self.for_masks = for_masks
-        """Whether sums of promised arithmetic and a constant are promised, too (`offs + 1 < n`)."""
+        """Whether promised values plus a constant do not wrap either (`offs + 1 < n`)."""
         self.forms: dict[SSAValue, Form | None] = {}
         self.missed: dict[SSAValue, Missed] = {}
         """Why values have no form of the operands of what computes them."""

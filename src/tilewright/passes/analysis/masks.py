@@ -1,8 +1,8 @@
-"""Masks as lane limits: `(offs_m[:, None] < M) & (offs_n[None, :] < N)` allows lane (i, j) iff
+"""Decompose masks into lane limits: `(offs_m[:, None] < M) & (offs_n[None, :] < N)` enables lane (i, j) iff
 `i < M - start_m` and `j < N - start_n`.
 
-A mask is taken apart into conjuncts. Each is a `Limit` on one dimension, a `Condition` on the whole
-tile, or a `Residue` that stays a mask.
+A mask is a conjunction. Each conjunct is a `Limit` of one dimension, a `Condition` on the whole tile, or a
+`Residue` that remains a mask.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Condition:
-    """`value`, an i1 scalar or an i1 tile whose lanes are equal."""
+    """`value`, an i1 scalar or a uniform i1 tile."""
 
     value: SSAValue
 
 
 @dataclass(frozen=True)
 class Residue:
-    """`value`, an i1 tile, seen through `wrappers` (shape operations, innermost first)."""
+    """`value`, an i1 tile to which the shape operations `wrappers` are applied, innermost first."""
 
     value: SSAValue
     wrappers: tuple[Operation, ...] = ()
@@ -61,10 +61,10 @@ Conjunct = Limit | Condition | Residue
 
 
 class MaskAnalysis:
-    """Takes masks of accesses apart.
+    """Decomposes the masks of accesses.
 
-    What is compared may wrap (a hash is not an offset), except where it is proven not to, or where it also
-    forms the address of the access whose mask it is: `promise`, of the arithmetic that does.
+    Compared values may wrap (hashes, for example) unless they provably do not, or are part of the address
+    arithmetic of the masked access. `promise` is that address arithmetic, which does not wrap.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MaskAnalysis:
         *,
         reading: Reading | None = None,
     ) -> None:
-        """`reading`: of what is compared, where that is not for an access of its own."""
+        """`reading`: how to read compared values of a mask that does not belong to an access."""
         self.affine, self.promise = affine, promise
         self.reading = reading or affine.proven
         if promise != NOTHING_PROMISED:
@@ -82,7 +82,7 @@ class MaskAnalysis:
         self._conjuncts: dict[SSAValue, list[Conjunct]] = {}
 
     def conjuncts(self, mask: SSAValue) -> list[Conjunct]:
-        """Conditions that together are equivalent to `mask`."""
+        """Return conjuncts that together are equivalent to `mask`."""
         found = self._conjuncts.get(mask)
         if found is None:
             found = self._conjuncts[mask] = self._find(mask)
@@ -115,7 +115,7 @@ class MaskAnalysis:
         return [Residue(mask)]
 
     def complement(self, mask: SSAValue) -> list[Conjunct] | None:
-        """Conditions that together are equivalent to `not mask`; None where those are not all limits."""
+        """Return conjuncts that together are equivalent to `not mask`, or None if they are not all limits."""
         op = mask.owner
         if isinstance(op, arith.OrIOp):
             lhs, rhs = self.complement(op.lhs), self.complement(op.rhs)
@@ -133,12 +133,12 @@ class MaskAnalysis:
         return None
 
     def comparison(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> list[Conjunct] | None:
-        """`lane < bound` hidden in a comparison of affine tiles, or nothing where it always holds."""
+        """Rewrite a comparison of affine tiles as `lane < bound`: no conjuncts if it always holds, None if impossible."""
         left, right = self.affine.form(lhs, self.reading), self.affine.form(rhs, self.reading)
         return None if left is None or right is None else self.of_forms(predicate, left, right)
 
     def of_forms(self, predicate: str, left: Form, right: Form) -> list[Conjunct] | None:
-        """The same of a comparison of forms."""
+        """Like `comparison`, for affine forms."""
         if predicate in _SWAPPED:
             predicate, left, right = _SWAPPED[predicate], right, left
         if predicate not in ("slt", "sle", "ult", "ule"):
@@ -148,7 +148,7 @@ class MaskAnalysis:
         if predicate.startswith("u") and not (self._countable(left) and self._countable(right)):
             return None
         left, right = self.affine.settle(left, True), self.affine.settle(right, True)
-        slack = right + left.scaled(-ONE)  # the comparison says: slack > 0, or >= 0
+        slack = right + left.scaled(-ONE)  # the comparison is slack > 0, or slack >= 0
         if slack is None or not slack.terms:
             return None
         bound = slack.offset + (ONE if predicate.endswith("le") else Polynomial())
@@ -162,10 +162,10 @@ class MaskAnalysis:
         return None if limit is None else [Limit(dim, limit, -slope)]
 
     def _held(self, bound: Polynomial, divisor: int, *, floor: bool) -> Polynomial | None:
-        """The bound of a limit, which is computed in i64; None if that may wrap.
+        """Return the bound of a limit such that its i64 computation does not wrap, or None.
 
-        `n - start` does for an n of 64 bits far below 0. Where the rest is at most 0, such an n allows no
-        element, as 0 does.
+        `n - start` may wrap for a 64-bit n far below 0. If the other terms are at most 0, such an n enables no
+        element, and neither does 0, so `max(n, 0)` replaces n.
         """
         if self._fits(bound, divisor):
             return bound
@@ -183,9 +183,9 @@ class MaskAnalysis:
         return low >= -(1 << 63) and high + divisor - 1 < 1 << 63
 
     def _countable(self, form: Form) -> bool:
-        """Whether a tile is provably not negative, from its indices and scalars alone.
+        """Return whether a tile is provably nonnegative, using lane indices and scalars only.
 
-        Unsigned comparison of two such tiles is that of their mathematical values.
+        The unsigned comparison of two such tiles compares their mathematical values.
         """
         form = self.affine.settle(form, True)
         lanes_only = all(
@@ -197,11 +197,11 @@ class MaskAnalysis:
     # ---- emission ----------------------------------------------------------------------------------
 
     def emit_limit(self, limit: Limit, emitter: Emitter) -> SSAValue:
-        """The first lane not allowed, an i64 scalar (any value; negative allows none)."""
+        """Emit the exclusive upper limit of the lanes, an i64 scalar. A negative limit enables no lane."""
         bound = limit.bound
         if limit.divisor == 1:
             return self.affine.emit(bound, emitter)
-        # Truncating division rounds up for bounds <= 0, where any result <= 0 will do.
+        # Truncating division rounds up for bounds <= 0, where any result <= 0 is correct.
         rounded = self.affine.emit(bound + Polynomial.constant(limit.divisor - 1), emitter)
         return emitter.binary(arith.DivSIOp, rounded, emitter.constant(limit.divisor, i64))
 
@@ -209,7 +209,7 @@ class MaskAnalysis:
         return self.affine.projector.project(condition.value, None, emitter)
 
     def emit_residue(self, residue: Residue, shape: tuple[int, ...], emitter: Emitter) -> SSAValue:
-        """The residue as a mask of the access's shape."""
+        """Emit the residue as a mask of the shape of the access."""
         value = self.affine.projector.current(residue.value)
         for op in residue.wrappers:
             value = emitter.insert(
@@ -223,7 +223,7 @@ class MaskAnalysis:
 
 
 def _denied(op: object) -> SSAValue | None:
-    """m where an operation is `not m`."""
+    """Return m if an operation is `not m`, else None."""
     if isinstance(op, arith.XOrIOp):
         for value, true in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if uniform_constant(true) in (1, -1) and tile.element_of(true) == i1:
@@ -232,7 +232,7 @@ def _denied(op: object) -> SSAValue | None:
 
 
 def _dimension_map(op: Operation) -> dict[int, int] | None:
-    """Source dimension -> result dimension, if `op` only moves dimensions about."""
+    """Map source to result dimensions if `op` only permutes, inserts or broadcasts dimensions; else None."""
     if isinstance(op, tile.BroadcastOp):
         return {d: d for d in range(len(shape_of(op.source)))}
     if isinstance(op, tile.ExpandDimsOp):
@@ -246,7 +246,7 @@ def _dimension_map(op: Operation) -> dict[int, int] | None:
 
 
 def _outer(conjunct: Conjunct, op: Operation, where: dict[int, int]) -> Conjunct:
-    """A conjunct of the source of shape operation `op` as one of its result."""
+    """Translate a conjunct of the source of shape operation `op` to its result."""
     if isinstance(conjunct, Limit):
         return replace(conjunct, dim=where[conjunct.dim])
     if isinstance(conjunct, Residue):
@@ -255,7 +255,7 @@ def _outer(conjunct: Conjunct, op: Operation, where: dict[int, int]) -> Conjunct
 
 
 def conjunction(values: list[SSAValue], emitter: Emitter) -> SSAValue | None:
-    """The `and` of i1 tiles of one shape; None for none."""
+    """Emit the conjunction of i1 tiles of one shape; None if there are no tiles."""
     total: SSAValue | None = None
     for value in values:
         total = value if total is None else emitter.binary(arith.AndIOp, total, value)

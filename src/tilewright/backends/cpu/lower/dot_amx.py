@@ -1,12 +1,11 @@
 """AMX dot kernels: bf16, int8, and fp16 as the exact sum of two bf16 halves.
 
-`tdpbf16ps` and `tdpbssd` want the right operand with the rows of a 32-bit lane interleaved; a copy in
-that order is made behind the operand's matrix, panel by panel.
+`tdpbf16ps` and `tdpbssd` require the rows of the right operand that share a 32-bit lane to be interleaved. A copy
+in that order is packed after the operand's matrix, panel by panel.
 
-A finite fp16 number has 11 significant bits; cutting its fp32 image after 8 of them leaves a
-remainder that bf16 also holds exactly. Four products (high and low of either side) then give what an
-exact multiplication would. Infinities and NaN have no such split (inf - inf), so a call that meets one
-takes the fp32 kernel instead.
+A finite fp16 value has 11 significant bits. Truncating its fp32 representation to 8 bits leaves a remainder that
+bf16 also represents exactly, so four bf16 products (high and low half of each operand) give the exact product.
+Infinities and NaN have no such split (inf - inf), so a call with such an element uses the fp32 kernel.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _INSTRUCTION = {"amx_bf16": "tdpbf16ps", "amx_fp16": "tdpbf16ps", "amx_int8": "t
 
 
 def emit_amx_body(b: Builder, plan: DotPlan, target: TargetInfo, configure: bool = True) -> None:
-    """The body of an AMX dot function. Without `configure` the caller has loaded the configuration."""
+    """Emit the body of an AMX dot function. Without `configure`, the caller has loaded the tile configuration."""
     kernel = _AmxKernel(b, plan)
     if plan.kind != "amx_fp16":
         kernel.run(configure)
@@ -64,7 +63,7 @@ def emit_amx_body(b: Builder, plan: DotPlan, target: TargetInfo, configure: bool
 
 
 def _fallback(plan: DotPlan) -> DotPlan:
-    """The fp32 kernel on the same buffers, converting as it goes."""
+    """Return the plan of the fp32 kernel on the same buffers, which converts elements as it loads them."""
     rows = next(r for r in (8, 6, 4, 3, 2, 1) if plan.m % r == 0)
     unroll = 2 if plan.k % 2 == 0 else 1
     return replace(
@@ -79,13 +78,13 @@ def _fallback(plan: DotPlan) -> DotPlan:
 
 
 def _behind(layout: BufferLayout, element: int) -> int:
-    """Byte offset of the working space of a buffer, on a cache line."""
+    """Byte offset of a buffer's workspace, aligned to a cache line."""
     return -(-layout.matrix_size * element // 64) * 64
 
 
 @dataclass(frozen=True)
 class _Sources:
-    """Where the tile products read: one pair of addresses per product part."""
+    """Operand addresses of the tile products, one per operand half."""
 
     left: list[Value]
     right: list[Value]
@@ -104,10 +103,10 @@ class _AmxKernel:
         self.steps = plan.k // tile.unroll
         self.copy = at(b, right, _behind(plan.b_layout, self.element))
         self.in_place = plan.b_layout.in_place
-        """Whether b stands in memory as panels whose rows are interleaved already."""
+        """Whether b is prepacked in memory as panels with interleaved rows."""
         self.strip = plan.k * tile.lanes * self.element
-        """Bytes of the interleaved copy of one column of hardware tiles."""
-        # from one column of hardware tiles to the next, and from one row of a tile to the next
+        """Bytes of the interleaved copy per column of AMX tiles."""
+        # strides in bytes between columns of AMX tiles, and between rows of a tile
         self.right_tile = 4 * tile.lanes if self.in_place else self.strip
         self.right_row = 4 * tile.columns if self.in_place else 4 * tile.lanes
         self.fetcher = Fetcher(
@@ -116,12 +115,12 @@ class _AmxKernel:
         )  # fmt: skip
         self.sources = _Sources([a], [right if self.in_place else self.copy])
         self.whole = plan.kind == "amx_fp16" or self.in_place
-        """Whether all panels are there; otherwise each is made just before its use."""
+        """Whether all panels are packed in advance; otherwise each is packed right before its use."""
 
     # ---- copies ----------------------------------------------------------------------------------
 
     def interleave(self, j: Value) -> None:
-        """Copy panel j of b with the rows of a lane side by side: [strip][k / group][lane][group]."""
+        """Copy panel j of b with the rows of a lane interleaved: [strip][k / group][lane][group]."""
         b, plan = self.b, self.plan
         kind = ir.VectorType(element_type(plan.b_type), plan.micro.lanes)
 
@@ -137,7 +136,7 @@ class _AmxKernel:
         self, body: Callable[[Value, Value, list[Value]], list[Value]],
         j: Value, out: Value, carried: list[Value],
     ) -> list[Value]:  # fmt: skip
-        """`body(address of the first row, address in the copy, state)` for all groups of panel j."""
+        """Emit a loop of `body(address of the first row, address in the copy, state)` over the row groups of panel j."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         row = tile.columns * self.element
         source = at(b, self.right, b.mul(j, i64(plan.k * row)))
@@ -153,7 +152,7 @@ class _AmxKernel:
         return loop(b, 0, plan.k // self.group, 1, rows, carried)
 
     def split_operands(self) -> Value:
-        """Write the bf16 halves of both operands; whether any element is infinite or NaN."""
+        """Write the bf16 halves of both operands. Returns whether any element is infinite or NaN (i1)."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         count = plan.m * plan.k
         lanes = next(w for w in (32, 16, 8, 4, 2, 1) if count % w == 0)
@@ -198,7 +197,7 @@ class _AmxKernel:
     # ---- products --------------------------------------------------------------------------------
 
     def run(self, configure: bool) -> None:
-        """All register blocks of 2 row tiles by the panel's column tiles."""
+        """Emit all register blocks of two row tiles by the panel's column tiles."""
         b, plan = self.b, self.plan
         if configure:
             emit_amx_config(b, plan)
@@ -220,7 +219,7 @@ class _AmxKernel:
             emit_amx_release(b)
 
     def block(self, i: Value, j: Value, rows: int, number: Value) -> None:
-        """Accumulate `rows` × `vectors` hardware tiles over the whole depth."""
+        """Accumulate `rows` × `vectors` AMX tiles over the whole depth."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         acc_row = 4 * tile.columns
         first_row = b.mul(i, i64(2 * tile.rows))
@@ -248,7 +247,7 @@ class _AmxKernel:
             b.call(store, [_register(register), place, i64(acc_row)])
 
     def _products(self, x: Value, y: Value, rows: int, a_row: int) -> None:
-        """One depth step. fp16 visits its four combinations so that each changes one operand only."""
+        """Emit one K step. fp16 orders its four products so that each reloads only one operand."""
         b, tile = self.b, self.plan.micro
         name = f"llvm.x86.{_INSTRUCTION[self.plan.kind]}"
         multiply = declare(b.module, name, VOID, BYTE, BYTE, BYTE)
@@ -279,7 +278,7 @@ def _register(number: int) -> ir.Constant:
 
 
 def _split(b: Builder, halves: Value) -> tuple[Value, Value]:
-    """The two bf16 vectors (as i16) whose sum is the fp16 vector."""
+    """Split an fp16 vector into two bf16 vectors (as i16) whose sum is exact."""
     lanes = halves.type.count
     whole = ir.VectorType(ir.IntType(32), lanes)
     floats, narrow = ir.VectorType(ir.FloatType(), lanes), ir.VectorType(_I16, lanes)
@@ -292,7 +291,7 @@ def _split(b: Builder, halves: Value) -> tuple[Value, Value]:
 
 
 def _larger(b: Builder, seen: Value, halves: Value) -> Value:
-    """Lane-wise maximum of `seen` and the magnitudes' bits."""
+    """Lane-wise maximum of `seen` and the bits of the magnitudes."""
     lanes = halves.type.count
     bits = b.and_(b.bitcast(halves, seen.type), ir.Constant(seen.type, [0x7FFF] * lanes))
     maximum = declare(b.module, f"llvm.umax.v{lanes}i16", seen.type, seen.type, seen.type)

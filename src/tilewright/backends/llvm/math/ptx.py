@@ -1,6 +1,6 @@
-"""Functions of floats on NVIDIA GPUs: approximations in hardware, the rest from libdevice.
+"""Lower floating-point functions on NVIDIA GPUs to approximate PTX instructions; libdevice provides the rest.
 
-The instructions are those of the PTX ISA, "Floating point instructions", with the errors it states.
+Instructions and error bounds are those of the PTX ISA, "Floating point instructions".
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def exp(b: Builder, ctx: MathContext, x: Any) -> Any:
 def exp2(b: Builder, ctx: MathContext, x: Any) -> Any:
     """`ex2.approx.ftz.f32`: 2 ulp; results below 2^-126 are 0, as in Triton.
 
-    Without `ftz` each takes a comparison and two multiplications more, a quarter of the instructions of an
-    attention loop.
+    Without `ftz` each costs an additional comparison and two multiplications, a quarter of the instructions of
+    an attention loop.
     """
     return _instruction(b, "ex2.approx.ftz.f32", x)
 
@@ -43,14 +43,12 @@ def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
 def divide(b: Builder, x: Any, y: Any) -> Any:
     """`x (1/y)` with both scaled so that `1/y` is a normal number: 2 ulp, over the whole range.
 
-    As `div.full.f32`, which the assembler expands likewise. Written out, what depends on `y` alone
-    leaves the loops in which it does not change.
+    Equivalent to `div.full.f32`, which ptxas expands likewise. With the explicit expansion, LICM hoists the
+    operations that depend on `y` only.
     """
     kind = x.type
     above = _power_above_one(y)
-    if (
-        above is not None
-    ):  # a quarter of it has a normal inverse, whatever it is (4 ulp from 2^126 on)
+    if above is not None:  # the reciprocal of y / 4 is always normal (4 ulp from 2^126 on)
         power, one = above
         quarter = constant(kind, 0.25)
         form = ir.FunctionType(kind, [kind] * 3)
@@ -69,7 +67,7 @@ def divide(b: Builder, x: Any, y: Any) -> Any:
 
 
 def _power_above_one(y: Any) -> tuple[Any, float] | None:
-    """`(e, c)` where `y` is computed as a power `e` plus a constant `c` of 1 or more: 1 + e^x."""
+    """Match `y = e + c` with `e` a result of `exp2` and a constant `c >= 1`, e.g. 1 + e^x. Returns (e, c) or None."""
     if getattr(y, "opname", "") != "fadd":
         return None
     powers = [v for v in y.operands if _is_power(v)]
@@ -78,13 +76,13 @@ def _power_above_one(y: Any) -> tuple[Any, float] | None:
 
 
 def _is_power(value: Any) -> bool:
-    """Whether a value comes from `exp2`: 0 or more, infinity, NaN."""
+    """Return whether a value is a result of `exp2`, i.e. nonnegative, infinity or NaN."""
     callee = getattr(value, "callee", None)
     return isinstance(callee, ir.InlineAsm) and callee.asm.startswith("ex2.approx")
 
 
 def reciprocal(b: Builder, x: Any) -> Any:
-    """`rcp.approx.ftz.f32`: 1 ulp where neither `x` nor the result is subnormal."""
+    """`rcp.approx.ftz.f32`: 1 ulp if neither `x` nor the result is subnormal."""
     return _instruction(b, "rcp.approx.ftz.f32", x)
 
 
@@ -92,8 +90,11 @@ _TO_BF16_PAIR = "cvt.rn.bf16x2.f32 $0, $1, $2;"
 
 
 def to_bf16(b: Builder, x: Any) -> Any:
-    """fp32 to the bits of the nearest bf16, NaN to 0x7fff: `cvt.rn.bf16x2.f32` with a zero, since `cvt.rn.bf16.f32` goes
-    through a unit with an eighth of the rate. The number is in the high half, where fp32 has it."""
+    """Convert fp32 to the bits of the nearest bf16, NaN to 0x7fff.
+
+    Uses `cvt.rn.bf16x2.f32` with a zero operand, because `cvt.rn.bf16.f32` has an eighth of its rate. The result is
+    in the high half, as in the fp32 representation of the bf16 value.
+    """
     word, half = ir.IntType(32), ir.IntType(16)
     kind = ir.FunctionType(word, [x.type, x.type])
     operands = [x, ir.Constant(x.type, 0.0)]
@@ -102,7 +103,7 @@ def to_bf16(b: Builder, x: Any) -> Any:
 
 
 def rounded_to_bf16(bits: Any) -> Any | None:
-    """The word of `to_bf16` that `bits` were taken from, which are those of an fp32 number; None: another value."""
+    """Return the 32-bit word from which `to_bf16` extracted `bits`, which is a valid fp32 pattern; None otherwise."""
     shifted = _operand_of(bits, "trunc")
     word = _operand_of(shifted, "lshr") if shifted is not None else None
     made_here = isinstance(getattr(word, "callee", None), ir.InlineAsm)
@@ -117,7 +118,7 @@ def _operand_of(value: Any, opname: str) -> Any | None:
 
 
 def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
-    """`cvt.rn.bf16x2.f32`: two at once, where one alone goes through a unit a quarter as fast."""
+    """`cvt.rn.bf16x2.f32`: convert two values per instruction; the scalar instruction has a quarter of the rate."""
     word, half = ir.IntType(32), ir.IntType(16)
     made: list[Any] = []
     for low, high in zip(values[::2], values[1::2], strict=True):

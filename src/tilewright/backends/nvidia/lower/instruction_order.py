@@ -1,11 +1,11 @@
-"""Order of the instructions of a block: loaded values are consumed one after another where that needs fewer registers.
+"""Reorder the instructions of a block depth first where that lowers register pressure.
 
-A tile operation is emitted for all registers of a thread at a time, so that what is loaded, and each intermediate
-result of a chain that ends in a reduction, is there for all of them at once. `ptxas` moves loads up as far as it has
-registers, but hardly moves them down: a loop that sums a function of two rows of 32 elements a thread (KL divergence)
-took 83 registers, one CTA of 512 threads per SM; in the order of this module 38 and three CTAs. Between two instructions with effects
-(stores, barriers, shuffles), the tree of operands of each result is emitted depth first, loads in front of their first
-use, where that lowers the estimated peak of live registers. What is computed does not change.
+A tile operation is emitted for all registers of a thread at a time. Loaded values and the intermediate results of a
+chain that ends in a reduction are therefore live for all registers at once. `ptxas` hoists loads as far as registers
+permit but rarely sinks them. Example: a loop that sums a function of two rows of 32 elements per thread (KL divergence)
+used 83 registers, one CTA of 512 threads per SM; with this reordering 38 registers and three CTAs. Between two
+instructions with side effects (stores, barriers, shuffles), the operand tree of each result is emitted depth first,
+loads right before their first use, if that lowers the estimated peak of live registers. Results do not change.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tilewright.backends.nvidia.codegen import KernelCodegen
 
 _MIN_LOADED = 32
-"""Registers that the loads of a segment have at least, for it to be looked at."""
+"""Minimum number of loaded registers of a segment that is considered."""
 _MIN_PEAK = 48
-"""Registers below which nothing is gained."""
+"""Minimum peak in registers of a segment that is considered; below it occupancy does not improve."""
 _MAX_SHARE = 0.75
-"""Of the peak before, that the peak after may have."""
+"""Maximum ratio of the new peak to the old peak."""
 _MAX_KEPT = 0.25
-"""Of the peak, that values may have which are used behind the segment: the others are reduced to these."""
+"""Maximum ratio of registers live after the segment to the peak, i.e. the segment is a reduction."""
 _LOAD = re.compile(r"^(@\$\d+ )?ld\.global(?!\.(cv|volatile|relaxed|acquire))[^;]*;$")
 _PURE_CALLS = re.compile(
     r"llvm\.(fma|fmuladd|fabs|floor|ceil|trunc|rint|round|minnum|maxnum|minimum|maximum|copysign|exp2|sqrt|abs|umin|umax|"
@@ -45,7 +45,7 @@ _BINARY = frozenset((
 
 
 def lower_register_peaks(gen: KernelCodegen) -> None:
-    """Reorder the instructions of each block of a kernel that is completely emitted."""
+    """Reorder the instructions of each block of a completely emitted kernel."""
     if ORDER_INSTRUCTIONS not in gen.source.attributes:
         return
     blocks = [(block, _segments(block, gen.held)) for block in gen.function.blocks]
@@ -62,8 +62,8 @@ def lower_register_peaks(gen: KernelCodegen) -> None:
 
 
 def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
-    """Runs of instructions that may be reordered, with the registers of what they load or take from an optimization
-    barrier (`held`), and others (0)."""
+    """Split a block into segments that may be reordered, each with the number of registers that it loads or takes
+    from an optimization barrier (`held`), and single instructions with side effects (0)."""
     found: list[tuple[list[Any], int]] = []
     segment: list[Any] = []
     loaded = 0
@@ -81,7 +81,7 @@ def _segments(block: Any, held: set[Any]) -> list[tuple[list[Any], int]]:
 
 
 def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]:
-    """The instructions of a segment in the better of two orders."""
+    """Return a segment in depth-first order if that lowers its peak enough, else unchanged."""
     inside = set(segment)
     users: dict[Any, int] = {}
     for instruction in segment:
@@ -100,7 +100,7 @@ def _ordered(segment: list[Any], outside: set[Any], held: set[Any]) -> list[Any]
 
 
 def _depth_first(segment: list[Any], inside: set[Any]) -> list[Any]:
-    """Instructions behind their operands, each of which follows its own."""
+    """Return the instructions in depth-first post-order of the operand trees."""
     used = {o for i in segment for o in i.operands if o in inside}
     done: set[Any] = set()
     found: list[Any] = []
@@ -119,7 +119,7 @@ def _depth_first(segment: list[Any], inside: set[Any]) -> list[Any]:
 
 
 def _peak(order: list[Any], inside: set[Any], users: dict[Any, int], kept: set[Any]) -> int:
-    """The most registers at once of what the segment makes."""
+    """Return the maximum number of live registers defined in the segment."""
     left = dict(users)
     now = most = 0
     for instruction in order:
@@ -134,7 +134,7 @@ def _peak(order: list[Any], inside: set[Any], users: dict[Any, int], kept: set[A
 
 
 def _registers(kind: ir.Type) -> int:
-    """Registers of 4 bytes; none of predicates, and of addresses, which are offsets from a few."""
+    """Return the number of 32-bit registers. Predicates and addresses (offsets from few bases) count as 0."""
     if isinstance(kind, ir.IntType):
         return 0 if kind.width == 1 or kind.width == 64 else 1
     if isinstance(kind, ir.LiteralStructType):
@@ -153,7 +153,7 @@ def _bits(kind: ir.Type) -> int:
 
 
 def _used_elsewhere(blocks: list[tuple[Any, list[tuple[list[Any], int]]]]) -> set[Any]:
-    """Instructions of segments with loads to reorder that have users behind the end of their segment."""
+    """Return the instructions of segments to reorder that have users after the end of their segment."""
     where: dict[Any, int] = {}
     every = [segment for _, segments in blocks for segment in segments]
     for number, (segment, loaded) in enumerate(every):

@@ -1,8 +1,8 @@
-"""Tiles in scratch space: written and read by threads, concatenation, gathers, histograms.
+"""Lower concatenation, gathers and histograms through tiles in shared-memory scratch.
 
-A tile in shared memory is row-major, with rows padded so that threads that walk down a column meet
-different banks: by 16 bytes, or for a conversion by what makes writing and reading it cheapest. Every
-exchange is: barrier (in `scratch`), write, barrier, read.
+A scratch tile is row-major. Rows are padded so that accesses down a column use different banks: by 16 bytes, or for
+a layout conversion by the padding with the fewest bank conflicts. Every exchange is: barrier (in `scratch`), write,
+barrier, read.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _WIDEST = 16
 
 @dataclass(frozen=True)
 class SharedTile:
-    """A tile in shared memory: element type, extents, first byte, and bytes after each row (None: 16
-    for rows of at least 32)."""
+    """A tile in shared memory: element type, extents, byte offset, and padding in bytes per row (None: 16 for
+    rows of at least 32 bytes)."""
 
     pointer: Value
     element: Attribute
@@ -50,7 +50,7 @@ class SharedTile:
 
     @cached_property
     def pitch(self) -> int:
-        """Elements from one row (last dimension) to the next."""
+        """Row pitch (of the last dimension) in elements."""
         columns = self.shape[-1]
         if self.pad is not None:
             return columns + self.pad // self.size
@@ -70,12 +70,12 @@ class SharedTile:
 
 
 def bytes_for(element: Attribute, shape: Vector) -> int:
-    """Bytes that a tile takes in shared memory."""
+    """Return the size of a tile in shared memory in bytes."""
     return SharedTile(None, element, shape).bytes
 
 
 def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
-    """Registers that hold up to `most` neighbours of a row, for wide accesses; copies are left out."""
+    """Group registers that hold up to `most` adjacent elements of a row, for vector accesses; replicas are omitted."""
 
     def aligned(length: int) -> bool:
         return where.pitch % length == 0 and where.start % (length * where.size) == 0
@@ -96,14 +96,14 @@ def runs_of(where: SharedTile, layout: Layout, most: int) -> list[list[int]]:
 
 
 class SharedAccess:
-    """Reads and writes of one thread's registers of a tile in shared memory."""
+    """Reads and writes the registers of one thread in a tile in shared memory."""
 
     def __init__(self, gen: KernelCodegen, where: SharedTile, layout: Layout) -> None:
         self.gen, self.where, self.layout = gen, where, layout
         self._base: Value | None = None
 
     def _address(self, offset: Vector) -> Value:
-        """Pointer to the element of a register, at a register's offset."""
+        """Pointer to the element of the register at a register offset."""
         b, where, layout = self.gen.builder, self.where, self.layout
         if layout.has_disjoint_bits:
             if self._base is None:
@@ -146,7 +146,7 @@ class SharedAccess:
         return self.with_copies(parts)
 
     def with_copies(self, parts: list[Value]) -> list[Value]:
-        """Registers that hold what another one does."""
+        """Fill in registers that replicate the element of another register."""
         for r, offset in enumerate(self.layout.register_offsets):
             if parts[r] is None:
                 parts[r] = parts[self.layout.register_of[offset]]
@@ -182,7 +182,7 @@ def store_to_shared(
     pointer: Value | None = None,
     pad: int | None = None,
 ) -> SharedTile:
-    """Write a tile to shared memory at byte `start` of the scratch; callers place the barriers."""
+    """Write a tile to shared memory at byte `start` of the scratch; callers insert the barriers."""
     element, shape = tile.element_of(value), tile.shape_of(value)
     if pointer is None:
         pointer = gen.scratch(start + SharedTile(None, element, shape, 0, pad).bytes)
@@ -197,14 +197,14 @@ _IN_REGISTERS = (
 
 
 def follows_barrier(op: Operation) -> bool:
-    """Whether threads meet before `op`, with nothing in between in which they might use shared memory."""
+    """Return whether a CTA barrier precedes `op` with no shared-memory access in between."""
     before = op.prev_op
     while before is not None and (is_pure_elementwise(before) or isinstance(before, _IN_REGISTERS)):
         before = before.prev_op
     return isinstance(before, gpu.BarrierOp)
 
 
-# ---- elements from elsewhere ----------------------------------------------------------------------------
+# ---- elements of other threads ----------------------------------------------------------------------------
 
 
 def _coordinates(gen: KernelCodegen, layout: Layout, register_: int) -> list[Value]:
@@ -253,7 +253,7 @@ def lower_gather(gen: KernelCodegen, op: tile.GatherOp) -> None:
 
 
 def _index(gen: KernelCodegen, value: Value, extent: int) -> Value:
-    """An index as i32, kept inside the tile (beyond it the element is unspecified)."""
+    """Convert an index to i32 and clamp it to the tile (elements at out-of-range indices are unspecified)."""
     b = gen.builder
     if value.type.width > 32:
         value = b.trunc(value, I32)
@@ -264,7 +264,7 @@ def _index(gen: KernelCodegen, value: Value, extent: int) -> Value:
 
 
 def lower_histogram(gen: KernelCodegen, op: tile.HistogramOp) -> None:
-    """Counts in shared memory, one atomic addition an element."""
+    """Count in shared memory with one atomic add per element."""
     b, layout = gen.builder, gen.layout(op.result)
     bins = layout.shape[0]
     count_type: Any = llvm_type(tile.element_of(op.result))

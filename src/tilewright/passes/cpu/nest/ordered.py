@@ -1,12 +1,12 @@
-"""A group whose accesses overlap, as groups one after another: all operands first, then the stores.
+"""Split a fusion group with aliasing accesses into groups that compute all operands first and then store.
 
-Contract of execution (design §4a.1): all lanes of a store take effect before any lane of the next
-operation, and every operand of a store is what it was before the first of them. The chunks of one
-group would interleave stores and loads, so where ranges overlap the group runs in three steps:
+Semantics: all lanes of a store take effect before any lane of the next operation, and the operands of a store are
+evaluated before its first lane is written. The chunks of one group would interleave stores and loads, so if the
+accessed ranges may overlap the group is executed in three steps:
 
-1. operands of stores over another space than the group's (tiles of indices) go to scratch;
-2. the group without its stores; their other tile operands (value, mask, pointers) go to scratch;
-3. one group per store, in program order, with its operands from scratch.
+1. store operands with another iteration space than the group's (index tiles) are written to scratch;
+2. the group runs without its stores; their other tile operands (value, mask, pointers) are written to scratch;
+3. one group per store, in program order, reads its operands from scratch.
 
 Virtual operands (`is_virtual_value`) need no memory and are recomputed in step 3.
 """
@@ -28,16 +28,16 @@ _STORES = (tile.StoreOp, tile.StoreViewOp)
 
 @dataclass(frozen=True)
 class OrderedGroups:
-    """What to run in place of a group, in this order. The groups are in no block."""
+    """The groups that replace a group, in execution order. They are not inserted in a block."""
 
     indices: list[cpu.FusionGroupOp]
-    """Write operands of stores that are over other spaces."""
+    """Groups that write store operands with other iteration spaces to scratch."""
     loads: cpu.FusionGroupOp
-    """The group without its stores; it has the group's results."""
+    """The group without its stores; it defines the group's results."""
     stores: list[cpu.FusionGroupOp]
 
     def erase(self) -> None:
-        """Erase the groups once their loops are built."""
+        """Erase the groups after their loops are built."""
         for group in (*self.indices, self.loads, *self.stores):
             group.erase(safe_erase=False)
 
@@ -45,9 +45,9 @@ class OrderedGroups:
 def split_stores(
     group: cpu.FusionGroupOp, scratch: Callable[[Attribute], SSAValue]
 ) -> OrderedGroups:
-    """Split `group` into groups that do its stores after everything else.
+    """Split `group` into groups that execute its stores last.
 
-    `scratch` makes a buffer for a tile type. The group itself stays as it is.
+    `scratch` allocates a buffer for a tile type. `group` itself is not changed.
     """
     loads = group.clone()
     stores: list[Any] = [op for op in loads.body.block.ops if isinstance(op, _STORES)]
@@ -71,7 +71,7 @@ def split_stores(
 
 
 def _index_group(loads: cpu.FusionGroupOp, value: SSAValue, buffer: SSAValue) -> cpu.FusionGroupOp:
-    """A group over the space of `value`, which writes it to `buffer`."""
+    """Return a group over the iteration space of `value` that writes it to `buffer`."""
     mapping: dict[SSAValue, SSAValue] = {}
     needed = _needed_by(value, loads)
     body = _copies([op for op in loads.body.block.ops if op in needed], mapping)
@@ -82,7 +82,7 @@ def _index_group(loads: cpu.FusionGroupOp, value: SSAValue, buffer: SSAValue) ->
 def _store_group(
     loads: cpu.FusionGroupOp, store: Any, kept: dict[SSAValue, SSAValue]
 ) -> cpu.FusionGroupOp:
-    """A group that does one store with its operands from the buffers `kept`."""
+    """Return a group for one store that reads its operands from the buffers `kept`."""
     mapping: dict[SSAValue, SSAValue] = {}
     body = Block()
     needed: set[Operation] = set()
@@ -98,7 +98,7 @@ def _store_group(
 
 
 def _needed_by(value: SSAValue, group: cpu.FusionGroupOp) -> set[Operation]:
-    """The operations of `group` that `value` is computed by."""
+    """Return the backward slice of `value` in `group`."""
     needed: set[Operation] = set()
     pending = [value]
     while pending:
@@ -114,7 +114,7 @@ def _needed_by(value: SSAValue, group: cpu.FusionGroupOp) -> set[Operation]:
 def _copies(
     ops: list[Operation], mapping: dict[SSAValue, SSAValue], body: Block | None = None
 ) -> Block:
-    """Copies of `ops` at the end of `body`; `mapping` then has their results."""
+    """Clone `ops` to the end of `body` and add their results to `mapping`."""
     body = Block() if body is None else body
     for op in ops:
         body.add_op(op.clone(mapping))

@@ -184,7 +184,7 @@ class _Division:
                 yield from _products([*pins, *others, *([(((), rest), homes)] if rest else [])])
 
     def _needs(self, choices: Choices) -> dict[Home, int]:
-        """Return, per axis or plane with bounded negative terms, the constant (in elements) that keeps it nonnegative."""
+        """Return the constants (in elements) that keep axes and planes with bounded negative terms nonnegative."""
         moving = [(term, homes[0]) for term, homes in choices if not self.rules.known(term[0])]
         places = self._coordinates(moving).all()
         needs = self._at_ends()
