@@ -1,4 +1,4 @@
-"""The CPU at hand as a `TargetInfo`."""
+"""Describe the host CPU, or a generic CPU, as a `TargetInfo`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.errors import UnsupportedTarget
 from tilewright.targets import TargetInfo
 
 _MODELS = (
-    # the first model whose named features the host has: the model steers instruction scheduling,
-    # the feature string alone decides which instructions may be used
+    # the first model whose named features the host has: the model selects the scheduling model,
+    # the feature string alone determines which instructions may be used
     (("amx-tile", "avx512fp16"), "sapphirerapids"),
     (("avx512bf16", "avxvnni"), "znver4"),
     (("avx512vnni",), "icelake-server"),
@@ -23,24 +23,24 @@ _MODELS = (
 )
 
 
-#: each feature of x86-64 here needs the ones before it
+#: each x86-64 feature requires all features before it
 _CHAIN = ("sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "avx512f")
-#: feature → beginnings of the names of others that need it
+#: feature → name prefixes of the features that require it
 _BUILDS_ON = {
     "avx": ("avx", "fma", "f16c", "vaes", "vpclmulqdq"),
     "avx2": ("avx512", "avxvnni", "vaes", "vpclmulqdq"),
     "avx512f": ("avx512",),
     "amx-tile": ("amx",),
 }
-#: what every x86-64 has: LLVM ends the process when some of it is switched off
+#: baseline features of x86-64: LLVM aborts if one of them is disabled
 _BASELINE = ("64bit", "cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87")
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
 
 def request_amx() -> bool:
-    """Ask Linux for the AMX register state; True when this process may use it.
+    """Request permission for the AMX register state from Linux; return whether this process may use AMX.
 
-    Call it once, before the first AMX instruction. Threads made afterwards share the permission.
+    Call it once, before the first AMX instruction. Threads created afterwards inherit the permission.
     """
     import ctypes
     import platform
@@ -59,7 +59,7 @@ def _host_features() -> tuple[str, ...]:
 
 
 def _cache_bytes(level: int, default: int) -> int:
-    """Size of a data cache of the first core, from sysfs where there is one."""
+    """Return the size of a data cache of the first core from sysfs, or `default`."""
     base = Path("/sys/devices/system/cpu/cpu0/cache")
     try:
         for index in base.glob("index*"):
@@ -75,7 +75,7 @@ def _cache_bytes(level: int, default: int) -> int:
 
 @functools.cache
 def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) -> TargetInfo:
-    """This machine, with some features masked off."""
+    """Return the target of the host, with some features disabled."""
     features = _without(_host_features(), features_off)
     if "amx-tile" in features and not request_amx():
         features = tuple(f for f in features if not f.startswith("amx"))
@@ -105,7 +105,7 @@ def host_target(features_off: tuple[str, ...] = (), threads: int | None = None) 
 
 
 def current_target() -> TargetInfo:
-    """This machine under the present settings."""
+    """Return the target of the host under the current settings."""
     settings = config.current()
     return host_target(settings.cpu_features_off, settings.num_threads)
 
@@ -121,9 +121,10 @@ _NAMED = {
 
 
 def target_info(name: str) -> TargetInfo:
-    """Any machine of a kind: "cpu:x86-64", "cpu:x86-64-v2", …"-v4", "cpu:aarch64"; "cpu" is this one.
+    """Return a generic target: "cpu:x86-64", "cpu:x86-64-v2", …"-v4", "cpu:aarch64"; "cpu" is the host.
 
-    The system is this one where the architecture is, else Linux. Raises UnsupportedTarget for others.
+    The operating system is the host's if the architecture is the same, else Linux. Raises UnsupportedTarget for
+    unknown names.
     """
     family, _, kind = name.partition(":")
     if not kind:
@@ -146,9 +147,9 @@ def target_info(name: str) -> TargetInfo:
 
 
 def feature_string(target: TargetInfo) -> str:
-    """LLVM's feature string: the host's other features off, then everything the target has on.
+    """Return LLVM's feature string: disable the host's other features first, then enable the target's.
 
-    The order matters: `-sse4.1` after `+avx` would take away avx, and LLVM then ends the process.
+    The order matters: `-sse4.1` after `+avx` would disable avx, and LLVM would abort.
     """
     off: list[str] = []
     if target.triple.split("-")[0] == binding.get_process_triple().split("-")[0]:
@@ -158,7 +159,7 @@ def feature_string(target: TargetInfo) -> str:
 
 
 def _without(features: tuple[str, ...], off: tuple[str, ...]) -> tuple[str, ...]:
-    """`features` less those in `off` and those that build on them."""
+    """Return `features` without those in `off` and those that require them."""
     gone = set(off)
     first = next((i for i, name in enumerate(_CHAIN) if name in gone), len(_CHAIN))
     gone.update(_CHAIN[first:])
@@ -169,7 +170,7 @@ def _without(features: tuple[str, ...], off: tuple[str, ...]) -> tuple[str, ...]
 
 
 def machine(target: TargetInfo) -> binding.TargetMachine:
-    """An LLVM target machine for `target`; code generation at full optimisation."""
+    """Create an LLVM target machine for `target` with full optimization."""
     initialize(target.triple)
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=feature_string(target), opt=3, reloc="pic", codemodel="small"
@@ -178,7 +179,7 @@ def machine(target: TargetInfo) -> binding.TargetMachine:
 
 @functools.cache
 def initialize(triple: str) -> None:
-    """Initialise LLVM's back ends once: the native one, all of them for a foreign triple."""
+    """Initialize LLVM's backends once: the native one, or all of them for a foreign triple."""
     if triple.split("-")[0] == binding.get_process_triple().split("-")[0]:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()

@@ -1,7 +1,8 @@
-"""Clamped offsets: `where(i < M, i, 0)`, `where(i >= M, 0, i)`, `minimum(i, M - 1)`, `i * (i < M)`.
+"""Recognize clamped offsets: `where(i < M, i, 0)`, `where(i >= M, 0, i)`, `minimum(i, M - 1)`, `i * (i < M)`.
 
-One operand is kept under a condition. A condition that always holds leaves the operand itself
-(`maximum(i, 0)` of what is not negative); limits on the one dimension that it varies along make it `Clamped`.
+The result equals one operand (`kept`) if a condition holds. If the condition always holds, the form is the operand's
+(`maximum(i, 0)` of a nonnegative i). If the condition consists of limits on the one dimension along which the operand
+varies, the form is `Clamped`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def clamped_form(affine: AffineAnalysis, op: Operation, reading: Reading) -> Form | None:
-    """The form of what keeps an operand under a condition; only in an address of what it may not keep."""
+    """Return the form of a clamp. A clamp whose condition may be false has a form only in an address."""
     for kept, conditions in _kept(affine, op, reading):
         form = affine.form(kept, reading)
         if form is not None and conditions == []:
@@ -39,7 +40,7 @@ def clamped_form(affine: AffineAnalysis, op: Operation, reading: Reading) -> For
 def _kept(
     affine: AffineAnalysis, op: Operation, reading: Reading
 ) -> Iterator[tuple[SSAValue, list[Conjunct] | None]]:
-    """Operands that `op` may give unchanged, and conditions under which it does; None: no limits."""
+    """Yield the operands that `op` may return unchanged, with the condition; None if it is not a set of limits."""
 
     def masks(kept: SSAValue) -> MaskAnalysis:
         if reading is affine.addresses:  # `kept` alone is known to be part of the address
@@ -68,7 +69,7 @@ def _clamped(
     form: Form,
     conditions: list[Conjunct] | None,
 ) -> Form | None:
-    """The result, which is `form` within limits along the one dimension that both vary along."""
+    """Return the `Clamped` form of the result, which equals `form` within limits along its only dimension."""
     opaque = affine.opaque(op.results[0], False)
     if opaque is None or form.base is not None or len(form.terms) != 1:
         return None
@@ -92,7 +93,7 @@ def _clamped(
     (atom, factor), *more = terms.items()
     if (
         isinstance(atom, Clamped) and not more
-    ):  # what is clamped twice is clamped once, by all limits
+    ):  # merge nested clamps: the inner form with all limits
         offset, limits = offset + atom.offset * factor, [*limits, *atom.limits]
         terms = {a: c * factor for a, c in atom.terms}
     if any(isinstance(atom, Clamped | Entries) for atom in terms):
@@ -104,7 +105,7 @@ def _clamped(
 def _within(
     affine: AffineAnalysis, op: Operation, kept: SSAValue, form: Form
 ) -> list[Conjunct] | None:
-    """When `minimum` or `maximum` keeps what is clamped itself, within the limits of that."""
+    """Return when `minimum` or `maximum` keeps a clamped operand, given the limits of the inner clamp."""
     ((dim, atoms),) = form.terms.items()
     ((atom, factor), *more) = atoms.items()
     if not isinstance(op, arith.MinSIOp | arith.MaxSIOp) or more or factor != ONE:

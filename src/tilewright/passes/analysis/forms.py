@@ -97,10 +97,10 @@ class Reading:
         """Whether promised values plus a constant do not wrap either (`offs + 1 < n`)."""
         self.forms: dict[SSAValue, Form | None] = {}
         self.missed: dict[SSAValue, Missed] = {}
-        """Why values have no form of the operands of what computes them."""
+        """Reasons why a value has no form in terms of the operands of its definition."""
 
     def is_exact(self, op: Operation) -> bool:
-        """Whether a sum, difference, product or left shift does not wrap as a signed one."""
+        """Return whether a sum, difference, product or left shift does not wrap in signed arithmetic."""
         return not self.facts.may_wrap(op) or (self.for_masks and self._adds_constant(op))
 
     def _adds_constant(self, op: Operation) -> bool:
@@ -112,14 +112,14 @@ class Reading:
         )
 
     def divisor(self, polynomial: Polynomial) -> int:
-        """What a sum of products of scalars is a multiple of; 0 of 0."""
+        """Return a known divisor of a polynomial; 0 for the zero polynomial."""
         known = 0
         for monomial, coefficient in polynomial.terms:
             known = gcd(known, coefficient * prod(self.facts.divisor(v.value) for v in monomial))
         return known
 
     def is_nonnegative(self, polynomial: Polynomial) -> bool:
-        """Whether a sum of products of scalars is at least 0."""
+        """Return whether a polynomial is provably nonnegative."""
         return self.facts.bounds(polynomial)[0] >= 0
 
 
@@ -129,7 +129,7 @@ _MOVING = (
 
 
 def _is_made_by(value: SSAValue, operations: frozenset[Operation]) -> bool:
-    """Whether one of `operations` computes a value, apart from moving its elements."""
+    """Return whether one of `operations` defines a value, ignoring shape operations in between."""
     while isinstance(value.owner, _MOVING):
         value = value.owner.operands[0]
     return value.owner in operations

@@ -1,11 +1,11 @@
-"""Prove that sums of products of scalars are not negative, from inequalities between the scalars.
+"""Prove that polynomials in scalars are nonnegative, using inequalities between the scalars.
 
-A sum with negative terms, such as `n - 1 - i` of a loop that counts down, is not negative because of how its
-scalars are related: `i` counts to `n`. Each unknown brings the inequalities that its definition implies, and the
-place of the question those that hold there (loop counters, conditions of enclosing branches). A proof subtracts
-multiples of inequalities until no negative term is left.
+A polynomial with negative terms, such as `n - 1 - i` of a loop that counts down, is nonnegative because of relations
+between its scalars: `i < n`. Inequalities follow from the definitions of the scalars and from the program point (loop
+counters, conditions of enclosing branches). A proof subtracts multiples of inequalities until no negative term is
+left.
 
-Polynomials hold of integers that do not wrap (`symbolic`), and so do the inequalities.
+Polynomials describe integers that do not wrap (`symbolic`), and so do the inequalities.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.passes.analysis.polynomial import ONE, Monomial, Polynomial
 from tilewright.passes.analysis.symbolic import Symbolic
 
 _DEPTH = 4
-"""Inequalities that one proof uses at most."""
+"""Maximum number of inequalities per proof."""
 _COMPARED = {
     "sgt": ("lhs", "rhs", 1), "sge": ("lhs", "rhs", 0), "slt": ("rhs", "lhs", 1), "sle": ("rhs", "lhs", 0),
 }  # fmt: skip
@@ -31,7 +31,7 @@ _OPPOSITE = {"sgt": "sle", "sge": "slt", "slt": "sge", "sle": "sgt"}
 
 
 class Inequalities:
-    """What is known not to be negative where an operation is."""
+    """Polynomials known to be nonnegative at an operation."""
 
     def __init__(self, symbols: Symbolic, at: Operation) -> None:
         self._symbols = symbols
@@ -40,26 +40,26 @@ class Inequalities:
         self._known: dict[tuple[Polynomial, bool], bool] = {}
 
     def nonnegative(self, total: Polynomial, assumed: bool = False) -> bool:
-        """Whether a polynomial is provably >= 0, or would be if all its unknowns were (`assumed`)."""
+        """Return whether a polynomial is provably >= 0; with `assumed`, given that all its leaves are."""
         if (total, assumed) not in self._known:
             self._known[total, assumed] = self._proved(total, assumed, _DEPTH)
         return self._known[total, assumed]
 
     def highest(self, total: Polynomial) -> int:
-        """A number that a polynomial never exceeds."""
+        """Return an upper bound of a polynomial."""
         return self._symbols.facts.bounds(total)[1]
 
     def _is_nonnegative(self, value: SSAValue) -> bool:
         return self._symbols.facts.is_nonnegative(value)
 
     def _is_nonnegative_index(self, value: SSAValue) -> bool:
-        """Whether a value is a loop's index, of which is known that it is at least 0."""
+        """Return whether a value is a loop index that is known to be nonnegative."""
         op = value.owner
         marked = isinstance(op, Operation) and LOOP_INDEX in op.attributes
         return marked and self._is_nonnegative(value)
 
     def _of_positives(self, total: Polynomial, assumed: bool) -> bool:
-        """Whether no term of a sum is negative."""
+        """Return whether every term of a polynomial is nonnegative."""
         if assumed:
             return all(coefficient > 0 for _, coefficient in total.terms)
         return self._symbols.facts.bounds(total)[0] >= 0
@@ -92,7 +92,7 @@ class Inequalities:
         yield from (p for value, p in self._symbols.sums() if self._is_nonnegative_index(value))
 
     def _implied(self, value: SSAValue) -> Iterator[Polynomial]:
-        """What the definition of an unknown says."""
+        """Yield the inequalities implied by the definition of a leaf."""
         op, this = value.owner, self._symbols.of(value)
         if isinstance(op, Block):
             loop = op.parent_op()
@@ -122,7 +122,7 @@ class Inequalities:
                 return
 
     def _bound(self, end: SSAValue) -> Polynomial:
-        """The end of a loop inside of it: `max(n, 0)` is n there."""
+        """Return the upper bound of a loop as seen in its body, where `max(n, 0)` equals n."""
         op = end.owner
         if isinstance(op, arith.MaxSIOp):
             for value, zero in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
@@ -131,7 +131,7 @@ class Inequalities:
         return self._symbols.of(end)
 
     def _conditions(self, at: Operation) -> Iterator[Polynomial]:
-        """Conditions of the branches around an operation."""
+        """Yield the conditions of the branches that enclose an operation."""
         inner: Operation = at
         while (outer := inner.parent_op()) is not None:
             if isinstance(outer, scf.IfOp):
@@ -153,7 +153,7 @@ def _positive(value: SSAValue) -> bool:
 
 
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """The factors of a product without some of them; None where it does not have those."""
+    """Divide a monomial by another one; None if it is not divisible."""
     rest = list(monomial)
     for leaf in part:
         if leaf not in rest:

@@ -133,7 +133,7 @@ class MaskAnalysis:
         return None
 
     def comparison(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> list[Conjunct] | None:
-        """Rewrite a comparison of affine tiles as `lane < bound`: no conjuncts if it always holds, None if impossible."""
+        """Rewrite a comparison of affine tiles as `lane < bound`; [] if it always holds, None if that is impossible."""
         left, right = self.affine.form(lhs, self.reading), self.affine.form(rhs, self.reading)
         return None if left is None or right is None else self.of_forms(predicate, left, right)
 

@@ -136,7 +136,7 @@ class _AmxKernel:
         self, body: Callable[[Value, Value, list[Value]], list[Value]],
         j: Value, out: Value, carried: list[Value],
     ) -> list[Value]:  # fmt: skip
-        """Emit a loop of `body(address of the first row, address in the copy, state)` over the row groups of panel j."""
+        """Emit a loop over the row groups of panel j: `body(address of first row, address in copy, state)`."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         row = tile.columns * self.element
         source = at(b, self.right, b.mul(j, i64(plan.k * row)))

@@ -1,8 +1,8 @@
-"""Copying panels of b with 2 or 4 rows interleaved, for instructions that add neighbouring products.
+"""Pack panels of b with 2 or 4 interleaved rows, for dot-product instructions (`vpdpbusd`, `vpdpwssd`, `vdpbf16ps`).
 
 `vpdpbusd` multiplies unsigned bytes of a by signed bytes of b. Signed bytes of a are therefore offset
-by 128 (one exclusive or), which adds 128 · (column sum of b) to every element of the result; that sum
-is made here, once a call, and subtracted from the accumulators. All of it wraps, so it is exact.
+by 128 (one xor), which adds 128 · (column sum of b) to every element of the result. The column sums are
+computed here, once per call, and subtracted from the accumulators. The arithmetic is modular, so it is exact.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tilewright.passes.cpu.dot_plan import ELEMENT_BITS, GROUP, DotPlan
 
 
 class Interleaver:
-    """Copies one panel at a time, just before its use: the copy stays in the first-level cache.
+    """Copies one panel at a time, right before its use, so that the copy stays in L1.
 
-    The copy is [group of rows][column][row of the group]; rows beyond the last are zero.
+    The copy is [group of rows][column][row of the group]; rows beyond the last are zero-padded.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Interleaver:
         self.sums = at(b, self.copy, copy_bytes)
 
     def panel(self, j: Value) -> tuple[Value, Value | None]:
-        """(address of the copy of panel j, address of 128 · its column sums or None)."""
+        """Pack panel j; return the address of the copy, and the address of 128 · its column sums or None."""
         b, plan = self.b, self.plan
         source = at(b, b.function.args[1], b.mul(j, i64(plan.k * self.row)))
         kind = ir.VectorType(I32, self.lanes)
@@ -70,7 +70,7 @@ class Interleaver:
         return self.copy, self.sums if self.summed else None
 
     def _group(self, source: Value, count: int, out: Value, sums: list[Value]) -> list[Value]:
-        """Copy one group of rows, of which `count` exist; the column sums with it added."""
+        """Copy one group of rows, of which `count` exist; return the updated column sums."""
         b, size = self.b, self.lanes * self.element
         kind = ir.VectorType(element_type(self.plan.b_type), self.lanes)
         result = []
@@ -88,7 +88,7 @@ class Interleaver:
 
 
 class ColumnSums:
-    """128 times the column sums of a panel whose rows were interleaved before, one panel at a time."""
+    """Computes 128 times the column sums of prepacked panels, one panel at a time."""
 
     def __init__(
         self, b: Builder, plan: DotPlan, product: Callable[[Value, Value, Value], Value]
@@ -97,11 +97,11 @@ class ColumnSums:
         kind = ir.ArrayType(I32, plan.micro.columns)
         room = b.alloca(kind)
         room.align = 4 * plan.micro.lanes
-        # llvmlite gives it a pointer with a type, which vectors cannot be stored through
+        # llvmlite returns a typed pointer, through which vectors cannot be stored
         self.sums = b.inttoptr(b.ptrtoint(room, I64), POINTER)
 
     def of(self, panel: Value) -> Value:
-        """The address of the sums of the panel at an address."""
+        """Return the address of the column sums of the panel at an address."""
         b, plan, tile = self.b, self.plan, self.plan.micro
         group, size = GROUP[plan.kind], tile.lanes * GROUP[plan.kind]
         kind, bytes_ = ir.VectorType(I32, tile.lanes), ir.VectorType(ir.IntType(8), size)

@@ -1,10 +1,10 @@
-"""Programs of several CTAs: their barriers, and the shared memory that they reach in each other.
+"""Lower cluster barriers and distributed shared memory for programs of several CTAs.
 
-Exchanges of tiles go through the shared memory of the cluster's first CTA, which all threads reach. What every
-warp needs of every other one (the parts of a reduction) is written to each CTA instead, so that it is read from its
-own shared memory, and nobody has to wait for readers of other CTAs before it ends (PTX ISA, `mapa`,
-`st.shared::cluster`, `barrier.cluster`). Where reductions are all that is exchanged, memory barriers count those
-parts, and no barrier of the cluster is needed for them (`cluster_exchange`).
+Tiles are exchanged through the shared memory of the cluster's first CTA, which all threads can access. Partial results
+of reductions, which every warp needs, are written to each CTA instead. A CTA then reads its own shared memory and need
+not wait for readers in other CTAs before it exits (PTX ISA, `mapa`, `st.shared::cluster`, `barrier.cluster`). If
+reductions are the only exchanges, mbarriers track the partial results and no cluster barrier is needed
+(`cluster_exchange`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SHARED, CLUSTER_SHARED = ir.PointerType(None, 3), ir.PointerType(None, 7)
 
 
 def arrive(gen: KernelCodegen, b: Builder, relaxed: bool = False) -> None:
-    """This thread is at the cluster's barrier; what it wrote is released, unless it wrote nothing (`relaxed`)."""
+    """Arrive at the cluster barrier with release semantics, or without (`relaxed`) if there are no prior writes."""
     _step(gen, b, "arrive.relaxed" if relaxed else "arrive")
 
 
 def wait(gen: KernelCodegen, b: Builder) -> None:
-    """Wait until all threads of the cluster that have not ended have arrived; what they released is seen."""
+    """Wait until all non-exited threads of the cluster have arrived, with acquire semantics."""
     _step(gen, b, "wait")
 
 
 def synchronize(gen: KernelCodegen) -> None:
-    """Synchronize all threads of the cluster that have not ended; shared memory before is seen after."""
+    """Synchronize all non-exited threads of the cluster and order their shared-memory accesses."""
     arrive(gen, gen.builder)
     wait(gen, gen.builder)
 
@@ -45,7 +45,7 @@ def _step(gen: KernelCodegen, b: Builder, step: str) -> None:
 
 
 def wait_for_start(gen: KernelCodegen) -> None:
-    """Wait until all CTAs of the cluster have started, which they say as soon as they do."""
+    """Wait until all CTAs of the cluster have started. Each CTA arrives at its start."""
 
     def say(b: Builder) -> Value:
         arrive(gen, b, relaxed=True)
@@ -56,7 +56,7 @@ def wait_for_start(gen: KernelCodegen) -> None:
 
 
 def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Value:
-    """The address that `pointer`, into this CTA's shared memory, is in the CTA of number `rank`."""
+    """Map `pointer` into this CTA's shared memory to the same offset in the CTA with rank `rank` (`mapa`)."""
     fn = gen.declare(
         "llvm.nvvm.mapa.shared.cluster", ir.FunctionType(CLUSTER_SHARED, [SHARED, I32])
     )
@@ -64,7 +64,7 @@ def shared_of(gen: KernelCodegen, b: Builder, pointer: Value, rank: Value) -> Va
 
 
 def shared_of_first(gen: KernelCodegen) -> Value:
-    """Shared memory that all threads of the program reach: of several CTAs, that of the first."""
+    """Return the shared memory that all threads of the program can access: that of the cluster's first CTA."""
     space = gen.space()
     if gen.blocks == 1:
         return space
@@ -73,8 +73,8 @@ def shared_of_first(gen: KernelCodegen) -> Value:
 
 
 def for_each_cta(gen: KernelCodegen, pointer: Value, store: Callable[[Value], None]) -> None:
-    """Let `store` write to the place of `pointer` in every CTA: a lane of each warp does it for each."""
+    """Call `store` with the address of `pointer` in every CTA of the cluster, one lane per destination CTA."""
     b, lane = gen.builder, gen.threads.lane
-    rank = b.and_(lane, ir.Constant(I32, gen.blocks - 1))  # LLVM may take `mapa` out of the branch
+    rank = b.and_(lane, ir.Constant(I32, gen.blocks - 1))  # LLVM may hoist `mapa` out of the branch
     with b.if_then(b.icmp_unsigned("<", lane, ir.Constant(I32, gen.blocks))):
         store(shared_of(gen, b, pointer, rank))

@@ -1,4 +1,4 @@
-"""The lattice of integer facts: ranges as signed and as unsigned numbers, and a known power-of-two divisor.
+"""The lattice of integer facts: signed range, unsigned range, and known power-of-two divisor.
 
 A `Fact` describes the bit patterns that an integer of `bits` bits may have. The signed and the unsigned
 interval describe the same patterns; each tightens the other where all patterns have the same sign bit. There
@@ -17,20 +17,20 @@ class Fact(NamedTuple):
     bits: int
     smin: int
     smax: int
-    """Range of the value read as a signed number."""
+    """Range of the value as a signed integer."""
     umin: int
     umax: int
-    """Range of the value read as an unsigned number."""
+    """Range of the value as an unsigned integer."""
     zeros: int
     """The value is a multiple of 2^zeros modulo 2^bits; `bits` for 0."""
 
     @property
     def constant(self) -> int | None:
-        """The value as a signed number if there is only one."""
+        """The signed value if the fact describes a constant, else None."""
         return self.smin if self.smin == self.smax else None
 
     def contains(self, pattern: int) -> bool:
-        """Whether the value may have this bit pattern, given modulo 2^bits."""
+        """Return whether the value may have this bit pattern, given modulo 2^bits."""
         full = 1 << self.bits
         unsigned = pattern % full
         signed = unsigned - full if unsigned >= full >> 1 else unsigned
@@ -43,31 +43,31 @@ class Fact(NamedTuple):
 
 @functools.cache
 def top(bits: int) -> Fact:
-    """Any value of a type."""
+    """Return the fact that describes every value of a type."""
     half = 1 << bits - 1
     return Fact(bits, -half, half - 1, 0, 2 * half - 1, 0)
 
 
 def constant(number: int, bits: int) -> Fact:
-    """One value, given modulo 2^bits."""
+    """Return the fact of a single value, given modulo 2^bits."""
     unsigned = number % (1 << bits)
     signed = unsigned - (1 << bits) if unsigned >> bits - 1 else unsigned
     return Fact(bits, signed, signed, unsigned, unsigned, trailing_zeros(unsigned, bits))
 
 
 def multiple(power: int, bits: int) -> Fact:
-    """Any multiple of 2^power."""
+    """Return the fact that describes all multiples of 2^power."""
     return reduced(*top(bits)[:5], power)
 
 
 def trailing_zeros(number: int, bits: int) -> int:
-    """The exponent of the largest power of two that divides a number; `bits` for 0."""
+    """Return the exponent of the largest power of two that divides a number; `bits` for 0."""
     return min(bits, (number & -number).bit_length() - 1) if number else bits
 
 
 def wrapped(bits: int, low: int, high: int, *, signed: bool) -> tuple[int, int]:
-    """The interval of the residues modulo 2^bits of the mathematical integers from `low` to `high`: the whole
-    type if they wrap at different multiples of it."""
+    """Return the interval of the residues modulo 2^bits of the integers from `low` to `high`, or the whole type if
+    the residues are not one interval."""
     least = -(1 << bits - 1) if signed else 0
     turns = (low - least) >> bits
     if turns != (high - least) >> bits:
@@ -76,7 +76,7 @@ def wrapped(bits: int, low: int, high: int, *, signed: bool) -> tuple[int, int]:
 
 
 def of_range(bits: int, low: int, high: int, zeros: int = 0) -> Fact:
-    """The mathematical integers from `low` to `high`, wrapped to the type."""
+    """Return the fact of the mathematical integers from `low` to `high`, wrapped to the type."""
     return reduced(
         bits,
         *wrapped(bits, low, high, signed=True),
@@ -86,22 +86,21 @@ def of_range(bits: int, low: int, high: int, zeros: int = 0) -> Fact:
 
 
 def signed_range(bits: int, low: int, high: int, zeros: int = 0) -> Fact:
-    """Signed numbers from `low` to `high` that the type can hold."""
+    """Return the fact of the signed integers from `low` to `high`, clamped to the type."""
     _, least, most, umin, umax, _ = top(bits)
     return reduced(bits, max(low, least), min(high, most), umin, umax, min(zeros, bits))
 
 
 def unsigned_range(bits: int, low: int, high: int, zeros: int = 0) -> Fact:
-    """Unsigned numbers from `low` to `high` that the type can hold."""
+    """Return the fact of the unsigned integers from `low` to `high`, clamped to the type."""
     _, smin, smax, least, most, _ = top(bits)
     return reduced(bits, smin, smax, max(low, least), min(high, most), min(zeros, bits))
 
 
 def reduced(bits: int, smin: int, smax: int, umin: int, umax: int, zeros: int) -> Fact:
-    """The fact with each component tightened by the others.
+    """Return a fact whose components are tightened by each other.
 
-    Components that contradict each other describe a value that is never computed; any fact holds of it, and
-    the one of no knowledge is returned.
+    Contradictory components describe a value that is never computed. Any fact is valid for it; top is returned.
     """
     full, half = 1 << bits, 1 << bits - 1
     if zeros:
@@ -127,7 +126,7 @@ def reduced(bits: int, smin: int, smax: int, umin: int, umax: int, zeros: int) -
 
 
 def meet(a: Fact, b: Fact) -> Fact:
-    """What two facts of one value say together."""
+    """Return the conjunction of two facts about one value."""
     return reduced(
         a.bits, max(a.smin, b.smin), min(a.smax, b.smax), max(a.umin, b.umin), min(a.umax, b.umax),
         max(a.zeros, b.zeros),
@@ -135,7 +134,7 @@ def meet(a: Fact, b: Fact) -> Fact:
 
 
 def join(a: Fact, b: Fact) -> Fact:
-    """What holds of either of two values."""
+    """Return a fact that holds for either of two values."""
     if a == b:
         return a
     return Fact(
@@ -145,8 +144,8 @@ def join(a: Fact, b: Fact) -> Fact:
 
 
 def widen(old: Fact, new: Fact) -> Fact:
-    """At least `old` and `new`, with bounds that still grow moved to 0, -1 or the end of the type, so that an
-    ascending chain ends after a few steps."""
+    """Return an upper bound of `old` and `new`. Bounds that still grow move to 0, -1 or the limit of the type, so
+    that ascending chains are short."""
     bits, half = old.bits, 1 << old.bits - 1
     smin, smax, umin, umax = old.smin, old.smax, old.umin, old.umax
     if new.smin < smin:

@@ -1,8 +1,8 @@
-"""Where the next step of a loop will read a dot's operands, so that the dot can prefetch it.
+"""Compute the addresses of a dot's operands in the next iteration, so that the micro-kernel can prefetch them.
 
-A dot in a loop reads tiles that were just packed, or that stand in memory as they are wanted; while it
-computes, the rows of the next iteration's tiles can travel from memory. Their address is this iteration's with the loop counter one further and
-carried scalars replaced by the values the body yields for them.
+A dot in a loop reads tiles that were just packed, or prepacked operands in memory. While it computes, the rows of the
+next iteration's tiles can be prefetched. Their addresses are those of this iteration, with the loop counter advanced
+by one step and loop-carried scalars replaced by the values that the body yields for them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tilewright.passes.cpu.dot_plan import DotPlan
 from tilewright.passes.cpu.nest.emit import Emitter
 
 Ahead = tuple[SSAValue, SSAValue]
-"""Pointer to the first row, and bytes from one row to the next."""
+"""Pointer to the first row, and row pitch in bytes."""
 
 
 def next_operands(op: cpu.BufferDotOp, emit: Emitter) -> tuple[Ahead, Ahead] | None:
-    """Addresses of both operands in the next iteration, written with `emit`; None if unknown.
+    """Emit the addresses of both operands in the next iteration; None if unknown.
 
-    Also notes in the plan how many rows of how many bytes there are to fetch.
+    Also records in the plan the number of rows and bytes per row to prefetch.
     """
     block = op.parent
     loop = block.parent_op() if block is not None else None
@@ -56,7 +56,7 @@ def next_operands(op: cpu.BufferDotOp, emit: Emitter) -> tuple[Ahead, Ahead] | N
 
 
 def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
-    """The one structured load of the group that fills `buffer` in the dot's block."""
+    """Return the single structured load of the group that fills `buffer` in the dot's block, or None."""
     for use in buffer.uses:
         write = use.operation
         group = write.parent_op()
@@ -68,9 +68,9 @@ def _load_of(buffer: SSAValue, dot: Operation) -> tile.LoadViewOp | None:
 
 
 def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]] | None:
-    """(first row and row stride, (rows, bytes a row)) of a load one iteration later."""
+    """Return (first row and row pitch, (rows, bytes per row)) of a load in the next iteration."""
     shape = tile.shape_of(load.result)
-    if len(shape) != 2:  # a vector that the group spreads over the operand's rows
+    if len(shape) != 2:  # a vector that the group broadcasts to the operand's rows
         return None
     kinds = tile.view_kinds(load)
     contiguous = next((d for d in (1, 0) if constant_of(load.strides[d]) == 1), None)
@@ -96,7 +96,7 @@ def _place(load: tile.LoadViewOp, shift: _Shift) -> tuple[Ahead, tuple[int, int]
 def _in_one_piece(
     buffer: cpu.BufferFromPtrOp, shift: _Shift
 ) -> tuple[Ahead, tuple[int, int]] | None:
-    """The same for an operand that is read where it stands: one row of all its bytes."""
+    """Like `_place`, for a prepacked operand: one row of all its bytes."""
     pointer = shift.value(buffer.pointer)
     if pointer is None:
         return None
@@ -106,7 +106,7 @@ def _in_one_piece(
 
 
 class _Shift:
-    """Computes scalars as they will be in the loop's next iteration."""
+    """Computes the values of scalars in the next iteration of the loop."""
 
     def __init__(self, loop: scf.ForOp, emit: Emitter) -> None:
         self.loop = loop
@@ -115,7 +115,7 @@ class _Shift:
         self.known: dict[SSAValue, SSAValue | None] = {}
 
     def value(self, value: SSAValue) -> SSAValue | None:
-        """`value` one iteration later, or None when it depends on memory."""
+        """Return `value` in the next iteration, or None if it depends on memory."""
         if value not in self.known:
             self.known[value] = self._shifted(value)
         return self.known[value]
@@ -135,7 +135,7 @@ class _Shift:
         return self._copied(owner, self.value)
 
     def _current(self, value: SSAValue) -> SSAValue | None:
-        """A value of this iteration, computed here if its definition stands below."""
+        """Return a value of this iteration; rematerialize it if its definition is below the insertion point."""
         owner = value.owner
         if isinstance(owner, Block) or owner.parent is not self.body:
             return value

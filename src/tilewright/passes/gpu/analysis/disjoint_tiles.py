@@ -1,8 +1,8 @@
-"""TMA tiles that are stored in a loop, one per iteration: whether those of different iterations are disjoint.
+"""Prove that the TMA tiles that a loop stores in different iterations are disjoint.
 
-TMA stores in flight have no order, so stores of different iterations that may meet have to be waited for until
-they are in memory, which takes as long as a load from there. It need not be so where one coordinate alone moves
-with the loop's counter, by more than what the tile covers of memory in that dimension.
+TMA stores in flight are unordered, so stores of different iterations that may alias must wait for completion, which
+takes a memory latency. The wait is not needed if exactly one coordinate depends on the loop counter and its step is
+at least the extent of the tile in that dimension.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilewright.passes.gpu.analysis.tma_tiles import TmaTile
 
 
 def iterations_are_disjoint(tile: TmaTile, shared: SharedLayout, loop: scf.ForOp) -> bool:
-    """Whether the tile's elements are others in each iteration of `loop`."""
+    """Return whether the tiles of any two iterations of `loop` are disjoint."""
     step = constant_int(loop.step)
     if tile.parts or step is None:
         return False
@@ -31,11 +31,11 @@ def iterations_are_disjoint(tile: TmaTile, shared: SharedLayout, loop: scf.ForOp
     distance = abs(advance * step)
     width, height = shared.contiguous_extent, shared.strided_extent
     pitch = tile.pitches[0]
-    if d == 0:  # no row reaches the next one
+    if d == 0:  # rows do not overlap
         return distance >= width and _is_nonnegative(pitch - tile.extents[0])
     if (
         d == 1
-    ):  # rows of one tile do not overlap, or the order of its own elements would be undefined
+    ):  # rows of one tile do not overlap; otherwise the order of its own elements would be undefined
         return distance >= height > 1
     apart = Polynomial.constant(distance) * tile.pitches[d - 1]
     covered = Polynomial.constant(height) * pitch
@@ -47,7 +47,7 @@ def _varies(place: Polynomial, loop: scf.ForOp) -> bool:
 
 
 def _advance(place: Polynomial, loop: scf.ForOp) -> int | None:
-    """By how much a coordinate advances with the loop's counter; None where more than that changes it."""
+    """Return the step of a coordinate per iteration; None if it depends on more than the loop counter."""
     counter, found = loop.body.block.args[0], 0
     for monomial, coefficient in place.terms:
         if not any(defined_inside(leaf.value, loop) for leaf in monomial):

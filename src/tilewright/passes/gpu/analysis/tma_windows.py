@@ -1,8 +1,8 @@
-"""Masks that say where a tile lies in an array, as those of tensor descriptors do: `0 <= start + lane < extent`.
+"""Recognize bounds masks of tensor descriptors: `0 <= start + lane < extent`.
 
-A comparison from below is no limit of a structured access: it stays a mask where a start is not known to be at
-least 0. A tensor map has it anyway: boxes may begin before the array, and what they have there is zero, or is
-not written.
+A lower bound is not a limit of a structured access, so it remains a mask unless `start` is known to be nonnegative.
+Tensor maps check it in hardware: a TMA tile may start before the array; out-of-bounds elements are loaded as zeros
+and not stored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tilewright.passes.analysis.symbolic import Symbolic
 
 @dataclass(frozen=True)
 class Window:
-    """Along one dimension: the element of the array that lane 0 is, and the elements that the array has."""
+    """Bounds along one dimension: array index of lane 0, and extent of the array."""
 
     start: Polynomial
     extent: Polynomial
 
 
 def windows_of(mask: SSAValue, known: Facts, symbols: Symbolic) -> dict[int, Window] | None:
-    """The dimensions that a mask restricts, if it says no more than `0 <= start + lane < extent` of each."""
+    """Return the window of each dimension that a mask bounds; None if the mask is not a conjunction of windows."""
     found: dict[int, Window] = {}
     pending: list[tuple[SSAValue, tuple[int, ...]]] = [
         (mask, tuple(range(len(tile.shape_of(mask)))))
@@ -57,9 +57,9 @@ def windows_of(mask: SSAValue, known: Facts, symbols: Symbolic) -> dict[int, Win
 
 
 def _window(op: tile.CmpIOp, known: Facts, symbols: Symbolic) -> Window | None:
-    """The window of a comparison of a tile with one dimension.
+    """Return the window of an unsigned comparison of a one-dimensional tile.
 
-    Sums that wrap are on neither side: as unsigned numbers they are beyond an extent, which is at least 0.
+    Negative sums are out of bounds: as unsigned integers they exceed the extent, which is nonnegative.
     """
     if op.predicate.data != "ult" or not isinstance(op.rhs.owner, tile.SplatOp):
         return None
@@ -75,7 +75,7 @@ def _window(op: tile.CmpIOp, known: Facts, symbols: Symbolic) -> Window | None:
 
 
 def _counts(value: SSAValue) -> bool:
-    """Whether a tile is 0, 1, 2, …"""
+    """Return whether a tile is 0, 1, 2, …"""
     op = value.owner
     while isinstance(op, arith.ExtSIOp | arith.ExtUIOp | gpu.ConvertLayoutOp):
         op = op.operands[0].owner
