@@ -1,4 +1,4 @@
-"""The errors a user can meet: one class a kind of fault, all below `TilewrightError`.
+"""Public errors: one class per kind of fault, all derived from `TilewrightError`.
 
     TilewrightError
     ├── CompilationError          the kernel's source is wrong; carries a `SourceLocation`
@@ -10,16 +10,16 @@
     ├── KernelFault               a running kernel failed
     │   ├── DeviceAssertError     a `device_assert` did not hold
     │   ├── OutOfBoundsError      an access outside its allocation (debugging interpreter)
-    │   ├── RaceError             programs touch one address without atomics (same)
-    │   ├── UnwrittenMemoryError  memory that nobody wrote was read (same)
-    │   ├── UndefinedValueError   lanes that a load's mask turned off were used (same)
-    │   ├── DeadlockError         a program waits for one that cannot run (same)
+    │   ├── RaceError             conflicting accesses by two programs (same)
+    │   ├── UnwrittenMemoryError  read of uninitialized memory (same)
+    │   ├── UndefinedValueError   use of a load's masked-off lanes (same)
+    │   ├── DeadlockError         a program waits for one that cannot make progress (same)
     │   └── NumericalFault        the first NaN or infinity, or an offset that wrapped (same)
-    ├── PassError                 a wrong list of passes, or text that is no IR
-    │   └── InternalError         a bug of tilewright's, met while it compiled a kernel
+    ├── PassError                 an invalid list of passes, or invalid IR text
+    │   └── InternalError         a bug in tilewright, found while compiling a kernel
     ├── OutOfResources            a configuration does not fit the target
-    ├── AutotuneError             no configuration of a list can be used
-    ├── IntegrationError          another library cannot be joined
+    ├── AutotuneError             no configuration is usable
+    ├── IntegrationError          an integration is not possible
     └── UnsupportedTarget         the machine or target cannot run this
 
 A message says what was wrong with the actual types, shapes or values; `help` says what to do.
@@ -76,9 +76,9 @@ def excerpt(location: SourceLocation) -> str:
 
 
 class TilewrightError(Exception):
-    """Base of all errors raised on purpose. `help` is one sentence on what to do, or "".
+    """Base of all errors raised on purpose. `help` is one sentence that suggests a fix, or "".
 
-    `context` is a last line on what the error depends on, such as the types compiled for.
+    `context` is a last line with circumstances, such as the argument types.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class OutOfBoundsError(KernelFault, IndexError):
 
 
 class RaceError(KernelFault):
-    """Two programs touch the same address, one of them writes, and nothing orders them."""
+    """Two unordered programs access the same address and at least one of them writes."""
 
 
 class UnwrittenMemoryError(KernelFault):
-    """A read of memory that nothing has written."""
+    """A read of uninitialized memory."""
 
 
 class UndefinedValueError(KernelFault):
@@ -181,7 +181,7 @@ class PassError(TilewrightError):
 
 
 class InternalError(PassError, RuntimeError):
-    """A bug of tilewright's, met while it compiled a kernel. `original` is what was raised."""
+    """A bug in tilewright, found while compiling a kernel. `original` is the exception."""
 
     def __init__(
         self, doing: str, original: BaseException, location: SourceLocation | None = None

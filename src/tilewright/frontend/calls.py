@@ -85,7 +85,7 @@ class KernelBuilder(Statements):
     def _language_call(
         self, method: Callable[..., Any], name: str, args: list[Any], keywords: dict[str, Any]
     ) -> Any:
-        """Call into semantics; a wrong argument list is told by the function's signature."""
+        """Call into semantics; report an invalid argument list with the function's signature."""
         try:
             return dtypes.unwrap_constexpr(method(*args, **keywords))
         except CompilationError:
@@ -119,7 +119,7 @@ class KernelBuilder(Statements):
         return self._extern_call(function, wrapped, named)
 
     def call_back(self, function: Any, args: Sequence[Any]) -> Any:
-        """What semantics calls to run a combine function on its values."""
+        """Callback with which semantics runs a combine function on values."""
         return self.call(function, list(args), {}, self.frame.node)
 
     def _foreign_call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
@@ -162,9 +162,9 @@ class KernelBuilder(Statements):
     def inline(
         self, fn: KernelFunction, args: list[Any], keywords: dict[str, Any], node: ast.AST
     ) -> Any:
-        """Compile the body of `fn` here; its value.
+        """Compile the body of `fn` inline; return its value.
 
-        A `tl.constexpr` annotation asks nothing of the argument, as in Triton: kernels mark tiles so.
+        As in Triton, a `tl.constexpr` annotation does not constrain the argument: kernels annotate tiles with it.
         """
         bound = bind_arguments(fn, args, keywords)
         caller = self.frame.location(node)
@@ -199,7 +199,7 @@ class KernelBuilder(Statements):
     # ---- Python builtins -------------------------------------------------------------------------
 
     def _python_builtin(self, function: Any, args: list[Any]) -> Callable[..., Any] | None:
-        """What a builtin means in a kernel; None: what Python says."""
+        """The kernel implementation of a Python builtin; None to call the builtin itself."""
         try:
             name = _BUILTINS.get(function)
             meaning = PYTHON_BUILTINS.get(function)
@@ -286,7 +286,7 @@ class KernelBuilder(Statements):
                 return not start
         return value
 
-    # ---- what loops need -------------------------------------------------------------------------
+    # ---- interface for loops ---------------------------------------------------------------------
 
     def loop_items(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Call):
@@ -358,7 +358,7 @@ def bind_arguments(fn: KernelFunction, args: list[Any], keywords: dict[str, Any]
 
 
 def _is_signature_error(error: TypeError, method: Any) -> bool:
-    """Whether `error` says that `method` itself was called with wrong arguments."""
+    """Whether `error` reports invalid arguments of `method` itself."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None and method is not None
 
@@ -388,7 +388,7 @@ def _signature_help(method: Any, name: str) -> str:
 
 
 def _instead_of(function: Any, name: str) -> str:
-    """What a kernel calls in place of a Python function that it cannot."""
+    """The kernel replacement to suggest for an unsupported Python function."""
     module = (getattr(function, "__module__", None) or type(function).__module__).partition(".")[0]
     if module not in ("math", "numpy", "torch", "builtins", "scipy", "jax", "cupy"):
         return f"decorate {name} with @jit so that kernels can call it"

@@ -1,8 +1,7 @@
 """`triton.knobs`: Triton's settings by name, over the environment variables that hold them.
 
-A knob that tilewright has sets the variable that `config` reads, so that it acts from the next launch on. The
-others keep what they are given. Of the hooks those of compilations are called; the others say that they are not
-when one is set.
+A supported knob sets the variable that `config` reads, so it takes effect at the next launch. Other knobs store
+their value without effect. Compilation hooks are called; setting any other hook warns that it is not.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Knob:
         return self.get() if value is _UNSET else value
 
     def get(self) -> Any:
-        """What the environment says. Raises RuntimeError for what is not of the knob's type."""
+        """The environment's value. Raises RuntimeError if it is not of the knob's type."""
         text = config.variable(self.key)
         if text is None:
             return self.default
@@ -80,7 +79,7 @@ class _Env:
         return "triton.knobs.env"
 
 
-#: assigned to a knob: what the environment says counts again
+#: assigned to a knob: restore the environment's value
 env = _Env()
 
 
@@ -113,14 +112,14 @@ class base_knobs:
         return found
 
     def reset(self) -> Any:
-        """Let the environment say each setting again; gives the group."""
+        """Restore each setting from the environment; return the group."""
         for name in self.knob_descriptors:
             vars(self).pop(name, None)
         return self
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Undo at the end of the `with` what is set in it, in the environment too."""
+        """Restore all settings, including the environment, at the end of the `with`."""
         keys = [knob.key for knob in self.knob_descriptors.values()]
         before, values = {key: config.variable(key) for key in keys}, dict(vars(self))
         called = [name for name, value in vars(type(self)).items() if isinstance(value, Hook)]

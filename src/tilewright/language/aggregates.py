@@ -24,7 +24,7 @@ _NOT_COPIED = frozenset(
 
 
 class BoundKernelFunction:
-    """A kernel function that is a method, with the value it was asked of."""
+    """A kernel function bound to a value as its method."""
 
     def __init__(self, function: KernelFunction, instance: Any) -> None:
         self.function = function
@@ -47,7 +47,7 @@ class _Method:
 
 
 class _Field:
-    """An item of the tuple by its name; while `__init__` runs, what it has assigned."""
+    """Access to a tuple item by name; during `__init__`, to the value assigned so far."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name, self.index = name, index
@@ -76,7 +76,7 @@ class Aggregate(tuple[Any, ...]):
     _annotations: dict[str, Any] = {}
     _defaults: dict[str, Any] = {}
     _drafts: Any = None
-    """The class of what `__init__` fills."""
+    """The class of the mutable draft that `__init__` fills."""
     kernel_functions: tuple[Any, ...] = ()
     """Functions that the meaning of a kernel using this class depends on."""
 
@@ -92,7 +92,7 @@ class Aggregate(tuple[Any, ...]):
         return tuple.__new__(cls, [vars(draft)[name] for name in cls._fields])
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Fill the fields in order, where the class has no `__init__` of its own."""
+        """Default constructor: assign the fields in order."""
         if not getattr(type(self), "_draft", False):
             return
         for name, value in bound_fields(type(self), args, kwargs).items():
@@ -156,7 +156,7 @@ def _fits(value: Any, expected: Any) -> bool:
 
 
 def aggregate(cls: Any) -> Any:
-    """Make a class of annotated fields one whose values kernels can build, pass on and take apart.
+    """Turn a class of annotated fields into one whose values kernels can construct, pass and destructure.
 
         @triton.aggregate
         class Accumulator:
@@ -168,7 +168,7 @@ def aggregate(cls: Any) -> Any:
                 return Accumulator(self.total + tl.sum(x), self.BLOCK)
 
     Methods are kernel functions, or plain functions that run while the kernel is compiled, as `__init__` does.
-    Values are immutable: `tl.aggregate_replace` makes a changed copy. Aggregates may derive from aggregates.
+    Values are immutable: `tl.aggregate_replace` returns a modified copy. Aggregates may derive from aggregates.
     """
     bases = [base for base in cls.__mro__[1:] if base is not object]
     for base in bases:
@@ -199,14 +199,14 @@ def aggregate(cls: Any) -> Any:
 
 
 def _functions(cls: Any, members: dict[str, Any], bases: list[Any]) -> tuple[Any, ...]:
-    """The functions that say what a class does: its own, then those of its bases."""
+    """The functions that define a class's behavior: its own, then its bases'."""
     found = [getattr(m, "__func__", m) for m in (*members.values(), vars(cls).get("__init__"))]
     functions = [f for f in found if callable(f)]
     return (*functions, *(f for b in bases for f in getattr(b, "kernel_functions", ())))
 
 
 def _constructor(written: Any) -> Any:
-    """`__init__` of an aggregate class whose author wrote `written`, or none."""
+    """`__init__` of an aggregate class; `written` is the author's, or None."""
     if written is None:
         return Aggregate.__init__
 
@@ -218,7 +218,7 @@ def _constructor(written: Any) -> Any:
 
 
 def _own_annotations(cls: Any) -> dict[str, Any]:
-    """Annotated names of a class itself; what cannot be resolved stays text, which is not checked."""
+    """Annotations of the class itself; unresolvable ones stay text and are not checked."""
     own = inspect.get_annotations(cls)
     try:
         hints = typing.get_type_hints(cls)

@@ -11,9 +11,9 @@ from tilewright.errors import LaunchError
 
 
 class AsyncCompileMode:
-    """In a `with`, `kernel.warmup(...)` compiles in `executor` and gives a `FutureKernel`.
+    """In a `with`, `kernel.warmup(...)` compiles in `executor` and returns a `FutureKernel`.
 
-    A launch compiles what it needs and nobody has begun to, and waits for what somebody has. The end of the `with`
+    A launch waits for a pending compilation of its kernel, or compiles it if there is none. The end of the `with`
     waits for all, and raises the first error unless `ignore_errors`.
     """
 
@@ -23,7 +23,7 @@ class AsyncCompileMode:
         self._token: Token[AsyncCompileMode | None] | None = None
 
     def submit(self, key: Any, compile: Callable[[], Any]) -> FutureKernel:
-        """Let the executor compile; what it has begun under the same key is not begun again."""
+        """Submit a compilation to the executor, unless one with the same key has been submitted."""
         if key not in self._futures:
             self._futures[key] = FutureKernel(self.executor.submit(compile))
         return self._futures[key]
@@ -44,13 +44,13 @@ class AsyncCompileMode:
 
 
 class FutureKernel:
-    """A kernel that is being compiled; its attributes are those of the compiled one, once it is there."""
+    """A kernel being compiled; attribute access waits for and forwards to the compiled kernel."""
 
     def __init__(self, future: Future[Any]) -> None:
         self.future = future
 
     def result(self) -> Any:
-        """The compiled kernel. Raises what its compilation did."""
+        """The compiled kernel. Raises the error of its compilation."""
         return self.future.result()
 
     def __getattr__(self, name: str) -> Any:
@@ -63,6 +63,6 @@ active_mode: ContextVar[AsyncCompileMode | None] = ContextVar("active_mode", def
 
 
 def compile_in_mode(key: Any, compile: Callable[[], Any]) -> Any:
-    """What `compile` gives; in an `AsyncCompileMode` a `FutureKernel` of it, one for each key."""
+    """The result of `compile`; in an `AsyncCompileMode`, a `FutureKernel` for it, one per key."""
     mode = active_mode.get()
     return compile() if mode is None else mode.submit(key, compile)

@@ -26,7 +26,7 @@ from tilewright.language.kernel_function import KernelFunction
 
 MISSING = object()
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
-#: packages whose functions and classes count by name and version: they are not edited between two runs
+#: packages whose functions and classes are identified by name and version: they are not edited between runs
 _LIBRARIES = frozenset(
     (
         "tilewright",
@@ -53,7 +53,7 @@ _NAMED = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDe
 
 
 class State:
-    """What a mutable object held when it was read: `read(holder)` is a tuple of the same objects now."""
+    """Content of a mutable object when it was read; `read(holder)` returns a tuple of the current objects."""
 
     __slots__ = ("equal", "holder", "read", "seen")
 
@@ -93,7 +93,7 @@ def _module_of(value: Any) -> str:
 
 
 def is_by_name(module: str) -> bool:
-    """Whether what a module defines counts by name and version."""
+    """Whether a module's definitions are identified by name and version."""
     return _root_is_by_name(module.partition(".")[0])
 
 
@@ -159,7 +159,7 @@ class Content:
             return self.code(value)
         if isinstance(value, _NAMED):
             return self._builtin(value)
-        if isinstance(value, logging.Logger):  # decides what is written, not what is compiled
+        if isinstance(value, logging.Logger):  # affects logging, not the generated code
             return f"logger:{value.name}"
         if type(value) in (list, dict, set, frozenset, types.MappingProxyType):
             return self._container(value)
@@ -180,7 +180,7 @@ class Content:
         return f"set{{{','.join(sorted(map(self._alone, value)))}}}"
 
     def _alone(self, value: Any) -> str:
-        """The text of a value by itself, whatever was met before: sets have no order."""
+        """The text of a value independent of previously visited ones, because sets are unordered."""
         if type(value) in PLAIN:
             return self.text(value)
         inner = Content()
@@ -204,7 +204,7 @@ class Content:
 
     def _function(self, value: Any) -> str:
         module = _module_of(value)
-        own = module.partition(".")[0] == "tilewright"  # whose content is in every key
+        own = module.partition(".")[0] == "tilewright"  # its own source is part of every key
         name = getattr(value, "__qualname__", "")
         if own or (is_by_name(module) and not isinstance(value, KernelFunction)):
             return self._named("function", module, name)
@@ -275,7 +275,7 @@ class Content:
         return ""
 
     def _instance(self, value: Any) -> str:
-        """An object: its class, its attributes, and what of it Python's pickling would write besides."""
+        """The text of an object: its class, its attributes, and any further state that pickling would write."""
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(value, functools._lru_cache_wrapper):
             return f"cached {self.text(wrapped)}"
@@ -291,7 +291,9 @@ class Content:
         head = f"{head} {self._attributes(value)}"
         arguments, state, listed, mapped = (*reduced[1:5], None, None, None)[:4]
         arguments = arguments or ()
-        if _pickles_by_default(type(value)):  # attributes are all but what a built-in base holds
+        if _pickles_by_default(
+            type(value)
+        ):  # state is in attributes, except that of a built-in base
             parts = [self.text(arguments[1:])]
         else:
             parts = [self.text((arguments, state))]
@@ -407,7 +409,7 @@ def _reduced_digest(value: Any) -> tuple[Any, ...]:
     try:
         inner.text(value.__reduce_ex__(2)[:3])
     except Exception:
-        return (object(),)  # equal to nothing: it is read again
+        return (object(),)  # equal to nothing, which forces a re-read
     return (inner.digest(),)
 
 

@@ -1,13 +1,13 @@
-"""Processes that compile, for the configurations of an autotuned kernel.
+"""Worker processes that compile the configurations of an autotuned kernel in parallel.
 
-The compiler's Python runs one thread at a time. Inside `side_by_side(jobs, cores)` compilations of several
-threads are handed to worker processes: the front end stays here, where the kernel's source is; a worker
-gets tile IR (`ir.transport`), options, the target and the settings in the environment, and gives back
-the artifact or the error. While workers start, and where none can be started, kernels are compiled here.
+The GIL serializes compilation in threads. Inside `side_by_side(jobs, cores)`, compilations of several
+threads are sent to worker processes. The front end runs in this process, which has the kernel's source. A worker
+receives tile IR (`ir.transport`), options, the target and environment settings, and returns
+the artifact or the error. Until workers have started, and if none can be, kernels are compiled in this process.
 
-A worker is a new Python (`compile_worker`), not a fork: forks of a process with threads or a CUDA context
-do not work. It is started when the first configuration is not found in the cache, is used by later
-tunings, and ends by itself when nothing was asked of it for a while or this process ends.
+A worker is a new Python process (`compile_worker`), not a fork: forking is unsafe with threads or a CUDA context.
+It is started at the first configuration that misses the cache, is reused by later
+tunings, and exits after an idle timeout or with this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_WORKERS = 16
 
 
 class WorkerGone(Exception):
-    """A worker ended, or answered what nobody asked."""
+    """A worker exited or sent an unexpected answer."""
 
 
 def send(stream: Any, content: Any) -> None:
@@ -80,9 +80,9 @@ class Worker:
             raise WorkerGone(str(error)) from None
 
     def compile(self, module: bytes, options: Options, machine: TargetInfo) -> Artifact | None:
-        """Its artifact, or None where the compilation failed in a way that is better told from here.
+        """Compile to an artifact, or return None if the failure should be reproduced in this process.
 
-        Raises what the kernel's author is to see, and WorkerGone.
+        Raises errors in the kernel, and WorkerGone.
         """
         try:
             send(self._process.stdin, (config.variables(), module, options, machine))
@@ -97,7 +97,7 @@ class Worker:
         return result
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Terminate the worker, even if it is busy."""
         with contextlib.suppress(OSError):
             self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
@@ -157,7 +157,7 @@ class Workers:
                 if self._here < (2 if self._starting else 1):
                     break
                 if not self._all and not self._starting:
-                    break  # nobody else will: threads at least run beside the assembler
+                    break  # no worker will start; threads still overlap with the assembler
                 self._changed.wait()
             self._here += 1
             return None

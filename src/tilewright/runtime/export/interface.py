@@ -18,9 +18,9 @@ from tilewright.targets import TargetInfo
 if TYPE_CHECKING:
     from tilewright.runtime.compiled import CompiledKernel
 
-#: what the C function returns: 0, these, or one of the sums below
+#: results of the C function: 0, these, or one of the offsets below plus an index
 BAD_GRID, OUT_OF_MEMORY = 1, 2
-#: + index of the parameter: it is not a multiple of what the kernel was compiled for
+#: + index of a parameter that violates the divisibility the kernel was compiled for
 NOT_A_MULTIPLE = 100
 #: + which `device_assert`
 ASSERT_FAILED = 1000
@@ -33,7 +33,7 @@ _C_TYPES = {
     "fp32": "float", "fp64": "double",
     "fp16": "uint16_t", "bf16": "uint16_t", "fp8e4nv": "uint8_t", "fp8e5": "uint8_t",
 }  # fmt: skip
-#: words that cannot name a parameter: C's, and those of the launcher itself
+#: identifiers that cannot name a parameter: C keywords and the launcher's own names
 _C_WORDS = frozenset((
     "auto", "case", "char", "const", "default", "do", "double", "enum", "extern", "float", "goto",
     "inline", "int", "long", "register", "restrict", "short", "signed", "sizeof", "static",
@@ -56,7 +56,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Part:
-    """A kernel that a C function launches, and its grid: expressions, or None where a caller gives it."""
+    """A kernel that a C function launches, and its grid: expressions, or None if the caller passes it."""
 
     compiled: CompiledKernel
     grid: Sequence[str | int] | None
@@ -148,11 +148,11 @@ def interface_of(
     workspaces: Mapping[str, str] | None = None,
     order: Sequence[str] = (),
 ) -> Interface:
-    """The C function called `name` that launches `parts` one after the other.
+    """Build the interface of the C function `name`, which launches `parts` in order.
 
-    Arguments with one name are one parameter. Those named in `workspaces` are none, but memory of as many
-    bytes as the expression there says. `sizes`: integers besides the kernels' that grids name. `order`:
-    names that come first. Raises LaunchError for a name or a grid that cannot be.
+    Arguments with the same name share a parameter. Those named in `workspaces` are no parameters but memory
+    whose size in bytes the expression gives. `sizes`: further integers that grids use. `order`: names of the
+    leading parameters. Raises LaunchError for an invalid name or grid.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _C_WORDS:
         raise LaunchError(f"'{name}' cannot be the name of a C function")
@@ -199,7 +199,7 @@ def interface_of(
 
 
 def _merged(arguments: Iterable[Argument]) -> list[Argument]:
-    """Arguments by name: written if any kernel writes, multiples of what any relies on."""
+    """Merge arguments by name: written if any kernel writes, with the strictest divisibility of all kernels."""
     found: dict[str, Argument] = {}
     for a in arguments:
         before = found.get(a.name, a)
@@ -256,7 +256,7 @@ def _parameter(argument: Argument, index: int, taken: set[str]) -> Parameter:
 
 
 def asserts_of(interface: Interface) -> list[str]:
-    """What each failing `device_assert` says, as the inside of a C string."""
+    """The messages of `device_assert`s, escaped for C string literals."""
     texts = []
     for site in (site for launch in interface.launches for site in launch.plan.asserts):
         where = f"{Path(site.file).name}:{site.line}: " if site.file else ""
@@ -288,7 +288,7 @@ def header_of(interface: Interface) -> str:
 
 
 def render(template: str, **values: Any) -> str:
-    """One of the C templates beside this file, filled in."""
+    """Render a C template from this folder."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -1,6 +1,6 @@
-"""Host code that makes the tensor maps of a launch, and the descriptions that it reads.
+"""Host code that encodes the tensor maps of a launch, and the descriptions that it reads.
 
-Everything happens under the GIL, and what the driver reads later is a copy on the launching thread's stack.
+It runs under the GIL; the driver reads a copy on the launching thread's stack.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MAP_BYTES = 128
 LARGEST_EXTENT = TensorMap.LARGEST_EXTENT
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE."""
-#: of CUtensorMapDataType, unsigned integers by size: boxes are copied as they are
+#: element size → CUtensorMapDataType of the unsigned integer, because TMA copies bits unchanged
 DATA_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
 #: of CUtensorMapSwizzle, by span in bytes
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 
 
 class Key(ctypes.Structure):
-    """What tells one map of an argument from another; `strides` in bytes."""
+    """Cache key of an argument's tensor map; `strides` in bytes."""
 
     _fields_ = [("address", c_int64), ("dims", c_int64 * 5), ("strides", c_int64 * 4)]
 
@@ -58,11 +58,11 @@ class Description(ctypes.Structure):
 
 
 def promotion(places: i64) -> i32:
-    """CUtensorMapL2promotion for a matrix: how much of L2's lines of 128 bytes a miss fetches from memory.
+    """CUtensorMapL2promotion for a matrix: the number of bytes that an L2 miss fetches.
 
-    `places` is the bitwise or of its address and its strides in bytes. Pairs of lines, unless rows begin inside of
-    lines: each row of a box then is on two of them as it is, and pairs made products of fp16 slower by a seventh (an
-    H200, 128 × 256 tiles, 4104³; 1000³ by a ninth).
+    `places` is the bitwise or of its address and its strides in bytes. 256 bytes if rows are aligned to L2 lines of
+    128 bytes, else 128: an unaligned row of a TMA tile spans two lines anyway, and 256 made fp16 matmuls slower by a
+    seventh (H200, 128 × 256 tiles, 4104³; 1000³ by a ninth).
     """
     return i32(2 if places % 128 else 3)
 
@@ -86,7 +86,7 @@ def evaluate(program: Words, slots: Words) -> i64:
 
 
 def find_key(description: Description, slots: Words, key: Key) -> i1:
-    """Compute what a map depends on; whether there is such a map."""
+    """Compute the key of a map; return whether it can be encoded."""
     memset(key, i32(0), sizeof(Key))
     key.address = slots[description.slot]
     for d in range(description.rank):
@@ -113,7 +113,7 @@ def make_map(description: Description, slots: Words, out: ptr, encode: ptr) -> i
         for d in range(5):
             steps[d] = 1
         found: Key = known.key
-        found.dims[0] = 0  # nothing is known where the driver refuses
+        found.dims[0] = 0  # invalidate the entry if the driver rejects the map
         strides = key.strides
         lines = promotion(address | strides[0] | strides[1] | strides[2] | strides[3])
         code = call(
