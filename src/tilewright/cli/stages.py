@@ -1,8 +1,8 @@
-"""A kernel through the pipeline with the IR kept after every pass; and back in from an edited dump.
+"""Compile a kernel and record the IR after every pass; compile from an edited dump.
 
 `stages_of(kernel, {"x_ptr": "*fp32", "n": "i32", "BLOCK": 1024})` gives the IR after every pass.
-`tilewright show --dump DIR` writes each stage to a file; `compile_dump(path)` makes a kernel of such a
-file, edited perhaps, which runs as `kernel[(97,)](x, y, out, x.size)`.
+`tilewright show --dump DIR` writes each stage to a file; `compile_dump(path)` compiles such a
+file, possibly edited, to a kernel, which is launched as `kernel[(97,)](x, y, out, x.size)`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEADER = "// tilewright: "
 
 @dataclass
 class Trace:
-    """What a run of the pipeline did. `failure` is what stopped it, if something did."""
+    """The stages of a pipeline run. `failure` is the error that stopped it, or None."""
 
     kernel: str
     stages: list[Snapshot]
@@ -48,7 +48,7 @@ class Trace:
     ran: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
-    """Passes that took other options because of what was dropped, e.g. `select-mma{wgmma=false}`."""
+    """Passes that run with fallback options because another pass is disabled, e.g. `select-mma{wgmma=false}`."""
     failure: TilewrightError | None = None
     signature: Signature = field(default_factory=Signature)
     built: Any = None
@@ -88,12 +88,12 @@ def stages_of(
     disabled: Collection[str] = (),
     target: TargetInfo | None = None,
 ) -> list[Snapshot]:
-    """The IR of `kernel` as the front end wrote it and after every pass.
+    """The IR of `kernel` from the front end and after every pass.
 
     Args:
         kernel: a jit function, or one below autotune and heuristics.
-        signature: parameter → type text ("*fp32", "i32") or value; what is left out is filled as
-            `tilewright show` does.
+        signature: parameter → type text ("*fp32", "i32") or value; omitted parameters get the
+            placeholders of `tilewright show`.
         stop_after, disabled: names of passes. `target`: default, this machine.
 
     Each stage has `.name` (`cse:2` for a second run), `.milliseconds`, `.changed` and `.text`. Raises
@@ -200,7 +200,7 @@ def _run(
 
 
 def _switched_off(passes: tuple[Pass, ...]) -> list[str]:
-    """What TILEWRIGHT_DISABLE names of these passes: launches leave it out too."""
+    """The passes that TILEWRIGHT_DISABLE names; launches skip them, too."""
     names = {p.name for p in passes}
     disabled = current_specs(config.current().disabled_passes)
     return [name for name in disabled if name.partition("{")[0] in names]
@@ -228,14 +228,14 @@ def trace_dump(
     target: TargetInfo | None = None,
     options: Options | None = None,
 ) -> Trace:
-    """Go on from IR in a file, edited perhaps.
+    """Run the rest of the pipeline on IR in a file, which may have been edited.
 
     Args:
         after: the pass after which the IR stands (`cse:2` for a second run; "input" to run all);
-            default: what the file's first line says, else "input".
-        stop_after, disabled, target, options: as in `trace`; default: what the file's first line says.
+            default: from the file's first line, else "input".
+        stop_after, disabled, target, options: as in `trace`; default: from the file's first line.
 
-    Raises PassError when the text is no IR or the pass does not exist.
+    Raises PassError if the text is not valid IR or the pass does not exist.
     """
     from tilewright.ir.text import parse_ir, verify_ir
 
@@ -308,7 +308,7 @@ def _position(passes: tuple[Pass, ...], label: str) -> int:
 
 
 def _shifted(passes: tuple[Pass, ...], label: str, position: int) -> str:
-    """`label`, which counts from the start, as a name in what stands from `position` on."""
+    """Renumber the run in `label` relative to the passes from `position` on."""
     end = _position(passes, label)
     if end <= position:
         raise PassError(f"cannot stop after {label}: the dump is from a later stage")

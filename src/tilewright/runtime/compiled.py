@@ -73,7 +73,7 @@ class _Stages(Mapping[str, Any]):
         return _OTHER_NAMES.get(str(stage), stage) in list(self)
 
     def get(self, stage: str, default: Any = None) -> Any:
-        """What there is, without an error for what only a tool that is not installed could make."""
+        """The text of a stage, or `default` if there is none or the tool that produces it is not installed."""
         return self[stage] if stage in self else default  # noqa: SIM401 (this is `get`)
 
     def __iter__(self) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _can_disassemble() -> bool:
 
 
 def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call` with what it prints through C kept in order with what Python prints."""
+    """Wrap `call` so that output through C stdio stays in order with Python's."""
     flush = ctypes.CDLL(None).fflush
 
     def launch(*arguments: Any) -> Any:
@@ -112,7 +112,7 @@ def _flushing(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
-    """How to pass a number for a runtime argument: native kind, and what to give.
+    """How to pass a number as a runtime argument: native kind and encoded value.
 
     A float narrower than fp32 is passed as its bits.
     """
@@ -128,7 +128,7 @@ def plain_number(argument: Argument, value: Any) -> tuple[str, Any]:
 
 
 def stream_library() -> str:
-    """Whose current stream to launch on where no array says it."""
+    """The library whose current stream is used if no argument determines it."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     started = getattr(cuda, "is_initialized", None)
     return "torch" if started is not None and started() else ""
@@ -142,14 +142,14 @@ class CompiledKernel:
     """A compiled kernel.
 
     Attributes:
-        name, hash: its entry symbol; the key it is cached under.
+        name, hash: its entry symbol; its cache key.
         asm: text by stage ("tile", "cpu", "llvm", "asm"; on a GPU "tile", "gpu", "llvm", "ptx",
-            "sass"); "object" and "cubin" give bytes. What costs time is made when it is asked for.
-        plan: what the host must know to launch it.
+            "sass"); "object" and "cubin" give bytes. Expensive ones are computed on first access.
+        plan: the launch plan.
         metadata: `num_warps`, `num_stages`, `shared`, `target`, `name`, `n_regs` … as attributes.
-        n_regs, n_spills: registers per thread, and how many are spilled; 0 on a GPU before an assembler
-            or the driver has seen the code. On a CPU `n_regs` is 1 and `metadata.shared` the scratch bytes
-            of a program, at least 1 and at most L2's size: programs divide a chip's by them.
+        n_regs, n_spills: registers per thread, and how many of them are spilled; 0 on a GPU until an assembler
+            or the driver has processed the code. On a CPU `n_regs` is 1 and `metadata.shared` the scratch bytes
+            per program, clamped to 1 … L2 size, because occupancy formulas divide by them.
         from_cache: whether it was read from disk instead of compiled.
     """
 
@@ -218,7 +218,7 @@ class CompiledKernel:
         return self.plan.spills if self.plan.registers else self._known("n_spills")
 
     def _known(self, what: str) -> int:
-        """What the driver says, if it has loaded the code."""
+        """An attribute reported by the driver, if it has loaded the code."""
         return max((getattr(kernel, what, 0) for kernel in self._loaded.values()), default=0)
 
     @user_facing
@@ -294,8 +294,8 @@ class CompiledKernel:
         self, kinds: Sequence[str], device: int | None = None, conditions: Sequence[int] = ()
     ) -> Any:
         """A call for arguments fetched as `kinds` say: `call(grid, *values)` on the CPU
-        (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`). Where one of `conditions`
-        (`drivers.argument_guards`) does not hold it starts nothing and says so.
+        (`drivers.cpu`), `call(grid, stream, *values)` on a GPU (`drivers.cuda`). If one of `conditions`
+        (`drivers.argument_guards`) fails, it launches nothing and returns a code.
         """
         case = device, tuple(kinds), tuple(conditions)
         found = self._launchers.get(case)
@@ -432,7 +432,7 @@ class CompiledKernel:
         return functools.partial(self.run, grid)
 
     def raise_result(self, result: Any, grid: Any) -> None:
-        """Raise what a native launch reported."""
+        """Raise the error that a native launch reported."""
         if isinstance(result, tuple) and len(result) == 3:
             self._die(*result)
         if isinstance(result, tuple):
@@ -462,7 +462,7 @@ class CompiledKernel:
         )
 
     def _die(self, signal: int, offset: int, _: int) -> None:
-        """Say at which line a memory fault was, whose report the handler has begun, and end the process by it."""
+        """Complete the signal handler's report of a memory fault with the source line, and terminate by the signal."""
         from tilewright.runtime.drivers.cpu import driver
 
         signals = driver().signals

@@ -36,7 +36,7 @@ from tilewright.runtime.gc_pause import gc_frozen
 from tilewright.runtime.specialize import ALIGNMENT, ArgumentType, signature_text
 from tilewright.targets import TargetInfo
 
-#: folders whose content decides what code comes out
+#: folders whose content determines the generated code
 _COMPILER = (
     "backends", "dialects", "frontend", "generator", "interpreter", "ir", "language", "passes", "semantics",
 )  # fmt: skip
@@ -100,8 +100,8 @@ def _compile(
     options: Options,
     machine: TargetInfo,
 ) -> Artifact:
-    """The first form of a kernel whose shared memory the machine has (`_with_less_shared_memory`), or the next with fewer
-    spills (`_with_all_registers`)."""
+    """Compile the first variant whose shared memory fits (`_with_less_shared_memory`), or one with fewer spills
+    (`_with_all_registers`)."""
     start_workers()
     module = _front_end(kernel, signature, options)
     wide = _with_all_registers(module, options, machine)
@@ -134,7 +134,7 @@ def _compile_in_memory(
     machine: TargetInfo,
     module: Any,
 ) -> Artifact:
-    """The first form whose shared memory the machine has; `module`: the kernel's tile IR (consumed)."""
+    """Compile the first variant whose shared memory fits; `module`: the kernel's tile IR (consumed)."""
     try:
         return _compile_with(kernel, signature, options, machine, module)
     except OutOfResources as error:
@@ -150,14 +150,14 @@ def _compile_in_memory(
 
 
 def _in_form(artifact: Artifact, taken: Options, told: list[str]) -> Artifact:
-    """An artifact that says with which options it was compiled, and why."""
+    """Record in the artifact the options that it was compiled with, and why."""
     log = [*artifact.asm.get("log", "").splitlines(), *told]
     form = {"num_stages": taken.num_stages, "num_warps": taken.num_warps, "disable": taken.disable}
     return replace(artifact, asm={**artifact.asm, "log": "\n".join(log), _FORM: json.dumps(form)})
 
 
 _FORM = "form"
-"""Text of an artifact: the options of the form that fit, where that is not the one asked for."""
+"""Text of an artifact: the options used, if they differ from the requested ones."""
 
 
 def _taken(artifact: Artifact, options: Options) -> Options:
@@ -186,8 +186,8 @@ def forms_as_asked() -> Generator[None]:
 
 
 def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterator[Options]:
-    """What is tried where a kernel does not fit: fewer stages, then nothing that is copied ahead of its use, then
-    no operands in shared memory."""
+    """Options to try if a kernel does not fit: fewer stages, then no scheduled loops, then no operands in
+    shared memory."""
     for stages in range(options.num_stages - 1, 0, -1):
         yield replace(options, num_stages=stages)
     given = options.disable
@@ -198,16 +198,17 @@ def _with_less_shared_memory(options: Options, error: OutOfResources) -> Iterato
 
 
 _MANY_SPILLS = 64
-"""Registers of a thread in memory from which a kernel with dots is tried with more warps."""
+"""Spilled registers per thread from which a kernel with dots is recompiled with more warps."""
 _FEWER_SPILLS = 4
-"""It is taken where it spills so many times less."""
+"""The variant with all registers is used if it spills by at least this factor less."""
 _WARPS_WITH_ALL_REGISTERS = 8
-"""Warps of a CTA whose threads can have 255 registers each: more warps bring none."""
+"""Largest number of warps per CTA that can have 255 registers per thread."""
 
 
 def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> Options | None:
-    """Options with all the warps that an SM has registers for, where that is more than asked for and a kernel with dots can
-    be compiled so; else None. `num_warps` has no meaning in the language, so results are the same."""
+    """Options with as many warps as an SM has registers for, or None if no more than requested or not applicable.
+
+    Requires a kernel with dots on an NVIDIA GPU. `num_warps` does not affect semantics, so results are the same."""
     more = options.num_warps < _WARPS_WITH_ALL_REGISTERS
     if machine.family != "nvidia" or not more or options.num_ctas > 1:
         return None
@@ -217,7 +218,7 @@ def _with_all_registers(module: Any, options: Options, machine: TargetInfo) -> O
 
 
 def _carries_too_much(module: Any, options: Options) -> bool:
-    """Whether tiles of numbers that a loop carries leave a thread no registers for anything else."""
+    """Whether loop-carried floating-point tiles exceed the register file."""
     from xdsl.dialects import scf
     from xdsl.dialects.builtin import AnyFloat
 
@@ -236,7 +237,10 @@ def _carries_too_much(module: Any, options: Options) -> bool:
 
 
 def _shares_dots(module: Any) -> bool:
-    """Whether a kernel has dots, which any number of warps can share out, and no inline PTX that may count threads."""
+    """Whether a kernel has dots, which any number of warps can share, and no impure inline assembly.
+
+    Such assembly may depend on the number of threads.
+    """
     from tilewright.dialects import tile
     from tilewright.passes.analysis.effects import is_pure
 
@@ -272,7 +276,7 @@ def _compile_with(
     machine: TargetInfo,
     module: Any = None,
 ) -> Artifact:
-    """`module`: the kernel's tile IR, where it is made already (consumed)."""
+    """`module`: the kernel's tile IR, if it has been built already (consumed)."""
     from tilewright.ir.formats import formats_read_when_used
 
     module = module or _front_end(kernel, signature, options)
@@ -297,7 +301,7 @@ def _compile_with(
 
 @contextmanager
 def compiling_for(machine: TargetInfo, warps: int) -> Generator[None]:
-    """Let `tl.target_info` in the kernel that is compiled mean `machine`, and `tl.extra.cuda` a launch of `warps`."""
+    """Set what `tl.target_info` (target) and `tl.extra.cuda` (number of warps) return during compilation."""
     if machine.family == "nvidia":
         target = GPUTarget("cuda", machine.capability, 32)
     elif not machine.is_gpu:
@@ -313,7 +317,7 @@ def compiling_for(machine: TargetInfo, warps: int) -> Generator[None]:
 
 
 def build_ir(kernel: Any, signature: Mapping[str, ArgumentType], options: Options) -> Any:
-    """The tile IR of a kernel; errors say what types it was compiled for."""
+    """Build the tile IR of a kernel; errors name the argument types that it was compiled for."""
     try:
         return _build(kernel, signature, options).module
     except TilewrightError as error:
@@ -362,9 +366,9 @@ def _key(
 
 @functools.cache
 def tool_versions() -> tuple[str, ...]:
-    """Versions of what makes code: Python, llvmlite, xDSL."""
+    """Versions of the code generators: Python, llvmlite, xDSL."""
 
-    # importlib.metadata takes 25 ms to import; the folders beside the packages say the same
+    # importlib.metadata takes 25 ms to import; the packages' dist-info folders hold the versions
     def version(name: str) -> str:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
@@ -383,7 +387,7 @@ def tool_versions() -> tuple[str, ...]:
 
 @functools.cache
 def own_content() -> str:
-    """A hash of the compiler's own source: an edited pass must not run yesterday's code.
+    """A hash of the compiler's own source: an edited pass must not reuse cached code.
 
     Files are read only when a size or time of change differs from what the cache remembers.
     """
@@ -407,7 +411,7 @@ def own_content() -> str:
 
 
 def _source_files(root: str) -> Iterator[os.DirEntry[str]]:
-    """The Python files that decide what code comes out (plain strings: pathlib takes 3 ms more)."""
+    """The Python files that determine the generated code (plain strings: pathlib takes 3 ms more)."""
     folders = [root]
     while folders:
         folder = folders.pop()
@@ -448,7 +452,7 @@ def _store(cache: DiskCache, key: str, artifact: Artifact) -> None:
 
 
 def _types(kernel: Any, signature: Mapping[str, ArgumentType]) -> str:
-    """What a kernel was compiled for, on one line."""
+    """The types and constants that a kernel is compiled for, on one line."""
     parts = [
         f"{name}={item.type.value!r}"
         if isinstance(item.type, constexpr)

@@ -29,7 +29,7 @@ class FastPathSource:
     ) -> None:
         self.launcher = launcher
         self.library = library
-        """Whose GPU arrays are among the arguments; None for a launch on the CPU."""
+        """The library of the GPU arrays among the arguments; None for a launch on the CPU."""
         self.case = classes, library
         self.possible = library != ""
         self.params = launcher.params
@@ -44,13 +44,13 @@ class FastPathSource:
         """Statements that take descriptors apart; they fail for descriptors of other ranks."""
         self._setup: list[str] = []
         self._late: list[str] = []
-        """Of the setup, what the key needs and the call does not."""
+        """Setup statements that the key needs and the call does not."""
         self._parts: list[str] = []
         self._steady: list[str] = []
         """The parts of the key that native code cannot ask for itself (`drivers.argument_guards`)."""
         self._call: list[str] = []
         self._conditions: list[str] = []
-        """One expression a word of the call: the condition that its value now comes to."""
+        """One expression per word of the call: the guard of its current value."""
         self._addresses: list[str] = []
         self._aligned: list[str] = []
         self._device: str | None = None
@@ -81,7 +81,7 @@ class FastPathSource:
         self._conditions.append(condition)
 
     def _compare_classes(self) -> None:
-        """In one comparison, before anything is asked of an argument; what descriptors hold in another."""
+        """Compare the classes of all arguments at once before using them, then those inside descriptors."""
         pairs = list(zip(self.params, self.classes, strict=True))
         described = [
             (p.index, p.name, kind) for p, kind in pairs if isinstance(kind, DescriptorKind)
@@ -98,8 +98,9 @@ class FastPathSource:
             self._tests.insert(0, f"({given}) == _tw_classes")
 
     def _descriptor(self, p: Any, kind: DescriptorKind) -> None:
-        """Its address, shape and strides are arguments. Whatever `TensorDescriptor.check` asks is in the
-        key, so that what was not launched before is checked."""
+        """Pass a descriptor's address, shape and strides as arguments.
+
+        The key includes everything that `TensorDescriptor.check` depends on, so new cases are checked."""
         if p.is_constexpr or specialize.annotated_type(p) is not None:
             self.possible = False
             return
@@ -172,7 +173,7 @@ class FastPathSource:
         return f"(({inside}) if 1 < {n} <= 2147483647 else {other})"
 
     def _array(self, p: Any, kind: type, name: str) -> None:
-        """An array of class `kind` that the expression `name` gives."""
+        """Pass an array of class `kind`, the value of the expression `name`."""
         numpy = sys.modules.get("numpy")
         if numpy is not None and issubclass(kind, numpy.ndarray) and self.library is None:
             # a descriptor's array is passed as its address
@@ -266,10 +267,12 @@ class FastPathSource:
         ]
 
     def _guarded(self, lines: list[str]) -> list[str]:
-        """`lines` after those that take arguments apart; what has no address or another rank goes the slow path."""
+        """`lines` after the destructuring of arguments; a missing address or another rank takes the slow path."""
         faults = ["TypeError", "ValueError"] if self._unpacked else []
         if any(".data_ptr()" in line for line in self._setup):
-            faults.append("RuntimeError")  # torch, of tensors without memory: the slow path says so
+            faults.append(
+                "RuntimeError"
+            )  # raised by torch for tensors without storage: the slow path reports it
         setup = [*self._unpacked, *self._setup]
         if not faults:
             return [*setup, *lines]
@@ -281,8 +284,8 @@ class FastPathSource:
     def body(self) -> str:
         """Statements of the fast path, inside the generated function's `try`.
 
-        `_tw_last` is what was launched last, `(steady part of the key, (call that asks for the rest, compiled
-        kernel))`; where this launch is of another case, the whole key finds `(call, compiled kernel, last)`.
+        `_tw_last` is the last launch: `(value-independent part of the key, (guarded call, compiled kernel))`. If its
+        guards fail, the complete key finds `(call, compiled kernel, last)`.
         """
         tests = [
             *self._tests,

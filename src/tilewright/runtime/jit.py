@@ -54,9 +54,9 @@ class JITFunction(KernelFunction, KernelInterface):
         signature: its `inspect.Signature`. `constexprs`: indices of constexpr parameters.
         cache_key: changes with everything the code depends on besides argument types.
         device_caches: device → ({key: CompiledKernel},).
-        debug, noinline, version, do_not_specialize, pre_run_hooks: as given.
+        debug, noinline, version, do_not_specialize, pre_run_hooks: the arguments of `jit`.
         used_global_vals, _hash_lock: kept because tools set Triton's attributes of these names.
-        written: whether there is Python that says what it does, for eager mode.
+        written: whether a Python definition exists, which eager mode needs.
     """
 
     written = True
@@ -96,21 +96,21 @@ class JITFunction(KernelFunction, KernelInterface):
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """Bind a grid: one to three integers, or a function from the arguments to them."""
         run = self._run or self._first_run()
-        # a method takes less time than a partial, and says more; it cannot belong to None
+        # a bound method is faster than a partial and has a clearer repr; it cannot be bound to None
         return MethodType(run, grid) if grid is not None else functools.partial(run, grid)
 
     @user_facing
     def run(self, *args: Any, grid: Any = MISSING, warmup: bool = False, **kwargs: Any) -> Any:
-        """Launch over `grid`, as `kernel[grid](*args, **kwargs)` does; gives the CompiledKernel.
+        """Launch over `grid`, as `kernel[grid](*args, **kwargs)` does; return the CompiledKernel.
 
-        With `warmup` it compiles only, and dtypes, `MockTensor`s or signature texts ("*fp32") may
-        stand for arrays. Raises LaunchError for a wrong call.
+        With `warmup`, only compile; dtypes, `MockTensor`s or signature texts ("*fp32") may then replace
+        arrays. Raises LaunchError for an invalid call.
         """
         return (self._run or self._first_run())(grid, *args, warmup=warmup, **kwargs)
 
     @property
     def launcher(self) -> Launcher:
-        """What launches this kernel, made when first needed."""
+        """The kernel's launcher, created on first use."""
         if self._launcher is None:
             launcher = Launcher(self)
             self._run = launcher.binder()
@@ -122,12 +122,12 @@ class JITFunction(KernelFunction, KernelInterface):
         return self._run or launcher.binder()
 
     def set_run(self, function: Callable[..., Any]) -> None:
-        """Make `function` what the next launches call."""
+        """Replace the function that launches call."""
         self._run = function
 
     @user_facing
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
-        """Compile for these arguments without launching; gives the CompiledKernel."""
+        """Compile for these arguments without launching; return the CompiledKernel."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
@@ -150,13 +150,13 @@ class JITFunction(KernelFunction, KernelInterface):
         """Compile for given types, without arguments.
 
         Args:
-            signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` says divisible by
-                16, and a "+" behind an integer that it is at least 0), a dtype or pointer type, or a constexpr; also as keywords.
-            constexprs: values of constexpr parameters (defaults fill what is left out).
+            signature: parameter → type text ("*fp32:16", "i32", "fp32"; `:16` means divisible
+                by 16, a trailing "+" a nonnegative integer), a dtype or pointer type, or a constexpr; also as keywords.
+            constexprs: values of constexpr parameters (defaults fill omitted ones).
             target: "cpu", "sm_90a" …, or a TargetInfo.
             options: an `Options`, or its fields; single ones also as keywords (`num_warps=8`).
 
-        Raises LaunchError for a signature that does not fit, CompilationError for the kernel.
+        Raises LaunchError for an invalid signature, CompilationError for an error in the kernel.
         """
         from tilewright.runtime.compiler import compile_kernel
 
@@ -213,8 +213,9 @@ class JITFunction(KernelFunction, KernelInterface):
         return frontend.build(self, signature, divisibility, options, name, nonnegative)
 
     def _unsafe_update_src(self, new_src: str) -> None:
-        """Compile `new_src` from now on, in the kernels that call this function too: what Triton's suites fill
-        templates of kernels with.
+        """Replace the source, for kernels that call this function, too.
+
+        Triton's test suites instantiate kernel templates with it.
         """
         self.replace_source(new_src)
         for kernel in [*_kernels]:
@@ -226,7 +227,12 @@ class JITFunction(KernelFunction, KernelInterface):
         """Compile again at the next launch."""
         self.forget_dependencies()
         self._launcher = self._run = None
-        for name in ("run", "warmup", "compile", "preload"):  # bound to the old launcher's place
+        for name in (
+            "run",
+            "warmup",
+            "compile",
+            "preload",
+        ):  # cached attributes bound to the old launcher
             self.__dict__.pop(name, None)
 
     def parse(self) -> Any:
@@ -256,28 +262,28 @@ class JITFunction(KernelFunction, KernelInterface):
         self._repr = value
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs to launch or show a kernel that is compiled already.
+        """The state that another process needs to launch or display an already compiled kernel.
 
-        Neither code nor caches travel, and `fn` only where pickle finds it by name. With `fn` set to None
-        nothing of the kernel's module is needed on the other side.
+        Code and caches are excluded; `fn` is included only if pickle finds it by name. With `fn` set to None
+        the receiving process does not need the kernel's module.
         """
         own = ("_launcher", "_run", "_dependencies", "_hash_lock", "__wrapped__")
         state = {
             name: value
             for name, value in vars(self).items()
-            # what the class has as well are methods and values made when they were first used
+            # attributes that the class has, too, are methods and cached properties
             if name not in own and (name.startswith("__") or not hasattr(type(self), name))
         }
         source = vars(self).get("_source") or (None if self.fn is None else self._source)
         if source is not None:
-            state["_source"] = (*source[:3], None)  # the tree is made again when it is needed
+            state["_source"] = (*source[:3], None)  # the AST is rebuilt on demand
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._launcher = self._run = self._dependencies = self._hash_lock = None
 
-    # ---- what the code depends on -------------------------------------------------------------------
+    # ---- dependencies of the code -------------------------------------------------------------------
 
     @property
     def constexprs(self) -> list[int]:
@@ -293,7 +299,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def dependencies(self) -> Dependencies:
-        """Sources and values that the code depends on, as of the first time somebody asked."""
+        """Sources and values that the code depends on, as of the first access."""
         if self._dependencies is None:
             try:
                 self._dependencies = dependencies_of(self)
@@ -307,7 +313,7 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def known_dependencies(self) -> Dependencies | None:
-        """`dependencies` if they were asked for already."""
+        """`dependencies` if they have been computed, else None."""
         return self._dependencies
 
     def dependencies_hold(self) -> bool:
@@ -329,13 +335,13 @@ class JITFunction(KernelFunction, KernelInterface):
 
     @property
     def device_caches(self) -> Mapping[Any, tuple[dict[Any, Any]]]:
-        """Device → `(key → CompiledKernel,)`: all devices share one, whose keys hold the target."""
+        """Device → `(key → CompiledKernel,)`: all devices share one mapping, whose keys include the target."""
         compiled = self.compiled_kernels
         return defaultdict(lambda: (compiled,), {0: (compiled,)})
 
     @property
     def compiled_kernels(self) -> dict[Any, Any]:
-        """What launches have compiled, by key."""
+        """Kernels compiled by launches, by key."""
         return self._launcher.compiled if self._launcher is not None else {}
 
     def __repr__(self) -> str:
@@ -386,13 +392,13 @@ def jit(
     noinline: bool = False,
 ) -> Callable[[Callable[..., Any]], JITFunction]: ...
 def jit(fn: Any = None, **options: Any) -> Any:
-    """Make a Python function a kernel, or a function that kernels call.
+    """Turn a Python function into a kernel, or into a function that kernels call.
 
     Args:
         version: any value; part of the cache key.
-        repr: from a specialisation to the kernel's name in machine code.
+        repr: function from a specialization to the kernel's symbol name.
         launch_metadata: accepted for profilers.
-        do_not_specialize: names or indices of parameters whose values leave the code alone.
+        do_not_specialize: names or indices of parameters whose values the code is not specialized for.
         do_not_specialize_on_alignment: the same for divisibility by 16 only.
         debug: keep `tl.device_assert`.
         noinline: accepted; functions are inlined.

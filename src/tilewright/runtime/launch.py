@@ -1,9 +1,9 @@
 """The launch path: a Python function generated for each kernel and the classes of its arguments.
 
 A generated function binds positional, keyword and default arguments by being an ordinary function
-with the kernel's parameters, computes the specialisation key inline for the classes it was made
-for, and calls native code on a hit. Whatever it was not made for goes to `Launcher.slow`, which
-does everything properly, compiles what is missing, and installs a fast function.
+with the kernel's parameters, computes the specialization key inline for the classes it was generated
+for, and calls native code on a hit. Other arguments take `Launcher.slow`, which
+handles every case, compiles missing kernels, and installs a fast function.
 
 The generated code carries the kernel's file and `def` line, so that a traceback reads: the caller's
 line, then the kernel's. Frames of this package are cut from the errors that it raises itself.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.jit import JITFunction
 
 
-#: classes of the arguments, and the library whose GPU arrays they are (None: on the CPU)
+#: classes of the arguments, and the library that owns the GPU arrays (None: on the CPU)
 _Case = tuple[tuple[type | DescriptorKind, ...], str | None]
 
 
@@ -58,7 +58,7 @@ NONE_LAUNCHED = None, None
 
 
 class Launcher:
-    """Launches one kernel: holds what was compiled for it and the functions generated for it."""
+    """Launches one kernel: holds its compiled variants and its generated launch functions."""
 
     def __init__(self, kernel: JITFunction) -> None:
         self.kernel = kernel
@@ -274,7 +274,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
             )
 
     def refresh(self) -> None:
-        """Forget what was compiled if a global that the kernel reads has another value now."""
+        """Discard compiled variants if a global that the kernel reads has changed."""
         if not self.kernel.dependencies_hold():
             self.kernel.forget_dependencies()
         if self._seen is not self.kernel.known_dependencies:
@@ -332,7 +332,7 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
         """Make the function for launches of `case` while the back end waits for a tool."""
 
         def make() -> None:
-            with contextlib.suppress(LaunchError):  # it is made again, where its error is told
+            with contextlib.suppress(LaunchError):  # the retry reports the error
                 self._fast_function(case)  # pyright: ignore[reportArgumentType]
 
         before = MEANWHILE.set(None if case is None else make)
@@ -420,11 +420,11 @@ def {self.name}(grid, /, {head}, warmup=False{"".join(f", {n}=None" for n in usu
     def last_call(
         self, values: Sequence[Any], place: Place | None, compiled: CompiledKernel
     ) -> Callable[..., Any] | None:
-        """The native call of the launch just made with `values`: it takes the grid, the stream on a GPU and a word for
-        each value, and starts nothing where the words are of another case. Values after these must be of the same
-        classes and, if they are arrays, dtypes.
+        """The native call of the launch just made with `values`. It takes the grid, the stream on a GPU and a word per
+        value, and launches nothing if the words' specialization differs. Requires that later values have the same
+        classes and, for arrays, the same dtypes.
 
-        None where launches look at more than their values, or say more than that they worked.
+        Returns None if launches depend on more than their values, or return more than success.
         """
         plan = compiled.plan
         found = self.kernel.dependencies
@@ -491,7 +491,7 @@ def _is_positional(param: Any) -> bool:
 def _reachable(
     values: tuple[Any, ...], place: Place | None
 ) -> AbstractContextManager[tuple[Any, ...]]:
-    """The values for a kernel that runs as Python: what is on a GPU comes to the host meanwhile."""
+    """The values for a kernel that is interpreted: GPU arrays are copied to the host for the duration."""
     if place is None:
         return nullcontext(values)
     from tilewright.runtime.host_copies import on_host

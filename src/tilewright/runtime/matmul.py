@@ -57,28 +57,28 @@ def matmul(
     precision: str | None = None,
     config: MatmulConfig | None = None,
 ) -> Any:
-    """`out = epilogue(alpha · a @ b + beta · c)`, by a program made for it.
+    """`out = epilogue(alpha · a @ b + beta · c)`, by a kernel generated for the problem.
 
     Args:
         a, b: arrays [*, M, K] and [*, K, N] on the CPU or one GPU, of one dtype (any two 8-bit floats):
             fp16, bf16, fp8, int8 … int64, fp32, fp64, in any order (strides). Batch axes broadcast. A vector
             counts as a row (a) or a column (b), and its axis is dropped from the result, as in NumPy.
-        out: where to write; made by `a`'s library without it. It may be `c` or an array of the epilogue, but
-            share no memory with anything else that is read (checked).
+        out: the result; by default a new array of `a`'s library. It may be `c` or an array of the epilogue, but
+            must not overlap any other operand (checked).
         epilogue: steps applied before the result leaves registers: names ("relu", "gelu",
             "gelu_tanh", "silu", "leaky_relu", …), `tilewright.epilogue.bias(x)` and its like, jit functions
-            of the sums; one or a list.
-        accumulate: True adds to `out` (as `c=out` does). A dtype is the type of the sums: fp16 for fp16
-            and fp8 operands. Otherwise sums are fp32 (fp64 for fp64, int32 for integers).
-        out_dtype: of a new result; else the operands', fp16 for fp8, int32 for integers.
+            of the accumulator; one or a list.
+        accumulate: True adds to `out` (as `c=out` does). A dtype is the accumulator type: fp16 for fp16
+            and fp8 operands. By default it is fp32 (fp64 for fp64, int32 for integers).
+        out_dtype: dtype of a new result; by default the operands', fp16 for fp8, int32 for integers.
         trans_a, trans_b: exchange the last two axes first.
         batch: how many batch axes there must be (checked).
         alpha, beta, c: see above; `c` broadcasts to the result.
         precision: of fp32 products: "ieee" (the default), or "tf32" for tensor cores.
         config: a `MatmulConfig`; otherwise the model chooses.
 
-    Returns `out`, or the new array. Raises LaunchError for arguments that do not fit, CompilationError
-    for an epilogue function. Gradients do not flow through it.
+    Returns `out`, or the new array. Raises LaunchError for invalid arguments, CompilationError
+    for an invalid epilogue function. The result is not differentiable.
     """
     try:
         parts = parts_of(epilogue) if epilogue is not None else ()
@@ -110,14 +110,14 @@ def _remembered(key: Any, plan: Plan) -> Plan:
 
 
 def _shown(error: TilewrightError) -> BaseException:
-    """`error` with the line of the call where it has no place of its own, without inner frames."""
+    """`error` located at the call if it has no source location, without inner frames."""
     if isinstance(error, (LaunchError, KernelTypeError)) and error.location is None:
         error.location = caller_location()
     return without_own_frames(error)
 
 
 def _facts(array: Any) -> Any:
-    """What of an array the plan depends on."""
+    """The properties of an array that the plan depends on."""
     if array is None:
         return None
     stride = getattr(array, "stride", None)
@@ -164,7 +164,7 @@ def _plan(call: Call) -> Plan:
 
 
 def _check(call: Call) -> OutputAliasCheck:
-    """That the result given shares no memory with what is read."""
+    """A check that `out` does not overlap an operand."""
     read = [("a", call.a, False), ("b", call.b, False)]
     read += [] if call.c is None else [("c", call.c, True)]
     extras = [x for part in call.parts for x in part.arrays]
@@ -173,7 +173,7 @@ def _check(call: Call) -> OutputAliasCheck:
 
 
 def _maker(like: Any, shape: tuple[int, ...], kind: dtype) -> Callable[[Any], Any]:
-    """A function from an operand to a new array beside it."""
+    """A function that allocates a new array on the device of an operand."""
     if hasattr(like, "new_empty"):
         element = getattr(sys.modules["torch"], kind.array_name)
         return lambda a: a.new_empty(shape, dtype=element)
@@ -246,7 +246,7 @@ def _panels(found: Prepared) -> tuple[Panels, ...]:
 
 
 def kernels_of(found: Prepared) -> tuple[GeneratedKernel, ...]:
-    """The kernels of a prepared call, in order. Calls are checked: their results are apart from what is read."""
+    """The kernels of a prepared call, in order. Requires that aliasing was checked: results do not overlap operands."""
     problem, cpu = found.problem, not found.target.is_gpu
     own = not may_have_internal_overlap(problem.matrices["out"].view)
     spread = not cpu and has_multi_dim_grid(found.config, problem.m, problem.n, problem.batch)

@@ -1,4 +1,4 @@
-"""What a call of `matmul` with known shapes does: make the result, launch programs, give it back."""
+"""Plans of `matmul` calls with known shapes: allocate the result, launch the kernels, return the result."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Launch:
     """One kernel of a plan with its integers.
 
     Args:
-        kernel, grid, integers, options: of the launch.
+        kernel, grid, integers, options: the launch's kernel, grid, integer arguments and options.
         pointers: positions of its arrays in the plan's list.
         numbers: whether the call's numbers follow the integers.
-        place: the GPU that it goes to, None for the CPU.
+        place: the GPU to launch on, None for the CPU.
 
-    The plan's key has told all of the arrays but where they are. So after the first launch native code is called
-    at once, and asks for itself whether addresses are as they were then; if not, or if variables are set that
-    launches look at, the launch goes the way of all kernels.
+    The plan's key determines the arrays except their addresses. After the first launch native code is therefore
+    called directly and checks the addresses' specialization itself. If the check fails, or environment variables
+    that launches read are set, the launch takes the ordinary path.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Launch:
         self._device = 0 if place is None else place.device
         self._call: Callable[..., Any] | None = None
         self._compiled: CompiledKernel | None = None
-        """Whose code and record the call reads: kept as long."""
+        """Keeps the code and launch record alive that the call reads."""
         self._words: Callable[[Sequence[Any]], Iterable[Any]] = tuple
         self._stream: Callable[[int], int] | None = None
         self._plain, self._variables = config.launch_variables_test()
@@ -77,8 +77,9 @@ class Launch:
 
 
 def _words(arrays: Sequence[Any]) -> Callable[[Sequence[Any]], Iterable[Any]] | None:
-    """What gives the words that native code takes for arrays of these classes: NumPy's arrays themselves, of
-    tensors the addresses. None for arrays that launches look at more closely.
+    """A function from arrays of these classes to native arguments: NumPy arrays themselves, addresses of tensors.
+
+    Returns None for arrays that need further checks at launch.
     """
     libraries = [type(x).__module__.partition(".")[0] for x in arrays]
     if all(name == "numpy" for name in libraries):
@@ -96,7 +97,7 @@ def _words(arrays: Sequence[Any]) -> Callable[[Sequence[Any]], Iterable[Any]] | 
 
 @dataclass(frozen=True)
 class Panels:
-    """A workspace for a packed operand: what it is called, how many elements, as what it is written and read."""
+    """A workspace for a packed operand: name, number of elements, and the types for writing and reading."""
 
     role: str
     count: int
@@ -112,7 +113,7 @@ class Panels:
 
 
 class _NoPanels:
-    """Keeps the positions of arrays where nothing is packed."""
+    """Placeholder for an operand that is not packed; keeps the positions of arrays."""
 
     def make(self) -> tuple[Any, Any]:
         return None, None
@@ -122,7 +123,7 @@ _NO_PANELS = (_NoPanels(), _NoPanels())
 
 
 class Plan:
-    """What a call with known shapes does: make the result, launch, give it back."""
+    """Execution of a call with known shapes: allocate the result, launch the kernels, return the result."""
 
     def __init__(
         self,

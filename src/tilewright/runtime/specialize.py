@@ -1,9 +1,13 @@
-"""What a launch's arguments say about the code: types, values to fold, alignment.
+"""Specialization on a launch's arguments: types, constants, divisibility and sign.
 
-The rules are Triton's. Arrays become pointers whose 16-byte alignment is recorded; an int becomes
-i32, i64 or u64 by its size, is folded when it equals 1, and its divisibility by 16 and its sign are recorded (the
-sign is not one of Triton's rules: offsets made of sizes and strides are then known not to be negative); a float is fp32; a bool is i1; None, text, dtypes, functions and everything for a `tl.constexpr`
-parameter are part of the code. Arrays are recognised by what they offer; nothing is imported.
+The rules are Triton's, plus the sign:
+
+- Arrays become pointers; their 16-byte alignment is recorded.
+- An int becomes i32, i64 or u64 by its size and is folded if it equals 1. Its divisibility by 16 is recorded, and its
+  sign, which proves offsets computed from sizes and strides nonnegative.
+- A float is fp32, a bool i1.
+- None, text, dtypes, functions and every value of a `tl.constexpr` parameter are constants of the code.
+ Arrays are recognized by their protocols; no library is imported.
 """
 
 from __future__ import annotations
@@ -25,10 +29,10 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class ArgumentType:
-    """What one argument contributes: to the signature, to the key, and how to fetch it.
+    """The specialization of one argument: its type, its part of the key, and how native code fetches it.
 
     `type` is a `dtype`, a `pointer_type`, a `constexpr` or a tuple of these. `kind` is how native
-    code fetches the value (`native.python.KINDS`), "" for what leaves no slot.
+    code fetches the value (`native.python.KINDS`), "" if it is not passed at run time.
     """
 
     type: Any
@@ -113,8 +117,8 @@ def signature_text(kind: Any) -> str:
 
 
 def constant_text(value: Any) -> str:
-    """A text that differs for values that give different code (1, 1.0 and True do): what objects hold counts,
-    not their repr.
+    """A text that differs for values that lead to different code (such as 1, 1.0 and True). It depends on the
+    content of objects, not on their repr.
 
     Raises LaunchError for values whose content cannot be known.
     """
@@ -184,7 +188,7 @@ def array_address(value: Any) -> tuple[int, dtype]:
 
 
 def _tensor_address(value: Any) -> tuple[int, dtype]:
-    """Of a torch tensor, or what behaves like one."""
+    """Address and dtype of a torch tensor or an object with its interface."""
     reason = ""
     try:
         address = value.data_ptr()
@@ -199,7 +203,7 @@ def _tensor_address(value: Any) -> tuple[int, dtype]:
 
 
 def _view(value: Any) -> tuple[int, dtype]:
-    """Through NumPy: it checks what the object offers."""
+    """Address and dtype through NumPy, which validates the object's array protocol."""
     import numpy
 
     try:
@@ -267,7 +271,7 @@ class Specializer:
         return not (param.do_not_specialize or param.index in no or param.name in no)
 
     def argument(self, param: KernelParam, value: Any) -> ArgumentType:
-        """Raises LaunchError for what a kernel cannot take."""
+        """Specialize an argument. Raises LaunchError for an unsupported value."""
         if param.is_constexpr:
             if is_array(value):
                 raise LaunchError(
@@ -406,7 +410,7 @@ def native_value(kind: ArgumentType, value: Any) -> Any:
 
 
 def read_only(value: Any) -> bool:
-    """Whether `value` is an array that says it must not be written."""
+    """Whether `value` is an array marked read-only."""
     flags = getattr(value, "flags", None)
     if flags is not None and hasattr(flags, "writeable"):
         return not flags.writeable
@@ -432,7 +436,10 @@ def parse_type(text: str) -> ArgumentType | None:
     ("i32:16+"). None if it is none."""
     nonnegative = text.endswith("+")
     name, colon, divisor = text.removesuffix("+").partition(":")
-    if colon and divisor.strip() not in ("16", "1"):  # the only ones that launches tell apart
+    if colon and divisor.strip() not in (
+        "16",
+        "1",
+    ):  # the only divisors that launches specialize on
         return None
     try:
         kind = dtypes.from_short_name(name)

@@ -21,7 +21,10 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 def _is_own(frame: FrameType) -> bool:
     code = frame.f_code
-    names = (_PACKAGE, contextlib.__file__)  # `with` statements of ours go through contextlib
+    names = (
+        _PACKAGE,
+        contextlib.__file__,
+    )  # this package's `with` statements add frames of contextlib
     return code.co_filename.startswith(names) or "_tw_extra" in code.co_varnames
 
 
@@ -45,8 +48,8 @@ def caller_location() -> SourceLocation | None:
 def without_own_frames(error: BaseException) -> BaseException:
     """`error` with this package's frames cut from its traceback, unless the settings keep them.
 
-    What a user's own function raised (a grid, a heuristic, a hook) is cut too; an error that is
-    neither the user's nor raised on purpose keeps all frames.
+    Errors raised by a user's function (a grid, a heuristic, a hook) are shortened, too; an internal
+    error keeps all frames.
     """
     if isinstance(error, CompilationError) and error.__cause__ is None:
         error.__cause__ = plain_cause(error)
@@ -74,13 +77,14 @@ def without_own_frames(error: BaseException) -> BaseException:
     elif without_own_frames(error.__cause__) is error.__cause__:
         cause: TracebackType | None = error.__cause__.__traceback__
         if cause is not None and cause.tb_next is None and _is_own(cause.tb_frame):
-            error.__cause__.__traceback__ = None  # what Python raised of a constant expression
+            error.__cause__.__traceback__ = None  # Python's own error in a constant expression
     return error
 
 
 def plain_cause(error: CompilationError) -> Exception:
-    """Python's own error of the same fault, without a place: programs find a fault, in whichever nested call
-    of the kernel it is, by its text in `error.__cause__`, as with Triton.
+    """The equivalent error without a source location, as the cause of `error`.
+
+    As with Triton, programs match its text in `error.__cause__`, whichever nested call of the kernel failed.
     """
     for kind in (TypeError, NameError):
         if isinstance(error, kind):
@@ -89,12 +93,12 @@ def plain_cause(error: CompilationError) -> Exception:
 
 
 def user_facing(method: F) -> F:
-    """A method of a kernel, or of what holds one, that users call: see `at_definition`."""
+    """Decorator of user-called methods of a kernel or its wrapper; see `at_definition`."""
     return cast(F, _UserFacing(method))
 
 
 class _UserFacing:
-    """Puts the function of `at_definition` into each instance when it is first asked for."""
+    """Descriptor that stores the function of `at_definition` in an instance on first access."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self.method = method
@@ -112,9 +116,9 @@ class _UserFacing:
 
 
 def at_definition(function: Callable[..., Any], kernel: Any) -> Callable[..., Any]:
-    """`function` for users to call: of this package its tracebacks show only the kernel's `def` line.
+    """Wrap `function` so that its tracebacks show only the kernel's `def` line of this package's frames.
 
-    Errors go through the `shown` method of the kernel's launcher.
+    The `shown` method of the kernel's launcher filters errors.
     """
     name, file, line = kernel.launcher.name, kernel.file, kernel.definition_line
     source = f"""

@@ -93,12 +93,12 @@ class Tuner:
     timings: dict[Config, Any] = field(default_factory=dict)
     failures: dict[Config, str] = field(default_factory=dict)
     measured: int = 0
-    """How many configurations were timed in this run (the others were known or equal)."""
+    """Number of configurations timed in this run (the rest were cached or duplicates)."""
     from_disk: int = 0
     """How many timings earlier runs had left on disk."""
 
     def choose(self, configs: Sequence[Config]) -> Config:
-        """The configuration to use. Raises what all configurations raise, or AutotuneError."""
+        """The fastest configuration. Raises the error common to all configurations, or AutotuneError."""
         groups: dict[str, list[Config]] = {}
         for config in configs:
             groups.setdefault(self._text(config), []).append(config)
@@ -129,7 +129,7 @@ class Tuner:
             return unusable
 
     def _text(self, config: Config) -> str:
-        """What configurations that mean the same here have in common."""
+        """A text that is equal for equivalent configurations."""
         text = json.dumps(self.effective(config), sort_keys=True, default=_value_text)
         return text if config.pre_hook is None else f"{text} hook {id(config.pre_hook)}"
 
@@ -188,8 +188,8 @@ class Tuner:
         return working, list(written)
 
     def _compiled(self, configs: Sequence[Config]) -> Iterator[Any]:
-        """What each configuration compiles to, or the error that keeps it out; those that ask for
-        more than the target has are left out here. Several compile at a time (`workers`).
+        """The compiled kernel or the error of each configuration. Configurations that exceed the target's
+        resources are excluded. Several compile concurrently (`workers`).
         """
 
         def compile_one(config: Config) -> Any:
@@ -289,7 +289,7 @@ class Tuner:
         if config.pre_hook is not None:
             config.pre_hook(full)
 
-    # ---- what the result is kept under ------------------------------------------------------------
+    # ---- the key of a tuning record --------------------------------------------------------------
 
     def _record(self) -> TuningRecord | None:
         task, now = self.task, settings.current()
@@ -320,7 +320,7 @@ def _plain(task: TuningTask) -> dict[str, Any]:
 
 
 def _value_text(value: Any) -> str:
-    """What stands for a value in a record: its content, or where that cannot be read, its repr."""
+    """The text of a value in a record: its content, or its repr if the content cannot be read."""
     try:
         return constant_text(value)
     except LaunchError:
@@ -348,14 +348,14 @@ def target_text(args: Sequence[Any]) -> str:
 
 
 def compiler_text() -> str:
-    """What stands for the compiler's own code: other code runs at other speeds."""
+    """A hash of the compiler's own code, because a different compiler yields different timings."""
     from tilewright.runtime.compiler import own_content, tool_versions
 
     return " ".join((own_content(), *tool_versions()))
 
 
 def set_zero(value: Any) -> None:
-    """Zeros into an array of any kind; what is no array stays."""
+    """Fill an array of any library with zeros; ignore other values."""
     if hasattr(value, "zero_"):
         value.zero_()
     elif hasattr(value, "dtype"):

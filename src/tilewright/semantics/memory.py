@@ -17,13 +17,13 @@ from tilewright.semantics.values import TensorValue, describe, type_text
 
 _LOAD_CACHE = ("", ".ca", ".cg", ".cs", ".cv")
 _DESCRIPTOR_ALIGNMENT = 16
-"""What the address and the strides of a tensor descriptor are multiples of, in bytes: TMA's, and Triton's contract."""
+"""Alignment in bytes of the address and strides of a tensor descriptor, required by TMA and Triton."""
 _STORE_CACHE = ("", ".wb", ".cg", ".cs", ".wt")
 _EVICTION = ("", "evict_first", "evict_last", "evict_normal")
 
 
 _WHOLE = (t.uint32, t.int32, t.uint64, t.int64)
-#: element types of descriptors' atomics (those of TMA reductions)
+#: element types of descriptors' atomics, as supported by TMA reductions
 _DESCRIPTOR_ATOMICS = {
     "add": (t.uint32, t.int32, t.uint64, t.float32, t.float16, t.bfloat16),
     **dict.fromkeys(("min", "max"), (*_WHOLE, t.float16, t.bfloat16)),
@@ -32,9 +32,9 @@ _DESCRIPTOR_ATOMICS = {
 
 
 class BlockPointer(NamedTuple):
-    """What `tl.make_block_ptr` gives: a window of `block_shape` at `offsets` of an array.
+    """Result of `tl.make_block_ptr`: a window of `block_shape` at `offsets` of an array.
 
-    `shape`, `strides`, `offsets` hold one int64 scalar a dimension, counted in elements.
+    `shape`, `strides`, `offsets` hold one int64 scalar per dimension, in elements.
     """
 
     base: TensorValue
@@ -60,7 +60,7 @@ class BlockPointer(NamedTuple):
 
 
 class TensorDescriptor(NamedTuple):
-    """What `tl.make_tensor_descriptor` gives: an array, read and written in blocks."""
+    """Result of `tl.make_tensor_descriptor`: an array that is loaded and stored in blocks."""
 
     base: TensorValue
     shape: tuple[Any, ...]
@@ -98,7 +98,7 @@ class TensorDescriptor(NamedTuple):
 
 
 class Memory(Program):
-    """`load`, `store` and what they go through."""
+    """Semantics of `load`, `store`, block pointers and tensor descriptors."""
 
     # ---- plain pointers ------------------------------------------------------------------------
 
@@ -382,8 +382,8 @@ class Memory(Program):
         return TensorDescriptor(base, extents, steps, block, padding or "zero")
 
     def _aligned(self, base: Any, strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """The address and the strides of a descriptor with what its contract says of them: multiples of 16 bytes,
-        but for the last stride, which is 1."""
+        """Annotate the address and strides of a descriptor with their guarantee: multiples of 16 bytes, except the last
+        stride, which is 1."""
         step = max(1, _DESCRIPTOR_ALIGNMENT // base.dtype.element_ty.itemsize)
         *leading, last = strides
         promised = [

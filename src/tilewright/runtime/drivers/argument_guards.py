@@ -1,8 +1,8 @@
-"""What native code asks of a launch's arguments: that they are such as the kernel was compiled for.
+"""Guards: native checks that a launch's arguments match the specialization of a compiled kernel.
 
-A launch like the one before needs no key to find its kernel: the launcher compares the values that it fetches
-anyway, each with a condition of one byte, and starts nothing where one does not hold. The specialisation
-itself is `runtime.specialize`'s; functions here give the condition that stands for what it saw.
+A repeated launch computes no cache key. The launcher tests each value that it fetches anyway against a one-byte
+condition and does not launch if one fails. `runtime.specialize` defines the specialization; functions here
+map a specialized value to its condition.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any
 
 from tilewright.runtime.native.language import i1, i8, i64
 
-#: of any value: nothing is asked
+#: any value
 ANY = 0
-#: of integers: 1, which is folded; else of 31 bits and a multiple of 16 or none, or not asked which; of 32 bits
+#: integers: equal to 1 (folded); 31 bits and a multiple of 16, not a multiple, or either; 32 bits
 ONE, MULTIPLE, NO_MULTIPLE, NOT_ONE, WORD = 1, 2, 3, 4, 5
 #: of addresses: at a multiple of 16 bytes, elsewhere, or anywhere but at 0
 ALIGNED, UNALIGNED, SOMEWHERE = 6, 7, 8
 #: of a descriptor's extents and strides: in 2 … 2^31 - 1; from 16 on also the remainder by 16
 LONG, REMAINDERS = 9, 16
-#: what a launcher returns instead of None where a condition does not hold
+#: what a launcher returns instead of None if a condition fails
 OTHER_CASE = 5
 
 LOWEST, HIGHEST = -(1 << 31), (1 << 31) - 1
 
 
 def of_integer(value: int, aligned: bool = True) -> int | None:
-    """The condition that an integer's specialisation comes to; None where there is none for it: negative ones
-    are rare, and found by their key."""
+    """The condition of an integer's specialization, or None if there is none: negative integers are rare and are
+    looked up by key."""
     if value == 1:
         return ONE
     if not 0 <= value <= HIGHEST:
@@ -39,7 +39,7 @@ def of_integer(value: int, aligned: bool = True) -> int | None:
 
 
 def of_word(value: int) -> int | None:
-    """Of an integer that only its width is asked of (`do_not_specialize`)."""
+    """The condition of an integer specialized by width only (`do_not_specialize`)."""
     return WORD if LOWEST <= value <= HIGHEST else None
 
 
@@ -51,14 +51,14 @@ def of_address(value: int, aligned: bool = True) -> int:
 
 
 def of_extent(value: int, remainder: bool = True) -> int | None:
-    """Of an extent or a stride of a descriptor; with what is left of it by 16."""
+    """The condition of a descriptor's extent or stride; with its remainder modulo 16 unless `remainder` is False."""
     if not 1 < value <= HIGHEST:
         return None
     return REMAINDERS + (value & 15) if remainder else LONG
 
 
 def holds(condition: i8, value: i64) -> i1:
-    """Whether a value meets a condition: asked in Python and, as host code, by native launchers."""
+    """Whether a value satisfies a condition; runs in Python and, as host code, in native launchers."""
     word = LOWEST <= value <= HIGHEST
     size = 0 <= value <= HIGHEST
     multiple = value & 15 == 0
@@ -85,5 +85,5 @@ def holds(condition: i8, value: i64) -> i1:
 
 
 def all_hold(conditions: Sequence[int], values: Sequence[Any]) -> bool:
-    """Of the arguments of a launch; with no conditions nothing is asked."""
+    """Whether all arguments of a launch satisfy their conditions; True if there are no conditions."""
     return all(c == ANY or holds(c, v) for c, v in zip(conditions, values, strict=False))

@@ -1,7 +1,7 @@
-"""Run compiled kernels on NVIDIA GPUs through the driver that is installed: libcuda, nothing else.
+"""Run compiled kernels on NVIDIA GPUs through the installed driver (libcuda); no other library is needed.
 
 Kernels live in the devices' primary contexts, which torch and cupy use as well. Code is loaded once
-a device, when it is first needed there; launching is host code (`native.cuda`).
+per device, on first use; launching is host code (`native.cuda`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TARGET = re.compile(rb"\.target sm_(\d+)")
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. `context` is its primary context; `target` what to compile for."""
+    """One GPU. `context` is its primary context; `target` the compilation target."""
 
     index: int
     name: str
@@ -75,7 +75,7 @@ class Device:
 
 
 class LoadedGpuKernel:
-    """A kernel on one device: its function, and what the driver says of it."""
+    """A kernel on one device: its function handle and the attributes that the driver reports."""
 
     def __init__(
         self, name: str, device: Device, module: int, function: int, log: str, facts: Sequence[int]
@@ -90,7 +90,7 @@ class LoadedGpuKernel:
 
 @functools.cache
 def _native_launcher() -> tuple[Any, MethodDef, Any]:
-    """Linked code, what makes functions of it, and its state. Never freed: functions point into it."""
+    """Linked host code, its method definition and its state. Never freed: launch functions point into it."""
     linker = NativeLinker()
     code = object_of("CUDA launcher", _host_code)
     native = linker.link(code, "tw_cuda_launch", "tw_cuda_state")
@@ -172,7 +172,7 @@ class CudaDriver:
         )  # fmt: skip
 
     def properties(self, index: int) -> dict[str, int]:
-        """What occupancy formulas read, under Triton's names (clocks in kHz, the bus in bits)."""
+        """Device properties for occupancy estimates, under Triton's names (clocks in kHz, bus width in bits)."""
         handle = self.api.integer("cuDeviceGet", index)
         return {
             name: self.api.integer("cuDeviceGetAttribute", number, handle)
@@ -293,9 +293,9 @@ class CudaDriver:
     ) -> Callable[..., Any]:
         """`call(grid tuple, stream, *arguments)` starts the kernel and returns at once.
 
-        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` what must hold for it
-        (nothing). The call gives None, or one of `native`'s codes. A kernel that prints or has assertions is waited for, except in a capture;
-        the call then gives a tuple (program, assert site) when one failed.
+        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` are the guards on it
+        (default: none). The call returns None or one of `native`'s codes. If the kernel prints or has assertions,
+        the call synchronizes, except during a capture, and returns (program, assert site) for a failed assertion.
         """
         memory = launch_record(host.CudaRecord, kinds, conditions)
         record = host.CudaRecord.from_buffer(memory)
@@ -334,13 +334,13 @@ class CudaDriver:
     def _waiting(
         self, call: Callable[..., Any], fault: int, prints: bool, device: Device
     ) -> Callable[..., Any]:
-        """`call`, waited for: what it prints is printed, and a failed assertion is its result."""
+        """`call` followed by a synchronization: prints device output and returns a failed assertion."""
         record = (ctypes.c_int64 * 3).from_address(fault) if fault else [0]
         flush = ctypes.CDLL(None).fflush
 
         def launch(grid: Any, stream: int, *values: Any) -> Any:
             if prints:
-                sys.stdout.flush()  # what Python printed before comes before
+                sys.stdout.flush()  # earlier Python output comes first
             result = call(grid, stream, *values)
             if result is None:
                 with self.in_context(device):
@@ -359,7 +359,7 @@ class CudaDriver:
         return launch
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether a CUDA graph is being made of what the stream, or the thread, is given."""
+        """Whether a CUDA graph captures the work submitted to the stream or by the thread."""
         state = c_int()
         code = self.api.function("cuStreamIsCapturing")(stream, ctypes.byref(state))
         return code == _CAPTURE_IMPLICIT or (code == api.SUCCESS and state.value != 0)
@@ -395,7 +395,7 @@ class CudaDriver:
         )
 
     def launch_error(self, code: int, kernel: str, plan: LaunchPlan, grid: Any) -> Exception:
-        """What a launch that gave the CUresult `code` raises."""
+        """The exception for a launch that returned the CUresult `code`."""
         if code >= host.MAP_ERROR - host.DRIVER_ERROR:
             return self._map_error(code - host.MAP_ERROR + host.DRIVER_ERROR, kernel, plan)
         name, text = self.api.describe(code)
@@ -436,7 +436,7 @@ class CudaDriver:
             self.api.cuCtxSynchronize()
 
     def report_at_exit(self) -> None:
-        """At the end of the process: name the kernels if one failed and only others have told so."""
+        """At process exit: report a kernel failure that tilewright has not raised yet."""
         if self._told or os.getpid() != self._pid or not self.recent_kernels():
             return
         for device in self._devices.values():
@@ -453,7 +453,7 @@ _driver_lock = threading.Lock()
 
 
 def driver() -> CudaDriver:
-    """The process's driver, made when first asked for. Raises UnsupportedTarget without one."""
+    """The process's driver, created on first use. Raises UnsupportedTarget without one."""
     global _driver
     if _driver is None:
         with _driver_lock:
