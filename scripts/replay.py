@@ -72,9 +72,7 @@ def checkout(commit: str) -> Iterator[Path]:
 
 def start(root: Path, out: Path, cache: Path, more: list[str]) -> subprocess.Popen[bytes]:
     """Compile the corpus with the source in `root`, in another process; its texts go to `out`."""
-    settings = {
-        name: v for name, v in os.environ.items() if not name.startswith(("TILEWRIGHT_", "TRITON_"))
-    }
+    settings = {name: v for name, v in os.environ.items() if not name.startswith(("TILEWRIGHT_", "TRITON_"))}
     settings |= {"PYTHONPATH": str(root / "src"), "TILEWRIGHT_CACHE_DIR": str(cache)}
     settings |= {"TILEWRIGHT_ALWAYS_COMPILE": "1", "TILEWRIGHT_PTXAS": "none"}
     command = [sys.executable, str(CORPUS), str(out), "--root", str(root), *more]
@@ -125,9 +123,7 @@ def compare(name: str, base: Texts | None, here: Texts | None, roots: tuple[Path
     if base is None or here is None:
         return Result(name, "only here" if base is None else "only in base")
     if "error" in base or "error" in here:
-        errors = [
-            f"{side}: {t['error']}" for side, t in (("base", base), ("here", here)) if "error" in t
-        ]
+        errors = [f"{side}: {t['error']}" for side, t in (("base", base), ("here", here)) if "error" in t]
         return Result(name, "fails in both" if len(errors) == 2 else "different", errors)
     (old, old_symbol), (new, new_symbol) = (
         normalized(texts, root) for texts, root in zip((base, here), roots, strict=True)
@@ -139,9 +135,7 @@ def compare(name: str, base: Texts | None, here: Texts | None, roots: tuple[Path
         before, after = old.get(stage, ""), new.get(stage, "")
         if before != after:
             lines = before.splitlines(), after.splitlines()
-            result.diff += difflib.unified_diff(
-                *lines, f"base {stage}", f"here {stage}", "", "", 3, ""
-            )
+            result.diff += difflib.unified_diff(*lines, f"base {stage}", f"here {stage}", "", "", 3, "")
     return result
 
 
@@ -150,9 +144,7 @@ def table(results: list[Result]) -> str:
     lines = []
     for result in results:
         if result.state != "identical" or result.notes:
-            changed = sum(
-                line[:1] in "+-" and line[:3] not in ("+++", "---") for line in result.diff
-            )
+            changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in result.diff)
             size = f", {changed} lines" if changed else ""
             lines.append(f"{result.state + size:26} {result.name}")
             lines += [f"{'':26}   {note.splitlines()[0][:160]}" for note in result.notes]
@@ -178,9 +170,7 @@ def keep(results: list[Result], folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("base", help="A commit to compare with, e.g. main~3.")
-    parser.add_argument(
-        "--only", default="", help="Compilations whose names contain or match this."
-    )
+    parser.add_argument("--only", default="", help="Compilations whose names contain or match this.")
     parser.add_argument("--full", action="store_true", help="All large tiles for all targets, too.")
     parser.add_argument("--lines", type=int, default=40, help="Lines of each difference to print.")
     parser.add_argument("--keep", type=Path, help="Write whole differences to files here.")
@@ -193,11 +183,7 @@ def main() -> int:
         if result.diff and given.lines:
             shown = result.diff[: given.lines]
             left = len(result.diff) - len(shown)
-            print(
-                "\n".join(
-                    [f"==== {result.name}", *shown, *([f"… {left} more lines"] if left else []), ""]
-                )
-            )
+            print("\n".join([f"==== {result.name}", *shown, *([f"… {left} more lines"] if left else []), ""]))
     if given.keep is not None:
         keep(results, given.keep)
     print(f"{table(results)}, {time.monotonic() - begun:.0f} s")

@@ -88,14 +88,7 @@ def signature_of(text: str) -> tuple[dict[str, str], dict[str, Any]]:
     constants: dict[str, Any] = {}
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
-        if value[:1] == "*" or value.partition(":")[0] in (
-            "i1",
-            "i8",
-            "i32",
-            "i64",
-            "fp32",
-            "fp16",
-        ):
+        if value[:1] == "*" or value.partition(":")[0] in ("i1", "i8", "i32", "i64", "fp32", "fp16"):
             types[name] = value
         elif value.startswith("tl."):
             constants[name] = getattr(tilewright.language, value[3:])
@@ -124,24 +117,18 @@ def compile_case(name: str, target: str) -> Texts:
     case = next(c for c in module_at("tests/large_tiles.py").CASES if c.name == name)
     options = {} if target.startswith("cpu") else {"num_warps": case.warps}
     constants = case.constants
-    if target.startswith(
-        "cpu"
-    ):  # what is a tile of many threads' registers is too long for one thread
+    if target.startswith("cpu"):  # what is a tile of many threads' registers is too long for one thread
         constants = {k: min(v, 1024 if k == "BLOCK" else 64) for k, v in constants.items()}
     return code_of(case.kernel.compile(case.types, constants, target=target, **options))
 
 
 BLOCKED = "A=*{0}:16,B=*{0}:16,C=*{0}:16,M=i32:16,N=i32:16,K=i32:16"
 GROUPED = "a=*{0}:16,b=*{1}:16,c=*{2}:16,M=i32,N=i32:16,K=i32:16,stride_am=i32:16,stride_bk=i32:16,stride_cm=i32:16,BM={3},BN={4},BK={5},GROUP=8,ACCUMULATOR=tl.{6},PRECISION='{7}'"
-DESCRIBED = (
-    "a=*{0}:16,b=*{0}:16,c=*{0}:16,M=i32,N=i32:16,K=i32:16,BM={1},BN={2},BK=64,B_ROWS_OF_N={3}"
-)
+DESCRIBED = "a=*{0}:16,b=*{0}:16,c=*{0}:16,M=i32,N=i32:16,K=i32:16,BM={1},BN={2},BK=64,B_ROWS_OF_N={3}"
 PERSISTENT = "a=*{0}:16,b=*{0}:16,c=*{0}:16,M=i32,N=i32:16,K=i32:16,BM=128,BN=128,BK=64,BIAS={1},bias=*fp32:16"
 ATTENTION = "Q=*{0}:16,K=*{0}:16,V=*{0}:16,Out=*{0}:16,L=*fp32:16,scale=fp32,stride_h=i32:16,pitch=i32:16,N=i32:16,BLOCK_M={1},BLOCK_N={2},D={3},CAUSAL={4},RAGGED={5}"
 ROPE = "Q=*{0}:16,Q_row_stride=i32:16,cos=*{0}:16,cos_row_stride=i32:16,sin=*{0}:16,sin_row_stride=i32:16,seqlen=i32,head_dim=128,n_heads=32,BLOCK_SIZE=64"
-SOFTMAX = (
-    "x_ptr=*{0}:16,x_row_stride=i32:16,y_ptr=*{0}:16,y_row_stride=i32:16,n_cols=i32,BLOCK_SIZE={1}"
-)
+SOFTMAX = "x_ptr=*{0}:16,x_row_stride=i32:16,y_ptr=*{0}:16,y_row_stride=i32:16,n_cols=i32,BLOCK_SIZE={1}"
 ADD = "x_ptr=*fp32:16,y_ptr=*fp32:16,{0}=*fp32:16,n_elements=i32"
 TUTORIAL = "a_ptr=*{0}:16,b_ptr=*{0}:16,c_ptr=*{0}:16,M=i32,N=i32:16,K=i32:16,stride_am=i32:16,stride_ak=1,stride_bk=i32:16,stride_bn=1,stride_cm=i32:16,stride_cn=1,BLOCK_SIZE_M={1},BLOCK_SIZE_N={2},BLOCK_SIZE_K={3},EVEN_K={4},GROUP_SIZE_M=8,ACTIVATION='{5}'"
 MN_MAJOR = "A=*fp32:16,B=*fp32:16,C=*fp32:16,M=i32,N=i32:16,K=i32:16,sa=i32:16,sb=i32:16,sc=i32:16,A_BY_M={0},B_BY_K={1},BM=128,BN=128,BK=32"
@@ -220,25 +207,10 @@ def linear_mlir(op: str, m: int, n: int, k: int, element: str, relu: bool) -> st
     if op.endswith("transpose_b"):
         b = f"{lead}{n}x{k}"
     wide = {"f16": "f32", "bf16": "f32", "i8": "i32"}.get(element, element)
-    names = {
-        "A": a,
-        "B": b,
-        "C": f"{lead}{m}x{n}",
-        "N": n,
-        "t": element,
-        "s": wide,
-        "op": op,
-        "d": "",
-    }
+    names = {"A": a, "B": b, "C": f"{lead}{m}x{n}", "N": n, "t": element, "s": wide, "op": op, "d": ""}
     names["zero"] = "0" if wide.startswith("i") else "0.0"
     text = LINEAR.format(**names, tail=(RELU_TAIL if relu else PLAIN_TAIL).format(**names))
-    return (
-        text
-        if relu
-        else text.replace(
-            f"-> tensor<{names['C']}x{element}> {{", f"-> tensor<{names['C']}x{wide}> {{"
-        )
-    )
+    return text if relu else text.replace(f"-> tensor<{names['C']}x{element}> {{", f"-> tensor<{names['C']}x{wide}> {{")
 
 
 #: (operation, M, N, K, elements, relu, --config)
@@ -300,9 +272,7 @@ def compile_tile_program(path: Path, target: str) -> Texts:
 def corpus(root: Path) -> Iterator[Entry]:
     """Every entry in a fixed order."""
     for path, name, signature, options in KERNELS:
-        short = ",".join(
-            v for part in signature.split(",") if (v := part.partition("=")[2]) != "i32:16"
-        )
+        short = ",".join(v for part in signature.split(",") if (v := part.partition("=")[2]) != "i32:16")
         label = f"{Path(path).stem}.{name} {short} {options}".strip()
         for target in TARGETS:
             compile_ = functools.partial(compile_kernel, path, name, signature, options)
@@ -314,9 +284,7 @@ def corpus(root: Path) -> Iterator[Entry]:
         seen.add(kernel)
         for target in TARGETS:
             wanted = first and (target == CPU or kernel in FEW_TILES)
-            yield Entry(
-                f"large_tiles.{name}", target, functools.partial(compile_case, name), not wanted
-            )
+            yield Entry(f"large_tiles.{name}", target, functools.partial(compile_case, name), not wanted)
     for op, m, n, k, element, relu, config in DESCRIBED_MATMULS:
         text = linear_mlir(op, m, n, k, element, relu)
         label = f"generate.{op} {m}x{n}x{k} {element}{' relu' if relu else ''} {config}".strip()
@@ -324,9 +292,7 @@ def corpus(root: Path) -> Iterator[Entry]:
             yield Entry(label, target, functools.partial(compile_described, text, config))
     for path in sorted((root / "tests/passes/programs").glob("*.tile")):
         for target in TARGETS:
-            yield Entry(
-                f"programs.{path.stem}", target, functools.partial(compile_tile_program, path)
-            )
+            yield Entry(f"programs.{path.stem}", target, functools.partial(compile_tile_program, path))
 
 
 #: large tiles that GPUs get without --full
