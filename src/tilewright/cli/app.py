@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is in the modules beside this one."""
+"""The commands and their options; the sibling modules implement them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tilewright doctor`: what this machine and this installation have, and whether they work."""
+"""`tilewright doctor`: check the machine and the installation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEATURES = (
 _TOLERANCE = 1e-5
 
 Fact = tuple[str, str, bool]
-"""What, the answer, and whether that is as it should be."""
+"""Label, value, and whether the value is OK."""
 
 
 def doctor() -> bool:
@@ -129,7 +129,7 @@ def _cache() -> Iterator[Fact]:
 
 
 def _writeable(cache: Any) -> tuple[str, bool]:
-    """Whether what is stored is found again: an entry, and a tuning result; both are taken away again."""
+    """Whether a cache entry and a tuning result can be written and read back; both are removed afterwards."""
     import os
 
     from tilewright.runtime.tuning_records import TuningRecord
@@ -152,7 +152,7 @@ def _writeable(cache: Any) -> tuple[str, bool]:
 
 
 def _why_not(folder: Path) -> str:
-    """Why nothing can be stored in a folder."""
+    """The reason why a folder is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=folder):
@@ -233,7 +233,7 @@ def _kernel() -> Iterator[Fact]:
         there = functools.partial(self_check.GpuArray, index=index)
         try:
             yield f"on GPU {index}", *_timed(functools.partial(self_check.worst_error, there))
-        except Exception as error:  # what failed there says nothing about the others
+        except Exception as error:  # one failure must not hide other results
             yield f"on GPU {index}", f"{type(error).__name__}: {error}", False
     for name in NAMES:
         compiled = self_check.compiled_for(name)

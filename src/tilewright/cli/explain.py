@@ -1,4 +1,4 @@
-"""`tilewright explain`: what a kernel is specialised on, what the passes did, what came out."""
+"""`tilewright explain`: specialization, effects of the passes and resulting code of a kernel."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _dependencies(result: Trace) -> Iterator[str]:
 
 
 def _accesses(result: Trace) -> Iterator[str]:
-    """Loads and stores that have a known shape in memory, and those that are element-wise.
+    """Count structured and element-wise loads and stores.
 
-    Counted after the passes that every target runs: nothing is written as loops yet.
+    Counted after the target-independent passes, before tiles are lowered to loops.
     """
     from tilewright.passes.pipeline import shared_passes
 

@@ -26,7 +26,7 @@ _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 @dataclass(frozen=True)
 class Given:
-    """What the command line says besides the description."""
+    """Command-line arguments besides the description."""
 
     function: str | None = None
     target: str | None = None
@@ -77,7 +77,7 @@ def without_view(place: str, given: Given, folder: Path | None, why: bool) -> No
         print(explain(found.contraction, p.m, p.n, p.k, found.target, p.batches))
     if folder is None:
         return
-    # sizes and strides as they are; multiples of 16 where those of the description are
+    # actual sizes and strides, with divisibility by 16 as in the description
     plain = replace(found.contraction, size_divisors=())
     made = export_matmul(
         plain, folder, described.name, sizes=(p.m, p.n, p.k), batch=p.batches, target=found.target,
@@ -87,7 +87,7 @@ def without_view(place: str, given: Given, folder: Path | None, why: bool) -> No
 
 
 def load(place: str, function: str | None) -> Described:
-    """The description that a place on the command line names."""
+    """Load the description that a command-line location names."""
     if place.endswith(".mlir"):
         return from_mlir(Path(place), function)
     from tilewright.cli.loading import load_place
@@ -165,7 +165,7 @@ def _options(text: str) -> dict[str, Any]:
 
 
 def summary(described: Described, found: Prepared) -> str:
-    """What was read, and how it will be computed."""
+    """Summarize the recognized contraction and its configuration."""
     p, c = found.problem, found.contraction
     batch = "x".join(map(str, p.batch)) + " x " if p.batch else ""
     orders = ", ".join(f"{name} {o.dtype} {o.order}" for name, o in c.matrices)

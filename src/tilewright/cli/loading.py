@@ -20,18 +20,18 @@ _numbers = itertools.count(2)
 
 @dataclass(frozen=True)
 class FoundKernel:
-    """A kernel on the command line: what the name stands for, and the jit function below it."""
+    """A kernel named on the command line: the named object and its underlying jit function."""
 
     module: types.ModuleType
     name: str
     decorated: Any
-    """What the file calls by that name: a jit function, an autotuner, heuristics."""
+    """The object of that name in the file: a jit function, an autotuner or heuristics."""
     kernel: Any
     """The `JITFunction` itself."""
 
 
 def use_as_triton() -> None:
-    """Make `import triton` mean tilewright, whatever the file that is about to be loaded says."""
+    """Alias `import triton` to tilewright before a file is loaded."""
     from tilewright.integrations import triton
 
     triton.install()
@@ -84,7 +84,7 @@ def load_place(place: str, placeholders: bool = True) -> tuple[types.ModuleType,
 
 
 def kernels_in(module: types.ModuleType) -> dict[str, Any]:
-    """Name → kernel, for what a module defines itself."""
+    """Name → kernel, for kernels that the module itself defines."""
     from tilewright.runtime.interface import innermost
 
     found = {}

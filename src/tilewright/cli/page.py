@@ -1,4 +1,4 @@
-"""A trace as one HTML page that needs no other file: the kernel's source beside the IR after every pass."""
+"""Render a trace as a self-contained HTML page: the kernel's source next to the IR after every pass."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def page_of(result: Trace) -> str:
 
 
 def _lines(before: Snapshot | None, after: Snapshot) -> list[_Line]:
-    """The lines of `after`, and those of `before` that are gone."""
+    """The lines of `after`, and the removed lines of `before`."""
     new = _numbered(after)
     if before is None:
         return [_Line("", line, text) for line, text in new]

@@ -17,9 +17,9 @@ def softmax(x_ptr: Any, out_ptr: Any, n: Any, stride: Any, BLOCK: tl.constexpr):
 
 
 def worst_error(place: Callable[[Any], Any] = lambda array: array) -> float:
-    """Run the kernel; the largest difference from NumPy in float64, relative to the largest value.
+    """Run the kernel; return the largest difference from NumPy in float64, relative to the largest value.
 
-    `place` makes of a NumPy array what the kernel is given; a `GpuArray` is read back.
+    `place` converts a NumPy array to the kernel's argument; a `GpuArray` is copied back.
     """
     import numpy as np
 
@@ -58,7 +58,7 @@ class GpuArray:
         return {**self._facts, "data": (self._address, False)}
 
     def read(self, array: Any) -> None:
-        """Wait for what is queued, copy to a NumPy array, and give the memory back."""
+        """Synchronize, copy to a NumPy array, and free the memory."""
         self._copy(array.ctypes.data, self._address, array.nbytes)
         with self._native.in_context(self._device):
             self._native.api.cuMemFree_v2(self._address)

@@ -20,12 +20,12 @@ QUANTIZED_TOLERANCE = 1e-2
 """The same for 8-bit integers."""
 _CHUNK = 1 << 25
 NOISE = 4
-"""A difference up to so many times that of Triton with itself counts as nondeterminism."""
+"""A difference up to this multiple of that between two Triton runs is classified as nondeterminism."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The worst tensor: its relative error, what it may be, its place among the tensors, its type."""
+    """The tensor whose error most exceeds its tolerance: relative error, tolerance, index and dtype."""
 
     error: float
     tolerance: float
@@ -93,7 +93,7 @@ def _wide(tensor: Any) -> Any:
 def verdict(ours: Difference | None, triton: Difference | None) -> str:
     """ "agrees", "nondeterministic" (Triton differs from itself about as much) or "differs".
 
-    `ours`: of our results from Triton's; `triton`: of Triton's from those of another run of it.
+    `ours`: tilewright's results against Triton's; `triton`: Triton's against a second run of Triton.
     """
     if ours is None or ours.excess <= 1:
         return "agrees"

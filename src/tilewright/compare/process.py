@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: what it has said so far, its time, and how it ended."""
+"""The parent's view of a worker process: its events, time limit and exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOG_LINES = 12
 
 
 class Process(Protocol):
-    """What is needed of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` in use."""
 
     pid: int
     returncode: int | None
@@ -48,7 +48,7 @@ class WorkerProcess:
     """A worker process and its events so far.
 
     Args:
-        start: starts a process for a job's file, with a file for what the program prints.
+        start: starts a process for a job file, with a file for the program's output.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WorkerProcess:
         return self._blame("fault", f"the process ended with status {self.process.returncode}")
 
     def end(self, reason: str) -> str:
-        """End the process; the kernel that was being replayed gets a row that says so."""
+        """Terminate the process; report `reason` in the row of the kernel being replayed."""
         self.process.kill()
         self.process.wait()
         self._read()
@@ -100,7 +100,7 @@ class WorkerProcess:
     def go(self, seconds: float) -> None:
         """Let a worker that holds time its kernels."""
         self.state = "timing"
-        with contextlib.suppress(BrokenPipeError):  # it has ended: `poll` says so
+        with contextlib.suppress(BrokenPipeError):  # the process has exited; `poll` reports it
             self.process.stdin.write(f"{seconds:.2f}\n".encode())
             self.process.stdin.flush()
         self.mark = time.monotonic()
@@ -119,12 +119,12 @@ class WorkerProcess:
             os.kill(self.process.pid, number)
 
     def log(self) -> str:
-        """The last lines of what the program printed."""
+        """The last lines of the program's output."""
         text = self._log.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.rstrip().splitlines()[-_LOG_LINES:])
 
     def _blame(self, status: str, reason: str) -> str:
-        """Give the kernel that was being replayed a row."""
+        """Add a row for the kernel being replayed."""
         if self.started:
             row = self.rows.get(self.started) or self._known[self.started]
             compiled = row["triton"]["registers"] is not None or row["triton_error"] is not None

@@ -27,7 +27,7 @@ class TunedCall:
 
 @dataclass
 class Launch:
-    """The largest launch of a kernel so far: what replays need."""
+    """The largest launch of a kernel so far, with the data for a replay."""
 
     kernel: Any
     """Triton's jit function, below autotuners and heuristics."""
@@ -44,7 +44,7 @@ class Launch:
     """Of an autotuner."""
 
     def fresh(self, *values: Any) -> tuple[Any, ...]:
-        """Arguments in new memory, on the device of the launch; what shares memory shares its copy."""
+        """Copy arguments to new memory on the device of the launch, preserving aliasing."""
         return Copier(self.device)(values)
 
     def named(self) -> dict[str, Any]:
@@ -54,10 +54,10 @@ class Launch:
 
 @dataclass
 class Recorder:
-    """The largest launch of each kernel. Launches of an autotuner that measures do not count.
+    """The largest launch of each kernel. Launches by a tuning autotuner are ignored.
 
     Args:
-        specializations: keep so many launches of a kernel that differ in constants or types.
+        specializations: maximum number of launches kept per kernel that differ in constants or types.
     """
 
     skipped: frozenset[str] = frozenset()
@@ -191,7 +191,7 @@ def grid_of(kernel: Any, grid: Any, arguments: Any, options: dict[str, Any]) -> 
 
 
 def _is_captured(devices: list[Any]) -> bool:
-    """Whether launches become part of a CUDA graph: nothing can be copied then. Programs run kernels before, too."""
+    """Whether launches are captured in a CUDA graph, which forbids copies. Programs also launch before the capture."""
     if not any(device.type == "cuda" for device in devices):
         return False
     import torch
@@ -215,8 +215,8 @@ def recording(
 ) -> Generator[Recorder]:
     """Record the launches of Triton's kernels until the end of the block.
 
-    Autotuners run each configuration once instead of measuring it: `Recorder.candidates` gives all of them to whoever
-    measures. `configurations`: keep at most so many of each autotuner that is made meanwhile, evenly spaced; 0: all.
+    Autotuners run each configuration once instead of timing it; `Recorder.candidates` returns them all for timing
+    later. `configurations`: maximum number per autotuner created in the block, evenly spaced; 0: all.
     """
     jit: Any = importlib.import_module("triton.runtime.jit")
     tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
@@ -247,7 +247,7 @@ def _interpreted() -> list[Any]:
 
 
 def _compiled_kernel() -> Any:
-    """Triton's class of kernels that `warmup` gives, which programs launch themselves."""
+    """Triton's class of kernels returned by `warmup`, which programs launch directly."""
     try:
         module: Any = importlib.import_module("triton.compiler.compiler")
     except ImportError:
@@ -293,7 +293,7 @@ def _noted_call(run: Any, recorder: Recorder) -> Any:
     def run_noted(self: Any, *args: Any, **more: Any) -> Any:
         if len(self.configs) < 2:
             return run(self, *args, **more)
-        self.cache_results = False  # on disk: nothing is measured here
+        self.cache_results = False  # disk cache is pointless, because nothing is timed
         recorder.calls.append(TunedCall(self, args, more))
         try:
             return run(self, *args, **more)

@@ -20,7 +20,7 @@ _TUNING_SHARE = 0.5
 
 @dataclass
 class Side:
-    """What one compiler made of a kernel."""
+    """Results of one compiler for a kernel."""
 
     error: str = ""
     registers: int | None = None
@@ -50,14 +50,14 @@ class Row:
     tolerance: float | None = None
     worst: str = ""
     triton_error: float | None = None
-    """Relative error of Triton's results from those of another run of it."""
+    """Relative difference of two runs of Triton."""
     ratio: float | None = None
     """Triton's time over tilewright's: above 1 tilewright is faster."""
     ratio_low: float | None = None
     ratio_high: float | None = None
     target: str = ""
     configurations: int = 1
-    """How many the autotuner had."""
+    """Number of the autotuner's configurations."""
     triton: Side = field(default_factory=Side)
     tilewright: Side = field(default_factory=Side)
     accesses: list[dict[str, Any]] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Row:
 
 
 def row_of(launch: Launch) -> Row:
-    """A row that says which launch is replayed."""
+    """A row that identifies the replayed launch."""
     code = launch.kernel.fn.__code__
     shown = {name: brief(value) for name, value in launch.named().items()}
     return Row(
@@ -171,7 +171,7 @@ class Replay:
         return lambda: run(*arguments, **options)
 
     def _show(self, name: str, candidate: Candidate | None) -> None:
-        """Let the row say what a compiler made of a configuration."""
+        """Set the results of a configuration in the row."""
         if candidate is None:
             return
         side, compiled = getattr(self.row, name), getattr(candidate, name)
@@ -184,7 +184,7 @@ class Replay:
             self._explain(compiled)
 
     def _triton(self, candidate: Candidate) -> list[Any] | None:
-        """The results of a run of Triton; for the first configuration their difference from those of another."""
+        """The results of a Triton run; for the first configuration, also the difference from a second run."""
         try:
             candidate.triton, first = self._launch_triton(candidate.launch)
             if self._noise is None:
@@ -251,11 +251,11 @@ class Replay:
 
 
 class _Ran:
-    """What an interpreter compiled: nothing."""
+    """Stand-in for a compiled kernel under an interpreter."""
 
 
 def synchronize(device: Any) -> None:
-    """Wait for the GPU. Raises what a kernel has done wrong there."""
+    """Synchronize with the GPU. Raises the error of a failed kernel."""
     if device is not None and device.type == "cuda":
         import torch
 

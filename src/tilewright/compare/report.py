@@ -43,7 +43,7 @@ _COLUMNS: tuple[str, ...] = (
 
 
 def print_table(found: Comparison) -> None:
-    """Print the table and what failed."""
+    """Print the table and the failures."""
     from rich.console import Console
     from rich.table import Table
 
@@ -168,7 +168,7 @@ def _configurations(row: dict[str, Any]) -> str:
 
 
 def _failed_configurations(row: dict[str, Any]) -> str:
-    """What tilewright has not compiled, or computed otherwise, of an autotuner's configurations."""
+    """The autotuner configurations that tilewright failed to compile or whose results differ."""
     failed: dict[str, str] = row["tilewright"]["failed"]
     if row["configurations"] < 2 or not failed:
         return ""
@@ -177,7 +177,7 @@ def _failed_configurations(row: dict[str, Any]) -> str:
 
 
 def _access_summary(accesses: list[dict[str, Any]]) -> str:
-    """The weakest access and what it lacks: where to look first."""
+    """The slowest form of access and the missing fact for a better one."""
     missed = [a for a in accesses if a.get("missed")]
     if not accesses or "error" in accesses[0]:
         return ""

@@ -22,7 +22,7 @@ class Comparison:
     gpu: str = ""
     """Empty: results only, on the CPU."""
     failure: str = ""
-    """What ended the program under Triton, if something did."""
+    """The error that ended the program under Triton, or ""."""
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -43,11 +43,11 @@ class Choice:
     """Which launches are replayed."""
 
     pattern: str = ""
-    """Of kernels whose name matches this regular expression."""
+    """Compare only kernels whose name matches this regular expression."""
     specializations: int = 1
-    """So many of a kernel that differ in constants or types."""
+    """Maximum number of launches per kernel that differ in constants or types."""
     configurations: int = 0
-    """In so many configurations of an autotuner; 0: all."""
+    """Maximum number of configurations per autotuner; 0: all."""
 
 
 def compare_program(
@@ -59,9 +59,9 @@ def compare_program(
 ) -> Comparison:
     """Run a program with Triton and replay the largest launch of each kernel under both compilers.
 
-    `progress` is called with each finished row. A kernel that kills its process or exceeds its time gets a row that
-    says so, and the program is run again for the others. Raises LaunchError where Triton is not installed, there is no
-    such program, or nothing was launched.
+    `progress` is called with each finished row. The row of a kernel that kills its process or exceeds its time limit
+    reports that, and the program is re-run for the remaining kernels. Raises LaunchError if Triton is not installed,
+    the program does not exist, or no kernel was launched.
     """
     if importlib.util.find_spec("triton") is None:
         raise LaunchError(

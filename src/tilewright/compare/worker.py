@@ -1,8 +1,8 @@
 """The process that runs the program: `python -m tilewright.compare.worker JOB.json`.
 
 Events go to the job's file as lines of JSON: `recorded` with the kernels, `start` before each replay, `row` after each
-step of it, `done`. The parent reads them also when this process has died. With `hold` the worker says `ready` when all results
-are compared, and times the kernels once the parent has written the seconds that it may take to its input.
+step of it, `done`. The parent can read them even if this process crashes. With `hold`, the worker writes `ready` once all
+results are compared, and times the kernels once the parent has sent the time limit in seconds to its input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tilewright.errors import LaunchError
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do."""
+    """The task of a worker."""
 
     program: str
     """A file, or a module with `-m`'s meaning."""
@@ -40,9 +40,9 @@ class Job:
     seconds: float = 0.0
     """For timing each kernel; 0: results only."""
     hold: bool = False
-    """Time nothing before the parent says so."""
+    """Wait for the parent before timing."""
     configurations: int = 0
-    """At most so many of each autotuner; 0: all."""
+    """Maximum number per autotuner; 0: all."""
     specializations: int = 1
     """Launches of a kernel that differ in constants or types."""
 
@@ -168,7 +168,7 @@ def _context_lost(launch: Launch) -> bool:
 
 
 def _as_gpu_program() -> contextlib.AbstractContextManager[Any]:
-    """Without a GPU: let "cuda" mean the CPU, and give Triton a driver that says so."""
+    """Without a GPU: map "cuda" to the CPU and install a matching Triton driver."""
     import torch
 
     if torch.cuda.is_available():

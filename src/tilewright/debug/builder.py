@@ -1,6 +1,6 @@
-"""`EagerBuilder`: what semantics asks for is computed at once, on NumPy values.
+"""`EagerBuilder`: evaluate operations requested by semantics immediately, on NumPy values.
 
-Implements `semantics.builder.EagerBuilder`. The meaning of each operation is the interpreter's
+Implements `semantics.builder.EagerBuilder`. Each operation is evaluated by the interpreter's
 function of the same name.
 """
 
@@ -24,8 +24,8 @@ from tilewright.interpreter.undefined import UndefinedLanes
 class EagerBuilder:
     """Handles are NumPy scalars and arrays, and `PointerValue`s.
 
-    Of `checks` it heeds those of numbers. `run_function` is how a kernel's helpers are
-    called (`KernelFunction.__call__` asks for it).
+    It performs the numeric ones of `checks`. `run_function` calls a kernel's helper functions
+    (for `KernelFunction.__call__`).
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class EagerBuilder:
         self.undefined = UndefinedLanes(context) if checks.undefined else None
 
     def new_program(self) -> None:
-        """Forget what checks know of the preceding program's values."""
+        """Reset the checks' state from the preceding program."""
         for followed in (self.wrapped, self.nonfinite, self.undefined):
             if followed is not None:
                 followed.new_program()
 
     def concrete(self, handle: Any) -> Any:
-        """The value itself: NumPy's are what Python can look at."""
+        """The handle itself, because NumPy values are concrete."""
         return handle
 
     def decides(self, handle: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is running: the program, the line of the kernel, the memory; and the optional checks."""
+"""The current program, kernel line and memory of eager mode, and the optional checks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ APART = ("masked", "views")
 
 @contextmanager
 def checks(*names: str) -> Generator[None]:
-    """Turn on checks for kernels that run as Python inside the `with`.
+    """Enable checks for interpreted kernels inside the `with`.
 
     Args:
-        names: of "masked" (lanes masked off must be inside their array too), "unwritten" (see
-            `mark_unwritten`), "undefined" (uses of lanes that the mask of a load without `other=`
-            turned off), "races" (programs that meet at an address), "views" (a view may be
-            used only within its own extent), "nonfinite" (the first NaN or infinity made of finite
-            numbers), "overflow" (signed integer arithmetic that wraps); "all" or none: all but
-            "masked" and "views". "-races" leaves a check out.
+        names: "masked" (masked-off lanes must be in bounds, too), "unwritten" (see
+            `mark_unwritten`), "undefined" (uses of masked-off lanes of a load without `other=`),
+            "races" (conflicting accesses by unordered programs), "views" (accesses through a view must
+            stay within its extent), "nonfinite" (the first NaN or infinity computed from finite
+            numbers), "overflow" (signed integer arithmetic that wraps); "all" or no names: all but
+            "masked" and "views". "-races" excludes a check.
 
     Raises LaunchError for an unknown name.
     """
@@ -48,10 +48,10 @@ def checks(*names: str) -> Generator[None]:
 
 
 def check_names(names: Iterable[str], before: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The checks that `names` choose, in order, beginning with `before`.
+    """Apply `names` to the set `before`, in order.
 
-    "all" stands for all but those `APART`; "-name" leaves one out, of "all" where nothing was
-    chosen before. Raises LaunchError for unknown names.
+    "all" selects all checks except `APART`; "-name" removes one, from "all" if the set is
+    empty. Raises LaunchError for unknown names.
     """
     usual = frozenset(CHECKS) - frozenset(APART)
     chosen = set(before)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """What the front end made of a kernel.
+    """Result of the front end for a kernel.
 
     `module` is tile IR. `globals_read` maps (function, dotted path) to the plain value of each
     global that was compiled in. `callees` are the `@jit` functions that were inlined, in order of
@@ -40,9 +40,9 @@ def build(
     """Compile `fn` to a module of tile IR with one function called `name` (default: the kernel's).
 
     `signature` gives each parameter a `dtype`, a `pointer_type` (for tuples: a tuple of these) or a
-    `constexpr`; defaults of the function fill what it leaves out. `divisibility` gives known
-    divisors of pointer and integer arguments, `nonnegative` names integers that are >= 0. Of `options` only `debug` is read: whether
-    `device_assert` is kept. Raises `CompilationError` with the place in the kernel's source.
+    `constexpr`; defaults of the function fill omitted ones. `divisibility` gives known
+    divisors of pointer and integer arguments, `nonnegative` names integers that are >= 0. Of `options`, only `debug` is read, which
+    keeps `device_assert`. Raises `CompilationError` with the location in the kernel's source.
     """
     from tilewright.frontend.module import build_module
 

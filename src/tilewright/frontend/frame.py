@@ -1,4 +1,4 @@
-"""One function being compiled: its names, its place in the source, what it has read."""
+"""State of one function being compiled: names, source location, globals read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = (int, float, bool, str, bytes, type(None), dtypes.dtype, dtypes.pointer
 
 
 class Undefined:
-    """What a name holds when it is assigned somewhere but has no value here; reading it raises."""
+    """Value of a name that is assigned elsewhere but not on this path; reading it raises."""
 
     def __init__(self, message: str, help: str = "", error: type[CompilationError] | None = None):
         self.message = message

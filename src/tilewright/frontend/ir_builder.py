@@ -1,4 +1,4 @@
-"""The builder that makes xDSL operations: what semantics asks for by name becomes tile IR.
+"""The builder that creates tile IR from the operations that semantics requests by name.
 
 Implements `semantics.builder.Builder`. Handles are `SSAValue`s. Operations go to the end of the
 current block; `block()` switches to another one for the body of a control-flow operation.
@@ -61,7 +61,7 @@ def _attribute(value: Any) -> Attribute:
 
 
 class _OpInfo:
-    """What making an operation of one class needs to know, looked up once."""
+    """Cached information for creating operations of one class."""
 
     __slots__ = ("cls", "defaults", "segmented")
 

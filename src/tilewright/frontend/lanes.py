@@ -1,8 +1,8 @@
-"""Functions of single elements on whole tiles (`tl.map_elementwise`).
+"""Vectorize scalar functions over tiles (`tl.map_elementwise`).
 
-The function's body is compiled once, with tiles in place of its scalars. A condition is then a tile of truths:
-both branches are computed and each lane takes its own side, a `while` runs until no lane wants to go on. This
-is sound because such a function only computes: what touches memory or mixes lanes is rejected.
+The function's body is compiled once, with tiles in place of its scalars. A condition is then a mask:
+both branches are computed and each lane selects its result; a `while` runs until no lane is active. This
+is sound because such a function is pure: memory accesses and cross-lane operations are rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Lanes(ControlFlow):
     def call_on_lanes(
         self, function: Any, args: Sequence[Any], shape: tuple[int, ...]
     ) -> tuple[Any, ...]:
-        """What `function` of scalars gives for each lane of `args`, tiles of `shape`."""
+        """Apply the scalar `function` to each lane of `args`, tiles of `shape`."""
         outer = self.lane_shape, self.builder.lanewise
         self.lane_shape, self.builder.lanewise = shape, True
         found = self.call(function, list(args), {}, self.frame.node)
@@ -131,7 +131,7 @@ class Lanes(ControlFlow):
     def lanes_while(
         self, node: ast.While, test: Callable[[], Any], forget: Callable[[dict[str, Any]], None]
     ) -> None:
-        """A `while` whose condition may differ by lane: runs while a lane holds; the others keep their values."""
+        """A `while` whose condition may differ by lane: runs while any lane is active; inactive lanes keep their values."""
         frame, before = self.frame, self.frame.env
         frame.env = dict(before)
         truths = dtypes.int1.with_shape(self.lane_shape)

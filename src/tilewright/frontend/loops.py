@@ -62,8 +62,8 @@ class RangeValue:
 class _Restart(Exception):
     """The loop must be compiled again with other initial values.
 
-    `changes` gives, by name, a template: a `Leaf` where a value must take that type, None where it
-    may stay, tuples of these.
+    `changes` maps names to templates: a `Leaf` if a value must have that type, None if it
+    may stay, or tuples of these.
     """
 
     def __init__(self, changes: dict[str, Any]) -> None:
@@ -121,7 +121,7 @@ class Loops(Lanes):
             self._unrolled(node, list(items), rest)
 
     def loop_items(self, node: ast.expr) -> Any:
-        """What a `for` runs over: a `RangeValue`, or a sequence known at compile time."""
+        """The iterable of a `for`: a `RangeValue`, or a sequence known at compile time."""
         raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Any) -> None:
@@ -206,7 +206,7 @@ class Loops(Lanes):
         return self.lifted(value) if self.lane_shape else value
 
     def enter(self, carried: list[Carried], block: Block) -> None:
-        """Give `block` one argument a carried tensor and bind the names to them."""
+        """Add one block argument per carried tensor and bind the names to them."""
         for c in carried:
             c.inside = self._as_arguments(c.initial, block)
             self._name(c.name, c.inside)
@@ -226,7 +226,7 @@ class Loops(Lanes):
         return value
 
     def leave(self, carried: list[Carried], *blocks: Block) -> list[tuple[Carried, Any]]:
-        """The value each name has at the end of the body, made to fit what came in."""
+        """The value of each name at the end of the body, converted to the type of its block argument."""
         ends, node = [], self.frame.node
         changes: dict[str, Any] = {}
         for c in carried:
@@ -423,7 +423,7 @@ class Loops(Lanes):
         frame.node = node
 
     def _prune(self, ends: list[tuple[Carried, Any]], block: Block) -> list[Kept]:
-        """Drop carried tensors that no iteration changes; gives those that are left."""
+        """Drop carried tensors that no iteration changes; return the rest."""
         kept: list[Kept] = []
         replaced: dict[SSAValue, SSAValue] = {}
         for c, value in ends:
@@ -451,7 +451,7 @@ class Loops(Lanes):
             self.frame.env[c.name] = value
 
     def _after(self, before: Any, initial: Any, inside: Any, results: dict[int, SSAValue]) -> Any:
-        """The value after the loop: the loop's result where it changes, else what was there before."""
+        """The value after the loop: the loop's result if it changes, else the value before the loop."""
         if isinstance(inside, TensorValue):
             found = results.get(id(inside))
             return before if found is None else self.tensor(found, inside.type)

@@ -22,7 +22,7 @@ from tilewright.semantics.values import TensorValue
 
 
 class WhileLoops(Loops):
-    """Loops whose end is decided as they run."""
+    """Loops with a dynamic trip count."""
 
     def visit_while(self, node: ast.While, rest: list[ast.stmt]) -> None:
         if node.orelse:
@@ -134,7 +134,7 @@ class WhileLoops(Loops):
         self.after_loop(rest if returns else None, saved)
 
     def _only_test(self, head: Block, at_head: list[tuple[Carried, Any]]) -> None:
-        """The test is false at once: what it does is done in front, and there is no loop."""
+        """The condition is false on entry: emit the evaluation of the condition only, without a loop."""
         initial = [v.handle for c, _ in at_head for v in leaves(c.initial)]
         replaced: dict[SSAValue, SSAValue] = dict(zip(head.args, initial, strict=True))
         for argument, value in replaced.items():
@@ -190,7 +190,7 @@ class WhileLoops(Loops):
         ends: list[tuple[Carried, Any]],
         before: dict[str, Any],
     ) -> None:
-        """Close both regions, leaving out what neither changes, and bind what comes out."""
+        """Close both regions, drop values that neither changes, and bind the results."""
         states: list[tuple[TensorValue, TensorValue, SSAValue, SSAValue]] = []
         replaced: dict[SSAValue, SSAValue] = {}
         position = 0
@@ -239,7 +239,7 @@ class WhileLoops(Loops):
         body: Block,
         states: list[tuple[TensorValue, TensorValue, SSAValue, SSAValue]],
     ) -> Any:
-        """Carry the value of a `return` in the body out of the loop; what it is, or None."""
+        """Carry the value of a `return` in the body out of the loop; return it, or None."""
         if RESULT not in self.frame.env:
             return None
         result = self.frame.env[RESULT]

@@ -1,13 +1,13 @@
-"""Programs that say `device="cuda"`, on a machine without a GPU: torch makes those tensors on the CPU.
+"""Run programs with `device="cuda"` without a GPU: torch allocates these tensors on the CPU.
 
     with cuda_on_cpu():
         x = torch.rand(1024, device="cuda")     # a CPU tensor; kernels run on the CPU
-        assert x.is_cuda                        # what the program asks itself, it is told
+        assert x.is_cuda                        # queries report CUDA
 
-A torch function mode puts the CPU wherever a device named "cuda" is an argument. The few functions
-of `torch.cuda` that such programs call (`synchronize`, events, properties) are exchanged meanwhile.
-`torch.cuda.is_available()` stays false, so that programs that can do without a GPU do so. Every call
-of torch costs some microseconds more.
+A torch function mode replaces "cuda" device arguments by the CPU. The functions
+of `torch.cuda` that such programs call (`synchronize`, events, properties) are replaced temporarily.
+`torch.cuda.is_available()` stays false, so programs with a CPU path use it. Every torch call
+takes a few microseconds more.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _memory() -> int:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What waits for a GPU, or sets it up."""
+    """Replacement of functions that synchronize with or initialize a GPU."""
 
 
 def _no_context(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
@@ -117,7 +117,7 @@ def _no_context(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
 
 
 def _own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of its own that does the same: torch.compile keeps rules by function."""
+    """A distinct function with the same behavior, because torch.compile keeps rules per function object."""
     return lambda *args, **more: function(*args, **more)
 
 

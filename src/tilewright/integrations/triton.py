@@ -2,12 +2,12 @@
 
     from tilewright.integrations import triton
     triton.install()
-    import my_kernels            # which says `import triton`
+    import my_kernels            # a module with `import triton`
 
-`install()` puts a finder on `sys.meta_path` that serves `triton` and what programs import from below
-it: the language and the test tools are tilewright's own modules under another name, the rest are thin
-modules with Triton's names for our objects (`triton_names`). torch must not take this for the Triton
-that its compiler drives, so to modules of torch the name stays absent (`hidden_modules`).
+`install()` puts a finder on `sys.meta_path` that serves `triton` and its
+submodules: the language and the test tools are aliases of tilewright's modules, the rest are thin
+modules that export tilewright's objects under Triton's names (`triton_names`). torch must not mistake this for the
+Triton that its compiler drives, so the name stays hidden from torch's modules (`hidden_modules`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARK = "__tilewright_drop_in__"
 
 
 class _NamesModule(types.ModuleType):
-    """A module whose attributes are looked up when they are first asked for."""
+    """A module whose attributes are resolved on first access."""
 
     def __init__(self, name: str, table: triton_names.Names) -> None:
         super().__init__(name, f"tilewright under the name {name}")
@@ -47,7 +47,7 @@ class _NamesModule(types.ModuleType):
         return value
 
     def __setattr__(self, attribute: str, value: Any) -> None:
-        """An object stays what its name means when a submodule of that name is imported, as in Triton."""
+        """As in Triton, importing a submodule does not replace an object of the same name."""
         submodule = isinstance(value, types.ModuleType) and attribute in self.__dict__["_objects"]
         if not (submodule and value.__name__ == f"{self.__name__}.{attribute}"):
             super().__setattr__(attribute, value)
@@ -70,7 +70,7 @@ class _NamesLoader:
 
 
 class _AliasLoader:
-    """Gives an existing module of tilewright for another name, and leaves it as it was."""
+    """Load an existing tilewright module under another name, without modifying it."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -113,7 +113,7 @@ _finder = _Finder()
 
 
 def is_installed() -> bool:
-    """Whether `import triton` gives tilewright now."""
+    """Whether `import triton` currently resolves to tilewright."""
     return _finder in sys.meta_path
 
 
@@ -152,7 +152,7 @@ def _current_target() -> Any:
 
 
 def reject_real_triton(call: str) -> None:
-    """Raise IntegrationError where the real Triton has been imported; `call` is what came too late."""
+    """Raise IntegrationError if the real Triton has been imported; `call` names the function called too late."""
     present = sys.modules.get("triton")
     if present is None or _MARK in vars(present):
         return
@@ -182,7 +182,7 @@ def hide_from_torch() -> None:
 
 
 def uninstall() -> None:
-    """Take the name `triton` back. Modules that imported it before keep what they have."""
+    """Remove the alias `triton`. Modules that have imported it keep their references."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     hidden_modules.show("triton")

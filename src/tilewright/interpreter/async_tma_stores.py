@@ -1,8 +1,8 @@
-"""Boxes that are stored from shared memory: read, and written, as late as may be.
+"""TMA stores from shared memory; they read and write as late as they legally may.
 
-A stage that is being stored may not be written before a wait says that it has been read; what is
-stored is in memory only once a wait for that, or the end of the program, says so, the last store first: stores in
-flight have no order.
+A stage being stored must not be written until a wait for its read completes. Memory is written only at a wait for
+completion or at the end of the program, the last store first, because stores in
+flight are unordered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Origin:
-    """The program and place that a store was started in (an access context)."""
+    """The program and source location that issued a store (an access context)."""
 
     program: tuple[int, int, int]
     location: Any
@@ -76,7 +76,7 @@ def _tma_store_wait(run: Executor, op: gpu.TmaStoreWaitOp) -> list[Any]:
 
 
 def _land(run: Executor, count: int) -> None:
-    """Write what the first stores in flight store."""
+    """Complete the first `count` stores in flight: write their values to memory."""
     stores = run.shared.stores
     for store in reversed(stores[:count]):
         store.has_been_read()

@@ -1,4 +1,4 @@
-"""What each kind of atomic read-modify-write computes, on NumPy scalars of the element type."""
+"""Results of each kind of atomic read-modify-write, on NumPy scalars of the element type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _wrapping_add(a: Any, b: Any) -> Any:
     return np.asarray(int(a) + int(b) & (1 << 8 * kind.itemsize) - 1, np.uint64).astype(kind)
 
 
-#: `kind` of `tile.atomic_rmw` → (what is there, the operand) → what will be
+#: `kind` of `tile.atomic_rmw` → (old value, operand) → new value
 COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "add": _wrapping_add,
     "fadd": lambda a, b: a + b,

@@ -1,4 +1,4 @@
-"""Executes IR of every xDSL level on NumPy values: the definition of what a kernel does.
+"""Execute IR of every level on NumPy values; this defines the semantics of a kernel.
 
 Programs run one after another, a program's operations in order, all lanes of one before any of the
 next (aliasing rules, docs/gpu.md). Operations without regions are the functions of `registry`;
@@ -49,10 +49,10 @@ def run_module(
 ) -> None:
     """Run the one kernel of `module` for every program of `grid` on the caller's arrays, in place.
 
-    With `only` that one program runs, and its writes are taken back at the end.
+    With `only`, run that single program and undo its writes at the end.
 
     `arguments` are arrays and Python numbers in the order of the function's parameters. Raises
-    OutOfBoundsError, DeviceAssertError and what `checks` asks for, at the kernel's line.
+    OutOfBoundsError, DeviceAssertError and the errors of enabled `checks`, at the kernel's line.
     """
     function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
     extents = (*grid, 1, 1, 1)[:3]
@@ -83,7 +83,7 @@ def _parameter_types(function: func.FuncOp) -> list[Any]:
 
 
 def _parameter_names(function: func.FuncOp, count: int) -> list[str]:
-    """What the kernel's author calls the parameters; scheduled functions have lost their names."""
+    """The parameters' names in the source; scheduled functions do not keep them."""
     names = [f"argument {i}" for i in range(count)]
     if "cpu.argument_types" not in function.attributes and function.arg_attrs is not None:
         for i, entry in enumerate(function.arg_attrs.data):
@@ -215,7 +215,7 @@ class Executor:
     def _look_at_offset(
         self, op: Operation, operands: list[Any], kinds: tuple[Any, ...], results: Sequence[Any]
     ) -> None:
-        """Check what the language promises of arithmetic that forms an address."""
+        """Check the language's guarantees for address arithmetic."""
         fault = None
         if op in self._promise.sums:
             fault = wrapped(self, op.name, operands, kinds[0], results[0])
@@ -444,5 +444,5 @@ _HANDLERS: dict[type[Operation], Callable[[Executor, Any], list[Any]]] = {
 
 
 def handled_names() -> tuple[str, ...]:
-    """The operations that have their meaning here; `registry.names()` are the others."""
+    """The operations executed here; `registry.names()` are the rest."""
     return tuple(kind.name for kind in (*_HANDLERS, *_TERMINATORS))

@@ -29,7 +29,7 @@ from tilewright.interpreter.races import RaceDetector
 
 __all__ = ["AccessContext", "Allocation", "Checks", "Memory", "PointerValue"]
 
-#: a scalar polls this often, with nothing changing, before it counts as waiting forever
+#: polls of a scalar without any change after which a program counts as deadlocked
 PATIENCE = 50_000
 _SHOWN_LANES = 4
 
@@ -56,7 +56,7 @@ class Checks:
     views: bool = False
     """An array that is a view may be accessed only within its own extent."""
     undefined: bool = False
-    """Lanes that a load's mask turned off, and that have no `other=`, must not be used."""
+    """Report uses of lanes that a load without `other=` masks off."""
     nonfinite: bool = False
     """The first NaN or infinity made of finite numbers is a fault."""
     overflow: bool = False
@@ -75,9 +75,9 @@ class _Access(NamedTuple):
 
 
 class Memory:
-    """All that a launch may touch. Not safe for use from several threads at once.
+    """The memory that a launch may access. Not thread-safe.
 
-    An `undoable` one remembers what writes replace, for `undo`.
+    If `undoable`, it records overwritten values for `undo`.
     """
 
     def __init__(self, checks: Checks | None = None, undoable: bool = False) -> None:
@@ -103,10 +103,10 @@ class Memory:
     # ---- allocations ---------------------------------------------------------------------------
 
     def register(self, name: str, array: Any, written: np.ndarray | None = None) -> PointerValue:
-        """Let kernels use `array`; gives a pointer to its first element.
+        """Make `array` accessible to kernels; return a pointer to its first element.
 
-        `written` (one bool a byte of the allocation) marks memory that counts as never written.
-        Raises LaunchError for what is no array on the CPU.
+        `written` (one bool per byte of the allocation) records initialized bytes.
+        Raises LaunchError for a value that is not a CPU array.
         """
         memory = array_memory(array)
         base, nbytes = memory.base, memory.nbytes
@@ -168,8 +168,8 @@ class Memory:
     ) -> Any:
         """Elements of NumPy type `dtype` behind `pointers`; `other` (or 0) where `mask` is false.
 
-        `mask` is None or booleans of the pointers' shape. Raises OutOfBoundsError and whatever
-        `checks` asks for.
+        `mask` is None or booleans of the pointers' shape. Raises OutOfBoundsError and the errors of
+        enabled `checks`.
         """
         kind = np.dtype(dtype)
         access = _Access("tl.load", "reads", pointers, kind.itemsize, _mask(mask), ctx)
@@ -205,7 +205,7 @@ class Memory:
         ctx: AccessContext,
         sem: str = "acq_rel",
     ) -> Any:
-        """`tile.atomic_rmw`: lane after lane; gives what was there before (0 in lanes masked off).
+        """`tile.atomic_rmw`: lane by lane; return the previous values (0 in masked-off lanes).
 
         `kind` is one of add max min umax umin and or xor xchg fadd fmax fmin.
         """
@@ -266,7 +266,7 @@ class Memory:
             self.observer(access, access.verb != "reads", access.verb == "updates")
 
     def _watch(self, access: _Access, changed: bool) -> None:
-        """Count how often one scalar access came again, with no other access and nothing changed."""
+        """Count consecutive repetitions of a scalar access that change nothing."""
         if changed:
             self._waiting = ((), 0)
             return
@@ -433,7 +433,7 @@ def _advice(access: _Access, wrong: np.ndarray, allocation: Allocation | None) -
 
 
 def _compared_strides(addresses: np.ndarray, allocation: Allocation) -> str:
-    """What a regular tile of two dimensions or more steps by, beside the strides of its array."""
+    """Describe the strides of a regular tile of two or more dimensions next to those of its array."""
     if addresses.ndim < 2 or len(allocation.strides) < 2:
         return ""
     steps = []

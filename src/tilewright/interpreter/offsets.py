@@ -1,5 +1,4 @@
-"""Which arithmetic forms addresses: what the language promises of it (`docs/language.md`), and what the check
-`overflow` looks at.
+"""Address arithmetic: its guarantees in the language (`docs/language.md`) and the scope of the check `overflow`.
 
 Passes take their assumptions from here, so that the interpreter checks exactly what they assume.
 """
@@ -31,7 +30,7 @@ _NARROWEST = 32
 
 @dataclass(frozen=True)
 class Promise:
-    """Operations of which the language promises more than their definition says."""
+    """Operations with guarantees of the language beyond their definition."""
 
     sums: frozenset[Operation] = frozenset()
     """Signed sums, differences, products and left shifts that do not wrap."""
@@ -78,7 +77,7 @@ def access_arithmetic(op: Operation) -> Promise:
 
 
 def _offsets_of(op: Operation) -> list[SSAValue]:
-    """Operands of an operation that are offsets, or that an offset is computed from by sums and products."""
+    """Operands that are offsets, or from which an offset is computed by additions and multiplications."""
     if isinstance(op, tile.AddPtrOp):
         return [op.offset]
     if isinstance(op, (tile.LoadViewOp, tile.StoreViewOp)):
@@ -95,8 +94,8 @@ def promise_of(offsets: Iterable[SSAValue]) -> Promise:
 
     Followed backwards through signed `+ - * <<` of at least 32 bits, conversions to a wider type, operations
     that move elements, `tl.where`, signed minimum and maximum, values that loops carry, and the dividend of signed `//` and `%`: of `%` as
-    part of the offset, of `//` only to find the divisions within it. What reaches an offset in another way
-    (`& | ^ >>`, narrowing conversions, unsigned arithmetic) is not promised to be anything.
+    part of the offset, of `//` only to find the divisions within it. There is no guarantee for other operations
+    (`& | ^ >>`, narrowing conversions, unsigned arithmetic).
     """
     sums: set[Operation] = set()
     divisions: set[Operation] = set()

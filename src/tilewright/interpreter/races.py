@@ -1,7 +1,7 @@
-"""Who touched which byte, to find programs that meet at an address with nothing to order them.
+"""Detect data races between programs: unordered conflicting accesses to a byte.
 
-Programs run one after the other here, so the race itself never happens; what is found is that the
-grid would allow it. Every access gets a number; two arrays a byte remember the last write and the
+Programs run sequentially in the interpreter, so a race never occurs; reported are races that the
+grid permits. Every access gets a number; two shadow arrays, with an entry per byte, hold the last write and the
 last reads. Scalar atomics order programs (acquire and release, as vector clocks), so that locks and
 "the last one sums up" counters are not reported.
 """
@@ -71,7 +71,7 @@ class RaceDetector:
     def atomic(
         self, access: Any, allocation: Allocation, offsets: Any, lanes: Any, sem: str
     ) -> None:
-        """An atomic: it may meet other atomics. A scalar one orders programs, as `sem` says."""
+        """Record an atomic, which does not conflict with other atomics. A scalar one orders programs as `sem` says."""
         program, address = access.ctx.program, int(access.pointers.addresses.flat[0])
         scalar = not access.pointers.shape
         known = self._known.setdefault(program, {})
@@ -89,7 +89,7 @@ class RaceDetector:
             self._clocks[program] = clock + 1
 
     def _place(self, allocation: Allocation, offsets: Any, itemsize: int) -> tuple[_Shadow, Any]:
-        """The shadow that covers `allocation` and the places of the bytes at `offsets` in it."""
+        """The shadow of `allocation` and the positions in it of the bytes at `offsets`."""
         for shadow in self._shadows:
             inside = shadow.base <= allocation.base
             if inside and allocation.end <= shadow.base + shadow.writes.size:

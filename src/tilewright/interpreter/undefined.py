@@ -1,8 +1,8 @@
-"""Lanes that mean nothing: what a load without `other=` gives where its mask is false.
+"""Track undefined lanes: results of a load without `other=` where its mask is false.
 
-They read 0 here, and may read anything elsewhere. Beside each value that holds such lanes goes an
-array of its shape that says which load a lane comes from (0: the lane means something). It is found
-by the identity of the value, so that control flow, which only passes values on, needs no care.
+They are 0 in the interpreter and arbitrary elsewhere. Each value with such lanes has a shadow
+array of its shape with the load that a lane comes from (0: the lane is defined). It is looked up
+by the identity of the value, so control flow, which only forwards values, needs no handling.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UndefinedLanes:
         return found[1] if found is not None else None
 
     def mark(self, value: Any, sites: np.ndarray | None) -> None:
-        """Say what lanes of `value` are undefined."""
+        """Set the shadow array of `value`."""
         if sites is not None and sites.any():
             self._known[id(value)] = (
                 value,
@@ -73,7 +73,7 @@ class UndefinedLanes:
     def look_along(
         self, operands: Sequence[Any], results: Sequence[Any], axis: int, scan: bool, reverse: bool
     ) -> None:
-        """Follow a reduction or scan along `axis`: what depends on such a lane is one."""
+        """Propagate through a reduction or scan along `axis`: results of undefined lanes are undefined."""
         for sites in map(self.of, operands):
             if sites is None:
                 continue
@@ -87,7 +87,7 @@ class UndefinedLanes:
                 self.mark(result, found)
 
     def need(self, value: Any, what: str) -> None:
-        """`value` decides something that all lanes share (`what`: "the condition of `if`")."""
+        """Require that `value`, which affects all lanes, is defined (`what`: e.g. "the condition of `if`")."""
         sites = self.of(value)
         if sites is not None:
             self._report(sites, f"{what} depends on")

@@ -1,9 +1,9 @@
-"""Accesses of one program by different warps that no barrier orders (`gpu.barriers_inserted`).
+"""Detect accesses by different warps of a program that no barrier orders (`gpu.barriers_inserted`).
 
-`insert-barriers` claims of a whole function that its barriers are where they are needed. Here every
+`insert-barriers` asserts that a function has all the barriers it needs. To check this, every
 access to global memory is attributed to the warps whose registers hold its elements: a store to the
-first of them, a load to all. Two accesses of one array conflict if a warp meets what another one wrote,
-or overwrites what another one read, since the last barrier. Lanes of a warp run together.
+first of them, a load to all. Two accesses conflict if, since the last barrier, a warp accesses bytes that another
+warp wrote, or overwrites bytes that another warp read. Lanes of a warp are assumed to run in lockstep.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class WarpRaces:
 
     @staticmethod
     def of(run: Executor) -> WarpRaces | None:
-        """A checker for a function whose barriers are claimed to be enough, else None."""
+        """A checker if the function is marked `gpu.barriers_inserted`, else None."""
         function = run.function
         warps: Any = function.attributes.get("gpu.num_warps")
         if (
@@ -62,7 +62,7 @@ class WarpRaces:
         return WarpRaces(warps.value.data)
 
     def synchronize(self) -> None:
-        """All threads meet: what came before is over."""
+        """CTA barrier: earlier accesses are ordered before later ones."""
         self._barriers += 1
         self._last.clear()
 

@@ -1,8 +1,8 @@
-"""How a name of the language finds its meaning.
+"""Dispatch of the language's functions.
 
-`tl.load` and the others are stubs: signature and documentation, no compiler. Each carries
-`__tl_builtin__ = "<method of Semantics>"`. The front end, meeting one in a kernel, calls that
-method itself; in eager mode (`active_semantics` is set) calling the stub does.
+`tl.load` and the like are stubs: signature and documentation, no implementation. Each carries
+`__tl_builtin__ = "<method of Semantics>"`. The front end calls that
+method directly; in eager mode (`active_semantics` is set) the stub calls it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.errors import CompilationError, TilewrightError
 #: the `Semantics` that eager mode runs kernels with; None: kernels are not being run as Python
 active_semantics: ContextVar[Any] = ContextVar("active_semantics", default=None)
 
-#: what functions written for Triton's compiler hand on to it
+#: keyword arguments that functions written for Triton forward to its compiler
 _COMPILER_KEYWORDS = frozenset(("_semantic", "_builder", "_generator"))
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,9 +31,9 @@ class OutsideKernelError(TilewrightError, RuntimeError):
 def builtin(method: Any = None, *, host: Callable[..., Any] | None = None) -> Any:
     """Make a stub of the function below.
 
-    `method` is the method of `Semantics` when its name is not the function's; `host` is what a
-    call outside kernels does instead of raising `OutsideKernelError`. A bare `@builtin`, as programs write it
-    on functions of theirs, makes an `extern` that gets compile-time values as `constexpr`.
+    `method` is the method of `Semantics` if it has another name; `host` is called outside kernels
+    instead of raising `OutsideKernelError`. A bare `@builtin`, as in user programs, creates
+    an `extern` that receives compile-time values as `constexpr`.
     """
     if callable(method):
         return _user_builtin(method)
@@ -76,7 +76,7 @@ def _as_triton(value: Any) -> Any:
 def must_use_result(fn: Any, reason: str | bool = True) -> Any:
     """Make it an error to call `fn` in a kernel and leave its result unused.
 
-    Also `@must_use_result("why, and what to do")`, which the error then says.
+    `@must_use_result("reason and fix")` adds this text to the error.
     """
     if isinstance(fn, str):
         return lambda function: must_use_result(function, fn)
@@ -94,9 +94,9 @@ def unused_result_error(function: Any, text: str) -> CompilationError | None:
 
 
 def extern(fn: F) -> F:
-    """Make a Python function one that kernels call while they are compiled (`tl.core.extern`).
+    """Make a Python function callable from kernels at compile time (`tl.core.extern`).
 
-    It is called with the values themselves, and what it calls of `tl` becomes part of the kernel.
+    It receives the values, and its calls of `tl` functions become part of the kernel.
     """
     fn.__tl_extern__ = True  # type: ignore[attr-defined]
     return fn

@@ -1,4 +1,4 @@
-"""What a kernel is being compiled for (`tl.target_info`): compile-time functions for kernels and host code."""
+"""Compilation target (`tl.target_info`): compile-time functions for kernels and host code."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GPUTarget:
-    """What code is made for: `backend` ("cpu", "cuda"), `arch` (a CPU name, 90), `warp_size`."""
+    """A compilation target: `backend` ("cpu", "cuda"), `arch` (a CPU name, 90), `warp_size`."""
 
     backend: str
     arch: Any
     warp_size: int
 
 
-#: what the kernel of this thread is being compiled for; None: host code asks, or a kernel that runs as Python
+#: target of the kernel being compiled in this thread; None in host code and interpreted kernels
 compiled_for: ContextVar[GPUTarget | None] = ContextVar("compiled_for", default=None)
 
 #: `num_warps` of the launch that the kernel of this thread is being compiled for; None: not for a GPU
 warps_of_launch: ContextVar[int | None] = ContextVar("warps_of_launch", default=None)
 
 _machine: Callable[[], GPUTarget] | None = None
-"""What says which machine host code means, where something has been installed that knows."""
+"""Installed function that returns the target for host code, or None."""
 
 
 def set_machine(ask: Callable[[], GPUTarget] | None) -> None:

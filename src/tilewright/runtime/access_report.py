@@ -1,7 +1,7 @@
-"""Which form each load and store of a kernel takes on a target, and what a better one would need.
+"""Report the form of each load and store of a kernel on a target, and the missing facts for a better one.
 
 The forms are read off the IR after the last pass; the reasons are the remarks of the passes that chose them
-(`passes/analysis/remarks.py`). An access is identified by its place in the source, also where passes have copied it.
+(`passes/analysis/remarks.py`). An access is identified by its source location, even if passes have duplicated it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _belongs(remark: Remark, place: tuple[Any, ...]) -> bool:
 
 
 def _kind(op: Operation) -> str | None:
-    """What an operation of the front end does to global memory."""
+    """The kind of global memory access of a front-end operation, or None."""
     from tilewright.dialects import tile
 
     if isinstance(op, tile.LoadOp | tile.LoadViewOp):
@@ -148,7 +148,7 @@ def _lowered(module: Any) -> dict[_Key, list[tuple[str, int]]]:
 
 
 def _form(op: Any) -> tuple[str, str, int] | None:
-    """What an operation after the last pass is: kind, form, stages; None for no access."""
+    """Kind, form and stages of an operation after the last pass; None if it is not an access."""
     from tilewright.dialects import cpu, gpu, tile
 
     match op:

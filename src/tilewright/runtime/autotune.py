@@ -1,10 +1,10 @@
 """`autotune`: time a kernel's configurations on the real arguments and keep the fastest.
 
-What Triton's users rely on is kept (decorator arguments, `Config`, the attributes of `Autotuner`);
-four things differ. Arrays that the kernel writes are put back after tuning without
-`reset_to_zero`/`restore_value`. Configurations that mean the same on the target are timed once.
-Of those within 2 % of the fastest the first in list order wins, so that noise does not choose.
-Timings are kept on disk one by one (`tuning_records`).
+The interface is Triton's (decorator arguments, `Config`, the attributes of `Autotuner`), with
+four differences. Arrays that the kernel writes are restored after tuning even without
+`reset_to_zero`/`restore_value`. Configurations that are equivalent on the target are timed once.
+The first configuration in list order within 2 % of the fastest wins, so noise does not decide.
+Timings are stored on disk individually (`tuning_records`).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _pruning(prune_configs_by: Mapping[str, Any] | None) -> tuple[Hook | None, A
 
 
 class Autotuner(KernelInterface):
-    """A kernel that chooses its configuration by measuring (see `autotune`).
+    """A kernel that selects its configuration by timing (see `autotune`).
 
     Attributes:
-        configs: the list given. `keys`: names whose values select a tuning result.
+        configs: the argument of `autotune`. `keys`: names whose values select a tuning result.
         cache: tuning key → chosen Config. `best_config`: the one used by the latest launch.
         configs_timings: Config → `[median, 20 %, 80 %]` ms of the latest tuning (inf: cannot run).
-        failures: Config → why it was left out, in the latest tuning.
+        failures: Config → reason for its exclusion in the latest tuning.
         bench_time: seconds the latest tuning took.
         fn: the decorated kernel. `base_fn`: the plain function at the bottom. `arg_names`.
     """
@@ -108,7 +108,7 @@ class Autotuner(KernelInterface):
         self._key_places = [self.arg_names.index(name) for name in self.keys]
 
     def _drop_unknown_keys(self) -> None:
-        """Programs in use name what was a parameter once: that cannot change the choice."""
+        """Remove key names that are not parameters: programs list former ones, which cannot affect the choice."""
         unknown = [name for name in self.keys if name not in self.arg_names]
         if unknown:
             self.keys = [name for name in self.keys if name in self.arg_names]
@@ -175,7 +175,7 @@ class Autotuner(KernelInterface):
         return self.fn[grid](*args, **kwargs, **options)
 
     def _known(self, args: Sequence[Any], kwargs: dict[str, Any]) -> _Choice | None:
-        """What was chosen for such arguments before, found without making their tuning key."""
+        """The cached choice for such arguments, looked up without computing their tuning key."""
         entry = self._fast.get(self._fast_key(args, kwargs))
         if entry is None or self.cache.get(entry[0]) is not entry[1][0]:
             return None
@@ -204,7 +204,7 @@ class Autotuner(KernelInterface):
 
     @user_facing
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> list[Any]:
-        """Compile every configuration that pruning leaves; nothing is launched."""
+        """Compile every configuration that remains after pruning, without launching."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Autotuner(KernelInterface):
         if len(self.configs) == 1:
             self._reject_conflicts(self.configs, kwargs)
             return self.configs[0], self.configs[0].all_kwargs()
-        if settings.current().interpreted:  # nothing to measure in kernels that run as Python
+        if settings.current().interpreted:  # timing interpreted kernels is meaningless
             configs = self.prune_configs(kwargs)
             self._reject_conflicts(configs, kwargs)
             return configs[0], configs[0].all_kwargs()
@@ -327,7 +327,7 @@ class Autotuner(KernelInterface):
         return Tuner(task, effective_options(innermost(self), list(task.named.values())))
 
     def _set_to_zero(self, named: Mapping[str, Any], reset_only: bool = False) -> None:
-        """What stands for the hook before a run where the user gave none."""
+        """Default hook before a timed run."""
         for name in self.reset_to_zero:
             set_zero(named.get(name))
 
@@ -343,8 +343,8 @@ class Autotuner(KernelInterface):
     def get_best_config(self, *values: Any) -> Config:
         """The configuration chosen for these values of the key arguments (in `key` order).
 
-        With fewer values than keys the rest match anything; of several results (other dtypes) the
-        latest counts. Without values: the configuration of the latest launch.
+        Omitted trailing values match anything; among several results (of different dtypes) the
+        latest is used. Without values: the configuration of the latest launch.
 
         Raises:
             AutotuneError: nothing was tuned for these values yet.
@@ -381,27 +381,27 @@ def autotune(
     do_bench: Hook | None = None,
     cache_results: bool = False,
 ) -> Callable[[Any], Autotuner]:
-    """Decorate a kernel: choose among `configs` by measuring, once for each value of `key`.
+    """Decorate a kernel: select among `configs` by timing, once for each value of `key`.
 
     Args:
-        configs: what to choose from. Those that fail to compile or need too much of a resource are
-            left out; if none remains the error lists each reason.
-        key: names of arguments; a new combination of their values (or of array dtypes) tunes anew.
+        configs: the candidates. Those that fail to compile or exceed a resource limit are
+            excluded; if none remains the error lists each reason.
+        key: names of arguments; a new combination of their values (or of array dtypes) triggers tuning.
         prune_configs_by: `{"early_config_prune": f(configs, named_args, **kwargs) -> configs,
             "perf_model": f(**arguments and configuration) -> estimated time, "top_k": how many}`.
         reset_to_zero: arrays set to zero before every timed run.
-        restore_value: arrays put back before every timed run. All arrays that the kernel writes
-            are put back after tuning in any case.
+        restore_value: arrays restored before every timed run. All arrays that the kernel writes
+            are always restored after tuning.
         pre_hook, post_hook: `pre_hook(args, reset_only=False)`, `post_hook(args, exception=None)`
             around every timed run, outside the measured time.
-        warmup, rep: milliseconds of unmeasured and measured runs a configuration.
+        warmup, rep: milliseconds of unmeasured and measured runs per configuration.
         use_cuda_graph: accepted for Triton's sake.
-        do_bench: `f(call, quantiles=(0.5, 0.2, 0.8)) -> [median, low, high]` instead of ours.
-        cache_results: results are kept on disk in any case unless
-            TILEWRIGHT_CACHE_AUTOTUNING=0; accepted for Triton's sake.
+        do_bench: `f(call, quantiles=(0.5, 0.2, 0.8)) -> [median, low, high]` instead of the default.
+        cache_results: accepted for Triton's sake: results are stored on disk unless
+            TILEWRIGHT_CACHE_AUTOTUNING=0.
 
     Raises:
-        LaunchError: a name in `reset_to_zero` or `restore_value` is not a parameter. (Of `key` such names
+        LaunchError: a name in `reset_to_zero` or `restore_value` is not a parameter. (In `key`, such names
             are ignored with a warning.)
     """
 

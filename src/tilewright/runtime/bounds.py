@@ -1,7 +1,7 @@
-"""Launches of kernels whose accesses are checked, and the reports of those that fail.
+"""Launch kernels with bounds checks and report accesses that fail them.
 
-Native code records which access of which program lay outside its array, and ends. The report is the
-interpreter's: that one program runs again there, on memory that is put back afterwards.
+Native code records the program and the out-of-bounds access, and stops. The interpreter produces the
+report: it re-runs that program on memory that is restored afterwards.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _UNBOUNDED = (0, (1 << 63) - 1)
 class CheckedLaunch:
     """Launches of a checked kernel for arguments of `types`, fetched as `kinds` say.
 
-    It stands where generated functions (`launch`) expect a native call; calling it gives the words
-    back, and `run` launches.
+    It replaces the native call of generated functions (`launch`): calling it returns the words,
+    and `run` launches.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ def _extent(array: Any, views: bool) -> tuple[int, int]:
 
 
 def _has_extent(value: Any) -> bool:
-    """Whether `value` is an array that says its shape, not a bare address."""
+    """Whether `value` is an array with a shape, not a bare address."""
     base = value.base if type(value).__name__ == "TensorWrapper" else value
     return any(hasattr(base, name) for name in ("shape", "__array_interface__", "__dlpack__"))
 
 
 def fault_of(compiled: CompiledKernel, program: int, site: int, grid: Any) -> OutOfBoundsError:
-    """What the fault record alone tells of an access outside its array."""
+    """The error for an out-of-bounds access from the fault record alone."""
     plan = compiled.plan
     access = plan.accesses[site - len(plan.asserts)]
     verb = {"tl.load": "reads", "tl.store": "writes"}.get(access.what, "updates")
@@ -128,10 +128,10 @@ def fault_of(compiled: CompiledKernel, program: int, site: int, grid: Any) -> Ou
 def _report(
     compiled: CompiledKernel, arguments: Sequence[Any], program: int, site: int, grid: Any
 ) -> OutOfBoundsError:
-    """The interpreter's report of the faulting program, or the record's where it does not fail again.
+    """The interpreter's report of the faulting program, or the record's if the fault does not recur.
 
-    Programs before it and its own first operations have changed memory: an address that depends on
-    what they wrote may be another one now.
+    Earlier programs and the program's own operations have changed memory, so an address that depends on
+    their writes may differ.
     """
     recorded = fault_of(compiled, program, site, grid)
     place = program_of(program, grid)
@@ -163,7 +163,7 @@ def _run_again(
     grid: Any,
     views: bool,
 ) -> OutOfBoundsError | None:
-    """What the interpreter says of one program; None if it has nothing to say of its bounds."""
+    """The interpreter's bounds error for one program, or None."""
     from tilewright.interpreter.executor import run_module
     from tilewright.interpreter.memory import Checks
     from tilewright.runtime.compiler import build_ir
@@ -174,6 +174,6 @@ def _run_again(
             run_module(module, arguments, grid, checks=Checks(views=views), only=program)
     except OutOfBoundsError as error:
         return error
-    except TilewrightError:  # another fault, which the native code did not come to
+    except TilewrightError:  # another fault, which native code did not reach
         pass
     return None

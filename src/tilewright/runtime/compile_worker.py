@@ -1,7 +1,7 @@
-"""A process that compiles what another one asks for: see `workers`.
+"""Worker process that compiles kernels on request (see `workers`).
 
-It reads requests from its standard input, answers on what was its standard output (anything else that is
-printed goes to the error stream), and ends with the stream or when nothing was asked for a while.
+It reads requests from standard input and answers on the original standard output; other output is redirected to
+standard error. It exits at the end of the input or after an idle timeout.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def _serve(requests: Any, answers: Any) -> None:
 
 
 def _answer(settings: dict[str, str], data: bytes, options: Any, machine: Any) -> tuple[Any, Any]:
-    """An artifact or None, and what to raise: class, arguments, attributes.
+    """An artifact or None, and the error to raise: class, arguments, attributes.
 
-    For anything but the errors of a kernel's author both are None: it happens again where it can be seen.
+    For failures other than errors in the kernel both are None; the parent process reproduces them.
     """
     from tilewright.ir.transport import module_from_bytes
 

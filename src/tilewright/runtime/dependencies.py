@@ -1,6 +1,6 @@
-"""What a kernel's code depends on besides its own text: jit functions, globals, constants.
+"""Dependencies of a kernel's code besides its source: jit functions, globals, constants.
 
-Found from the Python AST alone, so that a key can be made without the front end: every global or
+Found from the Python AST alone, so the key does not require the front end: every global or
 closure variable that the function names, followed along attributes (`torch.version.hip`, `Settings.scale`), and
 the same for each jit function found that way. Values and plain functions are read by `content`.
 """
@@ -25,7 +25,7 @@ from tilewright.runtime.content import MISSING, PLAIN, Content, State
 class Guard:
     """A value that was read: `holder[path[0]].path[1]…` (or the cell `holder`) is still `value`.
 
-    With `equal` the attribute gives a new object each time, and an equal one will do.
+    With `equal`, the attribute returns a new object each time, and equality is sufficient.
     """
 
     holder: dict[str, Any] | CellType
@@ -43,9 +43,9 @@ class Guard:
 
 @dataclass
 class Dependencies:
-    """`texts` make up a key; `guards` and `states` tell when it is out of date.
+    """`texts` form a key; `guards` and `states` detect that it is outdated.
 
-    `private`: a value counts by identity, so that the key must not leave the process. `functions`: the kernel
+    `private`: a value is identified by its identity, so the key is valid in this process only. `functions`: the kernel
     functions whose source the code is made from, the kernel first.
     """
 
@@ -72,7 +72,7 @@ class Dependencies:
         return all(guard.holds() for guard in self.guards) and self.states_hold()
 
     def add(self, other: Dependencies) -> None:
-        """Depend on what `other` depends on, too."""
+        """Add the dependencies of `other`."""
         self.texts += other.texts
         self.guards += other.guards
         self.states += other.states
@@ -139,7 +139,7 @@ def _value(
             break
         step, again = (_attribute(value, path[taken]) for _ in range(2))
         if isinstance(step, MethodType) or (step is not again and type(step) not in PLAIN):
-            break  # made anew each time: what it is made of counts
+            break  # a new object each time: depend on its components
         if step is MISSING:
             break
         value, equal = step, step is not again
@@ -222,7 +222,7 @@ def _annotations(tree: ast.AST) -> list[ast.expr]:
 
 
 _constants: dict[int, tuple[weakref.ref[Any], Dependencies, str]] = {}
-"""Objects given as constants before, by id: weak references, what they depended on, the digest."""
+"""Earlier constant objects by id: weak reference, dependencies, digest."""
 
 
 def constant_digest(value: Any) -> str | None:

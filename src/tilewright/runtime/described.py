@@ -24,10 +24,10 @@ from tilewright.targets import TargetInfo
 
 
 class Described:
-    """A contraction that was recognised: call it with its function's arguments, in order.
+    """A recognized contraction; call it with its function's arguments, in order.
 
     Attributes:
-        description: what was recognised, in terms of the function's arguments.
+        description: the contraction in terms of the function's arguments.
         name: the function's name.
     """
 
@@ -41,10 +41,10 @@ class Described:
 
         Args:
             config: a configuration; otherwise the model chooses.
-            options: `accumulate` (a dtype of sums) and `precision`, as in `matmul`; and arguments by name.
+            options: `accumulate` (the accumulator type) and `precision`, as in `matmul`; and arguments by name.
 
         Returns the result, or the array that was written to. Raises LaunchError for arguments that do
-        not fit the description.
+        not match the description.
         """
         try:
             return self._run(self._bound(arguments, options), config, options)
@@ -108,7 +108,7 @@ class Described:
         config: MatmulConfig | None = None,
         **options: Any,
     ) -> Prepared:
-        """What a call with packed arrays would do on a target, without arrays.
+        """Prepare a call with packed arrays on a target, without arrays.
 
         Args:
             types: dtypes of arrays whose description leaves them open, by name.
@@ -229,7 +229,7 @@ def _indices(size: int | Loop, arguments: Sequence[Any]) -> range:
 
 
 def _arranged(array: Any, roles: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
-    """A view of `array` with axes in the wanted order, and of extent 1 where it has none."""
+    """A view of `array` with axes in the order `wanted`; missing axes get extent 1."""
     if roles == wanted:
         return array
     order = [roles.index(role) for role in wanted if role in roles]
@@ -313,7 +313,7 @@ def signature_of(kernel: GeneratedKernel, prepared: Prepared) -> dict[str, Argum
 
 
 def loop_nest(function: Any) -> Described:
-    """Make a plain triple loop over `C[i, j] += A[i, k] * B[k, j]` a generated product.
+    """Turn a triple loop over `C[i, j] += A[i, k] * B[k, j]` into a generated matmul.
 
         @tilewright.loop_nest
         def product(A, B, C, M, N, K):
@@ -324,8 +324,8 @@ def loop_nest(function: Any) -> Described:
 
         product(a, b, c, *c.shape, a.shape[1])      # adds a @ b to c
 
-    Loops stand in any order, one more for each batch axis; bounds are constants or parameters. Raises
-    CompilationError at what is no such loop.
+    Loops may be in any order, with one more per batch axis; bounds are constants or parameters. Raises
+    CompilationError for any other loop nest.
     """
     from tilewright.generator import affine_loops
     from tilewright.generator.python_loops import affine_function

@@ -1,8 +1,8 @@
-"""Where arrays are: which GPU, which address, which stream. Nothing is imported for it.
+"""Device, address and stream of arrays, determined without importing their libraries.
 
-torch tensors, cupy arrays, and whatever has `__cuda_array_interface__` or `__dlpack__` on a GPU
-(numba, jax …) are understood. A launch whose arrays are on a GPU runs there, on the stream that the
-arrays' library calls current; page-locked torch tensors may be among the arguments.
+Supported are torch tensors, cupy arrays, and objects with `__cuda_array_interface__` or `__dlpack__` on a GPU
+(numba, jax …). A launch whose arrays are on a GPU runs there, on the current stream of the
+arrays' library; page-locked torch tensors may be among the arguments.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Place(NamedTuple):
 
     device: int
     library: str
-    """Whose stream counts: "torch", "cupy", or "" for the legacy default stream."""
+    """Library whose current stream is used: "torch", "cupy", or "" for the legacy default stream."""
 
     def target(self) -> TargetInfo:
-        """What to compile for. Raises UnsupportedTarget for GPUs that are too old."""
+        """The compilation target. Raises UnsupportedTarget for GPUs that are too old."""
         from tilewright.runtime.drivers.cuda import driver
 
         return driver().device(self.device).target
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 def device_of(value: Any) -> int | None:
-    """The ordinal of the GPU that holds an array, None for what is no array on a GPU."""
+    """The ordinal of the GPU that holds an array; None if the value is not a GPU array."""
     module = type(value).__module__.partition(".")[0]
     if module in ("builtins", "numpy"):
         return None
@@ -59,7 +59,7 @@ def device_of(value: Any) -> int | None:
 
 
 def _interface(value: Any) -> dict[str, Any]:
-    """What an array's `__cuda_array_interface__` says. Raises LaunchError where it says too little."""
+    """An array's `__cuda_array_interface__`. Raises LaunchError if it is incomplete."""
     facts = value.__cuda_array_interface__
     missing = [name for name in ("data", "typestr") if name not in facts]
     if missing:
@@ -130,7 +130,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def could_be_gpu(classes: Iterable[type]) -> bool:
-    """Whether values of some of these classes may be on a GPU, or hold what is."""
+    """Whether values of some of these classes may be, or contain, GPU arrays."""
     plain = ("builtins", "numpy", "tilewright", "ml_dtypes")
     return any(
         issubclass(c, tuple)
@@ -168,7 +168,7 @@ def place_of(arguments: Sequence[tuple[str, Any]]) -> Place | None:
 
 
 def _library(value: Any) -> str:
-    """Whose current stream the work on an array belongs to."""
+    """The library whose current stream orders work on an array."""
     base = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
     value = value if base is None else base
     if hasattr(value, "is_cuda") and hasattr(value, "data_ptr"):
@@ -248,9 +248,9 @@ _DL_CODES = {
 
 
 def _dlpack_address(value: Any) -> tuple[int, Any]:
-    """Through the capsule. The memory stays the array's, which the caller holds.
+    """Address and dtype from the DLPack capsule. The array, which the caller keeps alive, owns the memory.
 
-    `stream=-1` asks the producer not to synchronize: what it has queued is on a stream that the
+    `stream=-1` prevents the producer from synchronizing: its pending work is on a stream that the
     caller chose (the legacy default stream waits for all others).
     """
     try:

@@ -1,7 +1,7 @@
 """Keep torch.compile out of this package.
 
-It follows whatever a function calls, as far as it can: left to itself, through this compiler, for
-half a minute and with warnings of what it cannot follow. Nothing of torch is imported for it.
+Dynamo traces into every call: otherwise it would trace this compiler for
+half a minute and warn about untraceable code. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 _waiting: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Functions that were marked before torch was there to be told."""
+"""Functions marked before torch was imported."""
 
 
 def dynamo_disabled(function: Callable[P, R]) -> Callable[P, R]:
-    """`function` itself, marked: torch.compile runs it, and what it calls, as it is.
+    """`function` itself, marked: torch.compile runs it and its callees untraced.
 
-    Launches go through such functions, some of which stand in files of the user's: a wrapper would cost. Those
-    marked before torch was loaded are told to it with the first one after: a launch of tensors makes one.
+    Launches call such functions, some of them attributed to user files, and a wrapper would add overhead. Functions
+    marked before torch was loaded are registered with the first one marked after; a launch of tensors marks one.
     """
     vars(function)["_torchdynamo_disable"] = True
     _waiting.add(function)
@@ -34,7 +34,7 @@ def dynamo_disabled(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _skip(frames: Any, code: Any) -> None:
-    """Tell torch's hook of frames."""
+    """Make torch's frame evaluation hook skip a code object."""
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))

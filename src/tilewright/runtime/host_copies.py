@@ -1,4 +1,4 @@
-"""Kernels that run as Python on arrays of a GPU: the memory comes to the host and goes back."""
+"""Copy GPU arrays to the host and back around interpreted kernels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tilewright.runtime.snapshot import MemoryRange, merged
 
 @contextmanager
 def on_host(values: Sequence[Any], place: Place) -> Generator[tuple[Any, ...]]:
-    """The values with NumPy arrays in place of GPU arrays; what is in them goes back at the end.
+    """Replace GPU arrays by NumPy copies; write them back at the end.
 
-    Arrays that share memory on the GPU share it on the host; whole allocations are copied where
-    they are known. Raises LaunchError for an array that does not say its extent.
+    Arrays that share memory on the GPU share it on the host; whole allocations are copied if
+    they are known. Raises LaunchError for an array of unknown extent.
     """
     import numpy
 
@@ -84,7 +84,7 @@ def _shape(value: Any, item: int) -> tuple[tuple[int, ...], tuple[int, ...] | No
 
 
 def _copy(place: Place, to: int, source: int, size: int) -> None:
-    """Between host and device, behind what the stream holds; done on return."""
+    """Copy between host and device in stream order; complete on return."""
     from tilewright.runtime.drivers.cuda import driver
 
     native, stream = driver(), place.stream()

@@ -1,4 +1,4 @@
-"""From the arguments of a product to its contraction: what shapes, strides and types decide."""
+"""Derive the contraction of a matmul from the shapes, strides and types of its arguments."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def prepare(call: Call, target: TargetInfo) -> Prepared:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     full = (*batch, m, n)
     kind = _out_dtype(call, a.dtype)
-    if k == 0:  # sums of nothing: multiply zeros, since no machine copies boxes of no extent
+    if k == 0:  # empty reduction: multiply zeros, because TMA boxes must not be empty
         a, b = View((m, 1), (1, 1), a.dtype), View((1, n), (1, 1), b.dtype)
     problem = Problem(m, n, max(k, 1), batch)
     problem.add("a", a, (m, problem.k))
@@ -116,7 +116,7 @@ def prepare(call: Call, target: TargetInfo) -> Prepared:
 def _swapped(
     problem: Problem, contraction: Contraction, config: MatmulConfig, target: TargetInfo
 ) -> tuple[Problem, Contraction, MatmulConfig]:
-    """What is computed where operands change places."""
+    """The equivalent problem with swapped operands."""
     other = contraction.swapped()
     if other is None or not target.is_gpu:
         why = "on a CPU" if other is not None else "with a function in the epilogue"
@@ -132,7 +132,7 @@ def _without_gaps(problem: Problem) -> bool:
 
 
 def _check_joined(problem: Problem, config: MatmulConfig) -> None:
-    """That rows can be joined as the configuration says."""
+    """Check that rows can be joined as the configuration requires."""
     extent, joined = max(problem.m, problem.n), config.rows_per_load
     across, single = config.block_n, config.block_m
     if problem.m > 1:

@@ -9,9 +9,9 @@ from tilewright.runtime.specialize import array_address, element_type
 
 
 class TensorWrapper:
-    """An array seen with another element type of the same size (`reinterpret`).
+    """An array reinterpreted with another element type of the same size (`reinterpret`).
 
-    What makes arrays of a tensor (`new_empty`, `clone`, `cpu`, `to`) gives wrappers of the same type.
+    Methods that create arrays (`new_empty`, `clone`, `cpu`, `to`) return wrappers with the same type.
     """
 
     def __init__(self, base: Any, dtype: Any) -> None:
@@ -20,7 +20,7 @@ class TensorWrapper:
 
     @property
     def data(self) -> Any:
-        """The array below. Assigning a view of it moves and narrows what this wrapper sees."""
+        """The underlying array. Assign a view of it to change the wrapper's address and extent."""
         return (
             getattr(self.base, "data", self.base) if hasattr(self.base, "data_ptr") else self.base
         )
@@ -62,7 +62,7 @@ class TensorWrapper:
         return element_type(self.dtype).itemsize
 
     def new_empty(self, *sizes: Any) -> TensorWrapper:
-        """An uninitialised array of this type and place: `new_empty(4, 8)` or `new_empty((4, 8))`."""
+        """An uninitialized array of this type on this device: `new_empty(4, 8)` or `new_empty((4, 8))`."""
         if hasattr(self.base, "new_empty"):
             return TensorWrapper(self.base.new_empty(*sizes), self.dtype)
         import numpy
@@ -71,7 +71,7 @@ class TensorWrapper:
         return TensorWrapper(numpy.empty(shape, self.base.dtype), self.dtype)
 
     def clone(self) -> TensorWrapper:
-        """A copy in memory of its own."""
+        """A copy with its own memory."""
         copy = getattr(self.base, "clone", None) or self.base.copy
         return TensorWrapper(copy(), self.dtype)
 

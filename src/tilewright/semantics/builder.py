@@ -1,17 +1,17 @@
-"""The abstract builder: what `Semantics` asks for, whoever answers.
+"""The abstract builder: the operations that `Semantics` requests from an implementation.
 
-Two implementations exist: the front end's makes xDSL operations (a handle is an `SSAValue`), eager
-mode's evaluates at once with the interpreter's functions (a handle is a NumPy value).
+Two implementations exist: the front end's creates xDSL operations (a handle is an `SSAValue`), eager
+mode's evaluates immediately with the interpreter's functions (a handle is a NumPy value).
 
 Conventions
 
-- Operations are asked for by IR name (`"arith.addf"`, `"tile.load"`), operands in the order of the
-  operation's definition. An absent optional operand is `None` **in its place**:
+- Operations are requested by IR name (`"arith.addf"`, `"tile.load"`), operands in the order of the
+  operation's definition. An absent optional operand is `None` **in its position**:
   `op("tile.load", [ptr, mask, None], ty, cache="ca")`. Trailing absent operands are spelled too.
 - `result_type` is one language type (`dtype`, `pointer_type` or `block_type`), a tuple of them, or
-  None; the answer is one handle, a tuple of handles, or None accordingly. Types say whether an
-  integer is signed; the IR forgets it, so the operation's name must already be the right one.
-- Attributes are plain Python: int, bool, str, tuple of int or bool; one that is None is left out.
+  None; the result is one handle, a tuple of handles, or None accordingly. Types carry the signedness of
+  integers; the IR does not, so the operation's name must express it.
+- Attributes are plain Python: int, bool, str, tuple of int or bool; None values are omitted.
   Names are those of the properties in `dialects/tile/`.
 - Scalars and tiles take the same element-wise operations; all operands of one have one shape
   (semantics inserts `tile.splat`, `tile.expand_dims` and `tile.broadcast`).
@@ -60,7 +60,7 @@ class Builder(Protocol):
 
 
 class EagerBuilder(Builder, Protocol):
-    """A builder whose handles hold values that Python can look at."""
+    """A builder whose handles hold concrete values."""
 
     def concrete(self, handle: Any) -> Any:
         """A scalar handle as a Python number, a tile as an array, for `if x:`, `range(n)` and pdb."""

@@ -15,7 +15,7 @@ Combine = Callable[..., Any]
 
 
 def _extreme_of(symbol: str) -> Callable[..., Any]:
-    """The method that gives the largest (">") or smallest element, with its index if asked for."""
+    """Build the method that returns the largest (">") or smallest element, optionally with its index."""
 
     def method(
         self: Reductions,
@@ -32,7 +32,7 @@ def _extreme_of(symbol: str) -> Callable[..., Any]:
 
 
 def _index_of(symbol: str) -> Callable[..., TensorValue]:
-    """The method that gives the int32 index of the largest or smallest element; of equal ones the first."""
+    """Build the method that returns the int32 index of the largest or smallest element; the first on ties."""
 
     def method(
         self: Reductions, input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False
@@ -185,7 +185,7 @@ class Reductions(Shapes):
         return kind
 
     def _in_wide(self, x: TensorValue) -> TensorValue:
-        """Floats narrower than 32 bits as fp32: their sums round once, at the end."""
+        """Convert floats narrower than 32 bits to fp32, so that sums round once, at the end."""
         narrow = x.dtype.is_floating() and x.dtype.primitive_bitwidth < 32
         return self.convert(x, t.float32) if narrow else x
 

@@ -1,4 +1,4 @@
-"""`check_passes`: which step of the compiler changes what a kernel computes."""
+"""`check_passes`: find the compiler step that changes a kernel's results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.testing.closeness import to_numpy
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the compiler: a pass, or "machine code" for what follows the last one."""
+    """One step of the compiler: a pass, or "machine code" for code generation."""
 
     name: str
     changed: bool
@@ -28,17 +28,17 @@ def check_passes(
 ) -> list[Step]:
     """Run a kernel's IR in the interpreter before and after every pass, then its machine code.
 
-    All runs are on copies: `args` stay as they are. Reductions have no fixed order, so results may
+    All runs use copies; `args` are not modified. The order of reductions is unspecified, so results may
     differ by rounding.
 
     Args:
-        kernel: a jit function (below autotune and heuristics: give their choices as `constants`).
+        kernel: a jit function (below autotune and heuristics: pass their choices as `constants`).
         grid: as in a launch.
         args, constants: as in a launch; arrays are NumPy's or torch's on the CPU.
-        tolerance: how far an element may be off, relative to the largest of its array.
+        tolerance: maximum error of an element, relative to the largest of its array.
 
-    Returns what each step did, in order. Raises InternalError naming the first step after which
-    results are off: a bug of that step.
+    Returns the steps in order. Raises InternalError, which names the first step after which
+    results differ: that step is miscompiled.
     """
     from tilewright.backends import registry
     from tilewright.interpreter.executor import run_module
@@ -127,7 +127,7 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
 def _worst(
     reference: Mapping[str, np.ndarray], results: Mapping[str, np.ndarray]
 ) -> tuple[float, str]:
-    """The largest relative difference, and the sentence that tells it."""
+    """The largest relative difference and its description."""
     worst, text = 0.0, ""
     for name, wanted in reference.items():
         a, b = wanted.astype(np.float64), results[name].astype(np.float64)

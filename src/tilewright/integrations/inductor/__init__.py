@@ -1,11 +1,11 @@
-"""torch.compile with tilewright in the place of Triton, on a CPU without a C++ compiler and on CUDA.
+"""torch.compile with tilewright instead of Triton, on CPUs (without a C++ compiler) and CUDA.
 
     from tilewright.integrations import inductor
     inductor.install()                       # or TILEWRIGHT_INDUCTOR=1 in the environment
     model = torch.compile(model)
 
-`torch.compile(model, backend="tilewright")` does the same for one model and leaves the others to the
-back end that they name. torch is imported by the functions here, not by this module.
+`torch.compile(model, backend="tilewright")` does the same for one model; other models use their own
+backend. torch is imported by the functions here, not by this module.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["IntegrationError", "install", "installed", "is_installed", "uninstal
 def install(device: str = "all") -> None:
     """Make torch's Inductor generate and run its Triton kernels with tilewright in this process.
 
-    Call it before the first `torch.compile`; torch may have been imported. Calling again is fine, and a
-    second `device` is added to the first. Processes started from here that import torch (Inductor's
-    compile workers are) do the same, by way of TILEWRIGHT_INDUCTOR.
+    Call it before the first `torch.compile`; torch may have been imported. Repeated calls are allowed and
+    accumulate devices. Child processes that import torch, such as Inductor's
+    compile workers, inherit the setting through TILEWRIGHT_INDUCTOR.
 
     Args:
         device: "cpu": graphs on the CPU, which Inductor otherwise turns into C++. "cuda": graphs on
             NVIDIA GPUs. "all": both.
 
     Raises:
-        IntegrationError: torch is missing or of a version that this does not know; the real Triton has been
-            imported; or Inductor has been used already and has settled on what it found.
+        IntegrationError: torch is missing or of an unsupported version; the real Triton has been
+            imported; or Inductor has been used already and has cached its backends.
     """
     from tilewright.integrations.inductor import state
 
@@ -40,9 +40,9 @@ def install(device: str = "all") -> None:
 
 
 def uninstall() -> None:
-    """Take it back: Inductor makes C++ for CPUs again. What was compiled before goes on running.
+    """Undo `install`: Inductor generates C++ for CPUs again. Compiled graphs keep working.
 
-    torch keeps the module objects that it has imported, so that another Triton cannot be used in this process.
+    torch keeps the module objects that it has imported, so another Triton cannot be used in this process.
     """
     from tilewright.integrations.inductor import state
 
@@ -58,7 +58,7 @@ def is_installed(device: str = "cpu") -> bool:
 
 @contextlib.contextmanager
 def installed(device: str = "all") -> Generator[Any]:
-    """`install(device)` until the end of the block; what was installed before stays."""
+    """`install(device)` until the end of the block; earlier installations remain."""
     from tilewright.integrations.inductor import state
 
     before = state.devices()

@@ -22,7 +22,7 @@ _DECODING = "torch._inductor.kernel.flex.flex_decoding"
 _DYNAMO = "tilewright.integrations.inductor.dynamo"
 _HEURISTICS = "torch._inductor.template_heuristics.triton"
 
-#: no device has this type: what is compared with it holds for none
+#: matches no device, so comparisons with it are always false
 _NO_DEVICE = {"cpu": "no device"}
 
 
@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def install_front_end() -> None:
-    """Replace only what Dynamo traces: it runs before a back end is called."""
+    """Replace only the functions that Dynamo traces, because it runs before the backend."""
     for each in _CHECKS:
         each.install()
 
@@ -67,7 +67,7 @@ def is_wanted() -> bool:
     return ours is not None and _innermost(output.compiler_fn) is ours.compile_graph
 
 
-# Dynamo calls the function and takes its result for a constant
+# Dynamo calls the function and treats its result as a constant
 vars(is_wanted)["_dynamo_marked_constant"] = True
 
 
@@ -97,7 +97,7 @@ def _for_training(_: Any, original: Callable[..., Any]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """What block sizes depend on."""
+    """The parameters that determine block sizes."""
 
     queries: int
     keys: int
@@ -127,7 +127,7 @@ def _likely(size: Any) -> int:
 
 
 def _templates(module: Any, cpp: Callable[..., Any]) -> Any:
-    """What the lowering calls for a CPU: itself without that branch, unless C++ is wanted."""
+    """The CPU lowering: the generic one without its CPU branch, unless C++ is selected."""
 
     def lower(*args: Any) -> Any:
         if sys.modules["torch._inductor.config"].cpu_backend != "triton":
@@ -147,7 +147,7 @@ def _templates(module: Any, cpp: Callable[..., Any]) -> Any:
 
 
 class _WithoutLimits:
-    """sympy for the lowering, which asks for nothing but whether the head is too small for tensor cores."""
+    """Replacement of sympy in the lowering, which uses it only to test if the head is too small for tensor cores."""
 
     def __init__(self, sympy: Any) -> None:
         self._sympy = sympy

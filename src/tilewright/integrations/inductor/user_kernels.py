@@ -1,7 +1,7 @@
-"""Kernels of users in compiled functions: which tensors they read and write.
+"""Tensors read and written by user kernels in compiled functions.
 
-torch finds that out from Triton's IR, to know what a launch changes. Here it is what the host's launch plan says of
-the tile IR (`backends.arguments`): pointers that a store or an atomic can reach are written, all may be read.
+torch determines the mutated arguments from Triton's IR. This module uses the analysis of tile IR for the launch plan
+(`backends.arguments`): pointers reachable by a store or an atomic are written, all may be read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Give torch its own functions back."""
+    """Restore torch's own functions."""
     after_import.forget(_WRAP, _exchange)
     if "__getitem__" in vars(Heuristics):
         del Heuristics.__getitem__
@@ -96,7 +96,7 @@ def _answering(module: Any, original: Any) -> Any:
 
 
 def _dtype(value: Any) -> Any:
-    """The dtype of what stands for a tensor: fake tensors, or boxes of Inductor."""
+    """The dtype of a tensor stand-in: a fake tensor or an Inductor TensorBox."""
     get = getattr(value, "get_dtype", None)
     if get is not None:
         return get()

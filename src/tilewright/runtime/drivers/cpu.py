@@ -1,8 +1,8 @@
-"""Run compiled kernels on the CPU: load object code, make launchers, own the threads.
+"""Run compiled kernels on the CPU: load object code, build launchers, manage threads.
 
 Threads: when libgomp is in the process (torch brings it) kernels run on its threads, because two
-pools that spin after work take the cores from each other; otherwise on a pool of our own
-(`native.pool`). A forked child has neither: it starts a pool of its own when it first needs one.
+pools that spin after work compete for cores; otherwise they run on tilewright's pool
+(`native.pool`). A forked child has neither and starts a new pool on first use.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CpuDriver:
         self._forked = False
         self._make_scratch_key()
         self.signals: Signals | None = None
-        """What stops kernels and reports their faults, where that is supported."""
+        """Signal handlers that interrupt kernels and report their faults, if supported."""
         if stoppable:
             # handlers may run until the process ends
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._native))
@@ -88,10 +88,10 @@ class CpuDriver:
         kinds: Sequence[str],
         conditions: Sequence[int] = (),
     ) -> tuple[Callable[..., Any], Any]:
-        """`(call, keep)`: `call(grid tuple, *arguments)` runs the kernel; keep `keep` as long.
+        """`(call, keep)`: `call(grid tuple, *arguments)` runs the kernel; `keep` must outlive `call`.
 
-        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` what must hold for it
-        (nothing). The call gives None, a tuple (program, assert site) after a failed assertion, or one of
+        `kinds` says how each argument is fetched (`native.python.KINDS`), `conditions` are the guards on it
+        (default: none). The call returns None, a tuple (program, assert site) after a failed assertion, or one of
         `native.python`'s codes.
         """
         memory = launch_record(Record, kinds, conditions)
@@ -192,7 +192,7 @@ class CpuDriver:
 
     @property
     def pool_kind(self) -> str:
-        """Whose threads: "libgomp", "own" or "none"."""
+        """The thread pool in use: "libgomp", "own" or "none"."""
         if self._state.gomp_parallel:
             return "libgomp"
         return "own" if self._pool_threads > 1 else "none"
@@ -244,12 +244,12 @@ def _allow_amx() -> None:
 
 
 def _has_sigqueue() -> bool:
-    """Whether the C library has what the handlers need (glibc)."""
+    """Whether the C library supports the signal handlers (glibc)."""
     return hasattr(ctypes.CDLL(None), "pthread_sigqueue")
 
 
 def _has_native_launcher() -> bool:
-    """Whether there is host code for it: futexes, and CPython whose objects have the common header."""
+    """Whether native host code is supported: requires futexes and CPython's standard object header."""
     return (
         common_cpython() and platform.system() == "Linux" and platform.machine().lower() in FUTEXES
     )
@@ -260,7 +260,7 @@ _driver_lock = threading.Lock()
 
 
 def driver() -> Any:
-    """The process's driver, made when first asked for: a `CpuDriver`, or a `PortableDriver` on
+    """The process's driver, created on first use: a `CpuDriver`, or a `PortableDriver` on
     systems without futexes."""
     global _driver
     if _driver is None:

@@ -32,7 +32,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class Names(Protocol):
-    """What a function is compiled in: `compiler.Module`."""
+    """Name lookup of the enclosing module: `compiler.Module`."""
 
     machine: str
 
@@ -177,7 +177,7 @@ class Body:
         self._start(after)
 
     def _do_For(self, node: ast.For) -> None:
-        """`for i in range(n)` or `range(first, n)`, whose end is found once."""
+        """`for i in range(n)` or `range(first, n)`, whose end is evaluated once."""
         if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
             raise HostCodeError("loops go over a range")
         *first, end = (self.value(bound) for bound in node.iter.args)
@@ -214,7 +214,7 @@ class Body:
         return self._visit("_value", node)
 
     def branch(self, node: ast.expr, yes: str, no: str) -> None:
-        """Go on at `yes` or at `no`; what the answer does not depend on is not computed."""
+        """Branch to `yes` or `no` with short-circuit evaluation."""
         if isinstance(node, ast.BoolOp):
             for part in node.values[:-1]:
                 more = self.fresh()
@@ -258,7 +258,7 @@ class Body:
         return self.result(kind, f"load {kind.llvm}, ptr {place}")
 
     def place(self, node: ast.expr, whole: bool = False) -> tuple[Kind, str]:
-        """The kind and address of what an expression names; `whole`: arrays and structures, too."""
+        """The kind and address of an lvalue expression; `whole`: also of arrays and structures."""
         if isinstance(node, ast.Name):
             return self._variables[node.id]
         if isinstance(node, ast.Attribute):
@@ -355,7 +355,7 @@ class Body:
         return self.call(signature, [self.value(each) for each in node.args])
 
     def call(self, signature: Signature, values: Sequence[Value]) -> Value:
-        """A call; more arguments than parameters are those of a variadic function."""
+        """Emit a call; arguments beyond the parameters are variadic."""
         kinds = [
             *signature.parameters,
             *(v.kind or I64 for v in values[len(signature.parameters) :]),

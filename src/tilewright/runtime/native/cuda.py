@@ -1,12 +1,12 @@
-"""Host code of the launcher for CUDA: a METH_FASTCALL function for every kernel of every signature.
+"""Host code of the CUDA launcher: a METH_FASTCALL function per kernel and signature.
 
 Its `self` is a Python integer, the address of a `Record`; its arguments are a grid tuple, a stream and the runtime
-arguments. It makes the kernel's context current if another one is, lets go of the GIL (the driver waits when its queue
-is full) and calls the driver once. It allocates nothing and waits for nothing, so that CUDA graphs can capture it.
+arguments. It makes the kernel's context current if necessary, releases the GIL (the driver blocks when its queue
+is full) and calls the driver once. It neither allocates nor synchronizes, so CUDA graphs can capture it.
 
-A kernel's parameters are slots of 8 bytes, of which the driver reads as many as the parameter has (the machine is
-little-endian); a "blob" slot is the address of the parameter itself. Tensor maps and the fault record's address are
-parameters more, in this order.
+A kernel's parameters are slots of 8 bytes, of which the driver reads the parameter's size (little-endian); a "blob"
+slot is the address of the parameter itself. Tensor maps and the fault record's address follow as
+additional parameters, in this order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.runtime.native.language import *
 from tilewright.runtime.native.python import *
 from tilewright.runtime.native.tensor_maps import MAP_BYTES, Description, make_map
 
-#: what the launcher gives instead of None, beside the codes of `python`: these + CUresult
+#: error codes of the launcher, besides those of `python`: these + CUresult
 DRIVER_ERROR, MAP_ERROR = 1000, 100_000
 INVALID_CONTEXT = 201
 """CUDA_ERROR_INVALID_CONTEXT."""
@@ -37,7 +37,7 @@ FUNCTIONS = (
 
 
 class CudaState(ctypes.Structure):
-    """Of the process: the driver's functions, and what was launched last."""
+    """Process state: the driver's functions and the latest launches."""
 
     _fields_ = [
         *((name, c_void_p) for name in FUNCTIONS),
@@ -47,7 +47,7 @@ class CudaState(ctypes.Structure):
 
 
 class CudaRecord(ctypes.Structure):
-    """A kernel on a device with the kinds of its arguments: what all its launches have in common."""
+    """Launch record: a kernel on a device and the kinds of its arguments, shared by all its launches."""
 
     _fields_ = [
         ("function", c_void_p),
@@ -88,7 +88,7 @@ tw_cuda_state = CudaState()
 
 
 def remember(record: CudaRecord) -> None:
-    """Note what is launched, for the errors that come later."""
+    """Record the launched kernel for reports of asynchronous errors."""
     at = atomic_add(tw_cuda_state.launches, 1, order="monotonic") % RING
     set_atomic(tw_cuda_state.ring[at], i64(record), order="monotonic")
 
@@ -197,7 +197,7 @@ def read_cuda_grid(grid: ptr, cluster: i64, out: Words) -> i64:
 
 
 def tw_cuda_launch(self: ptr, args: Pointers, nargs: i64) -> ptr:
-    """See the module; gives None or a code."""
+    """Launch a kernel (see the module); return None or an error code."""
     record: CudaRecord = PyLong_AsVoidPtr(self)
     if nargs != record.arguments + 2:
         return PyLong_FromLongLong(BAD_CALL)

@@ -1,4 +1,4 @@
-"""What host code may call beside functions: conversions, places, atomic and volatile access (see `language`)."""
+"""Intrinsics of host code: conversions, addresses, atomic and volatile accesses (see `language`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tilewright.runtime.native.kinds import (
 if TYPE_CHECKING:
     from tilewright.runtime.native.body import Body
 
-#: what a loop that waits does a turn, by architecture
+#: spin-wait instruction by architecture
 _PAUSES = {"x86_64": "pause", "amd64": "pause", "aarch64": "yield", "arm64": "yield"}
 
 

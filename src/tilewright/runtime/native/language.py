@@ -1,14 +1,15 @@
-"""The language of host code: Python functions with types, which `compiler` turns into LLVM IR.
+"""The host-code language: typed Python functions, which `compiler` translates to LLVM IR.
 
-No C compiler may be needed where a kernel is launched, so what has to run natively is written in this subset.
-Parameters, results and, where it helps, variables are annotated; other variables have the type of their first value:
+Launching must not require a C compiler, so native host code is written in this subset.
+Parameters and results are annotated, variables optionally; other variables have the type of their first value:
 
-    i1 i8 i16 i32 i64 f32 f64   signed, `>>` brings zeros, `//` and `%` round as in C; `i64(x)` converts
+    i1 i8 i16 i32 i64 f32 f64   signed, `>>` is logical, `//` and `%` round as in C; `i64(x)` converts
     ptr                     an address; `Words`, `Ints`, `Pointers`, `Bytes`: of i64, i32, addresses, bytes
     a ctypes.Structure      the address of one: its fields are read and written by name, array fields by `field[i]`
 
 Structures are shared with Python, which fills them in; a module's structures are global variables, its integers
-constants. A function whose body is `...` is C's or CPython's. What depends on nothing else here runs in Python too.
+constants. A function whose body is `...` is an external C or CPython function. Functions that use none of these also run in
+Python.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def pause() -> None:
 
 
 def volatile(place: Any) -> Any:
-    """What is there now: a handler or another thread may have changed it."""
+    """Volatile load: a signal handler or another thread may have changed the value."""
 
 
 def set_volatile(place: Any, value: Any) -> None:
@@ -95,7 +96,7 @@ def set_atomic(place: Any, value: Any, order: str = "seq_cst") -> None:
 
 
 def atomic_add(place: Any, value: Any, order: str = "seq_cst") -> Any:
-    """Add atomically; gives what was there."""
+    """Add atomically; return the old value."""
 
 
 def compare_exchange(place: Any, old: Any, new: Any, order: str = "seq_cst seq_cst") -> i1:

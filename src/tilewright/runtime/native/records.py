@@ -1,4 +1,4 @@
-"""What native host code and Python share: a kernel's launch record, a launch's job, the state of the process."""
+"""Structures shared by native host code and Python: a kernel's launch record, a launch's job, the process state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Previous(ctypes.Structure):
 
 
 class State(ctypes.Structure):
-    """Of the process: libgomp's functions or none of them, the pool, and what the signal handlers need."""
+    """Process state: libgomp's functions, if any, the thread pool, and data for the signal handlers."""
 
     _fields_ = [
         ("gomp_parallel", c_void_p),
@@ -38,7 +38,7 @@ class State(ctypes.Structure):
 
 
 class Record(ctypes.Structure):
-    """A kernel with the kinds of its arguments: what all its launches have in common."""
+    """Launch record: a kernel and the kinds of its arguments, shared by all its launches."""
 
     _fields_ = [
         ("kernel", c_void_p),
@@ -74,7 +74,7 @@ class Job(ctypes.Structure):
 
 
 class ThreadWords(ctypes.Structure):
-    """What a kernel's code knows of its thread (`backends.cpu`)."""
+    """Per-thread data that a kernel's code reads (`backends.cpu`)."""
 
     _fields_ = [
         ("scratch", c_void_p),
