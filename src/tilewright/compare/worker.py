@@ -1,8 +1,8 @@
 """The process that runs the program: `python -m tilewright.compare.worker JOB.json`.
 
 Events go to the job's file as lines of JSON: `recorded` with the kernels, `start` before each replay, `row` after each
-step of it, `done`. The parent can read them even if this process crashes. With `hold`, the worker writes `ready` once all
-results are compared, and times the kernels once the parent has sent the time limit in seconds to its input.
+step of it, `done`. The parent can read them even if this process crashes. With `hold`, the worker writes `ready` once
+all results are compared, and times the kernels once the parent has sent the time limit in seconds to its input.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def build(
 
     `signature` gives each parameter a `dtype`, a `pointer_type` (for tuples: a tuple of these) or a
     `constexpr`; defaults of the function fill omitted ones. `divisibility` gives known
-    divisors of pointer and integer arguments, `nonnegative` names integers that are >= 0. Of `options`, only `debug` is read, which
-    keeps `device_assert`. Raises `CompilationError` with the location in the kernel's source.
+    divisors of pointer and integer arguments, `nonnegative` names integers that are >= 0. Of `options`, only
+    `debug` is read, which keeps `device_assert`. Raises `CompilationError` with the location in the kernel's source.
     """
     from tilewright.frontend.module import build_module
 

@@ -131,7 +131,7 @@ class Lanes(ControlFlow):
     def lanes_while(
         self, node: ast.While, test: Callable[[], Any], forget: Callable[[dict[str, Any]], None]
     ) -> None:
-        """A `while` whose condition may differ by lane: runs while any lane is active; inactive lanes keep their values."""
+        """A `while` whose condition may differ by lane: runs while any lane is active; others keep their values."""
         frame, before = self.frame, self.frame.env
         frame.env = dict(before)
         truths = dtypes.int1.with_shape(self.lane_shape)

@@ -8,8 +8,8 @@ Parameters and results are annotated, variables optionally; other variables have
     a ctypes.Structure      the address of one: its fields are read and written by name, array fields by `field[i]`
 
 Structures are shared with Python, which fills them in; a module's structures are global variables, its integers
-constants. A function whose body is `...` is an external C or CPython function. Functions that use none of these also run in
-Python.
+constants. A function whose body is `...` is an external C or CPython function. Functions that use none of these also
+run in Python.
 """
 
 from __future__ import annotations
