@@ -1,4 +1,4 @@
-"""Which back ends there are, found by name; nothing of a back end is imported before it is used."""
+"""Registry of backends by name. Backends are imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _registered: dict[str, Backend] = {}
 
 
 class LazyBackend:
-    """A back end whose `target()` needs only its `target` module: a cached kernel loads no passes."""
+    """A backend that is imported on demand. `target()` imports its `target` module only, so a cached kernel loads no
+    passes."""
 
     def __init__(self, name: str, package: str) -> None:
         self.name = name
@@ -24,19 +25,19 @@ class LazyBackend:
 
     @property
     def backend(self) -> Any:
-        """The back end itself, imported now."""
+        """Import and return the backend."""
         return importlib.import_module(f"{self.package}.backend").backend
 
     def target(self) -> TargetInfo:
         return importlib.import_module(f"{self.package}.target").current_target()
 
     def named(self, name: str) -> TargetInfo:
-        """A target of this family by name. Raises UnsupportedTarget if there is none."""
+        """Return a target of this family by name. Raises UnsupportedTarget if there is none."""
         info = getattr(importlib.import_module(f"{self.package}.target"), "target_info", None)
         return self.target() if info is None else info(name)
 
     def toolchain(self) -> str:
-        """What outside this package makes machine code: part of cache keys."""
+        """Return the version of the external toolchain (LLVM, ptxas), a part of cache keys."""
         found = getattr(importlib.import_module(f"{self.package}.target"), "toolchain", None)
         return "" if found is None else found()
 
@@ -50,7 +51,7 @@ class LazyBackend:
 
 
 def register(backend: Backend) -> None:
-    """Add a back end, or replace the one of the same name."""
+    """Register a backend; replaces a backend of the same name."""
     _registered[backend.name] = backend
 
 
@@ -60,12 +61,12 @@ def unregister(name: str) -> None:
 
 
 def names() -> list[str]:
-    """The families that can be asked for."""
+    """Return the names of the registered target families."""
     return sorted({*_PACKAGES, *_registered})
 
 
 def _examples() -> list[str]:
-    """Names of targets, or of families whose targets have none."""
+    """Return example target names for error messages; family names where targets are not named."""
     found: list[str] = []
     for family in names():
         package = _PACKAGES.get(family)
@@ -79,7 +80,7 @@ def _family(name: str) -> str:
 
 
 def machine(name: str) -> TargetInfo:
-    """The target called `name`: one of a family ("sm_90a", "cpu:x86-64-v3"), or the machine at hand
+    """Return the target `name`: a target of a family ("sm_90a", "cpu:x86-64-v3"), or the host's device
     ("cpu", "nvidia").
 
     Raises UnsupportedTarget if there is none.
@@ -95,7 +96,7 @@ def machine(name: str) -> TargetInfo:
 
 
 def get(name: str) -> Any:
-    """The back end of a target family ("cpu") or of one target of it ("sm_90a").
+    """Return the backend of a target family ("cpu") or of one of its targets ("sm_90a").
 
     Raises UnsupportedTarget if there is none.
     """

@@ -1,4 +1,4 @@
-"""Operations of the `gpu` dialect for tensor maps that a kernel makes itself."""
+"""Operations of the `gpu` dialect for tensor maps that are encoded on the device."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tilewright.dialects.tile.base import require
 class EncodeTensorMapOp(IRDLOperation):
     """Encode the tensor map of an array whose address or shape the host does not know.
 
-    The result is the address `base`; TMA loads and stores whose base it is use the map. The array is as for
-    `gpu.tma_load`: the operands of those operations must be the same. `base` and the pitches in bytes are multiples of 16.
-    Everything that the program has accessed before, by TMA or otherwise, comes before what it does after: earlier TMA
-    stores are in memory. All threads of the program take part.
+    The result is the address `base`; TMA loads and stores with the result as their base use the map. The operands
+    describe the array as those of `gpu.tma_load` do and must be equal to them. Requires: `base` and the pitches in
+    bytes are multiples of 16. Ensures: all prior accesses of the program, by TMA or otherwise, are ordered before all
+    later ones, and prior TMA stores have completed. All threads of the program participate.
     """
 
     name = "gpu.encode_tensor_map"
@@ -45,8 +45,8 @@ class EncodeTensorMapOp(IRDLOperation):
 
 @irdl_op_definition
 class ProxyFenceOp(IRDLOperation):
-    """If `pred`, order the program's accesses of global memory before this, TMA stores among them, before the TMA
-    operations behind the next barrier (PTX ISA, `fence.proxy.async`)."""
+    """If `pred`, order prior global-memory accesses of the program, including TMA stores, before the TMA operations
+    after the next barrier (PTX ISA, `fence.proxy.async`)."""
 
     name = "gpu.proxy_fence"
     pred = operand_def(i1)

@@ -1,7 +1,7 @@
 """`Description`: a contraction read from loops or MLIR, in terms of its function's arguments.
 
-Where a `Contraction` knows the axes m, n, k and batches in their places, a description says which axis
-of which argument each is. Sizes may be constants, sizes of arrays, or integer arguments.
+A `Contraction` has the axes m, n, k and batch in fixed positions. A description maps each of them to an axis of an
+argument. Sizes may be constants, array extents, or integer arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.errors import CompilationError, SourceLocation
 
-#: `Access.argument` of what the function returns
+#: `Access.argument` of the function's result
 RESULT = -1
 
 
@@ -44,7 +44,7 @@ class Bound:
     arguments: tuple[int | tuple[int, int], ...] = ()
 
     def value(self, arguments: Sequence[Any]) -> int:
-        """Of a call with these arguments."""
+        """Evaluate the bound for a call with these arguments."""
         numbers = [
             arguments[i[0]].shape[i[1]] if isinstance(i, tuple) else arguments[i]
             for i in self.arguments
@@ -54,25 +54,25 @@ class Bound:
 
 @dataclass(frozen=True)
 class Loop:
-    """The values that a loop's index takes."""
+    """Iteration range of a loop."""
 
     start: Bound
     stop: Bound
     step: int = 1
 
     def values(self, arguments: Sequence[Any]) -> range:
-        """In a call with these arguments."""
+        """Return the iteration range for a call with these arguments."""
         return range(self.start.value(arguments), self.stop.value(arguments), self.step)
 
     @property
     def constant(self) -> bool:
-        """Whether all calls have the same."""
+        """Whether the range is the same for all calls."""
         return not (self.start.arguments or self.stop.arguments)
 
 
 @dataclass(frozen=True)
 class DescribedStep:
-    """An epilogue step: as `contraction.Step`, its tensors by argument."""
+    """An epilogue step like `contraction.Step`, with tensors given by argument."""
 
     kind: str
     accesses: tuple[Access, ...] = ()
@@ -83,8 +83,8 @@ class DescribedStep:
 
 @dataclass(frozen=True)
 class Description:
-    """See the module docstring. `addend` is what sums are added to; `sizes` maps roles to a constant extent, or
-    to a loop, where it is not known or not from 0 on.
+    """See the module docstring. `addend`: initial value of the accumulator. `sizes` maps a role to its constant
+    extent, or to its loop if the extent is not constant or the loop does not start at 0.
     """
 
     name: str
@@ -100,11 +100,11 @@ class Description:
 
     @property
     def batch(self) -> tuple[str, ...]:
-        """Batch roles in order."""
+        """Batch roles, in order."""
         return tuple(sorted({r for r in self.out.roles if r[0] == "b"}, key=lambda r: int(r[1:])))
 
     def argument(self, access: Access) -> Argument:
-        """The array of an access."""
+        """Return the array of an access."""
         if access.argument != RESULT:
             return self.arguments[access.argument]
         if self.result is None:
@@ -115,9 +115,9 @@ class Description:
 def roles_of(
     a: Sequence[Any], b: Sequence[Any], c: Sequence[Any], names: Mapping[Any, str], place: Any
 ) -> dict[Any, str]:
-    """The role of each loop from the subscripts of C[c] += A[a] * B[b].
+    """Derive the role of each loop from the subscripts of C[c] += A[a] * B[b].
 
-    Raises CompilationError at `place` for what is no contraction of two matrices.
+    Raises CompilationError at `place` if the subscripts are not a contraction of two matrices.
     """
 
     def wrong(text: str) -> CompilationError:

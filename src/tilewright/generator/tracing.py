@@ -1,11 +1,11 @@
-"""Writing tile IR from Python: semantics over the IR builder, loops, calls of the user's functions.
+"""Build tile IR from Python: language semantics on the IR builder, loops, calls of jit functions.
 
     trace = Tracer(place)
     x = trace.argument("x", pointer_type(float32))
     (total,) = trace.loop(0, n, [zeros], lambda i, total: [total + trace.semantics.load(...)])
     module = trace.module("name", divisibility)
 
-Values are `TensorValue`s, on which Python's operators are the language's.
+Values are `TensorValue`s, whose Python operators are those of the kernel language.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tilewright.semantics.values import TensorValue
 
 
 class _Place:
-    """What stands for a frame outside the user's functions: where the description stands."""
+    """Location of operations outside the user's functions: that of the description."""
 
     fn = None
     arguments: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class _Place:
 
 
 class Tracer(KernelBuilder):
-    """One function of tile IR in the making. `place`: where the errors of its operations point."""
+    """Builds one function of tile IR. `place`: location for the errors of its operations."""
 
     def __init__(self, place: SourceLocation) -> None:
         self.block = Block()
@@ -96,7 +96,7 @@ class Tracer(KernelBuilder):
         step: Any = 1,
         name: str = "k",
     ) -> list[TensorValue]:
-        """`for name in range(start, stop, step)`; what `body(index, *carried)` gives last.
+        """Emit `for name in range(start, stop, step)`; return the final values of `body(index, *carried)`.
 
         Bounds are Python integers or i32 scalars; values keep their types.
         """
@@ -127,7 +127,7 @@ class Tracer(KernelBuilder):
         return constant(self, value, dtypes.int32).handle
 
     def user_function(self, function: Any, args: Sequence[Any]) -> Any:
-        """The value of a jit function of the user's, inlined."""
+        """Inline a jit function of the user and return its value."""
         try:
             return self.call(function, list(args), {}, None)  # type: ignore[arg-type]
         except TilewrightError as error:
@@ -142,10 +142,10 @@ class Tracer(KernelBuilder):
         apart: Collection[str] = (),
         spread: int = 1,
     ) -> ModuleOp:
-        """End the function; a module that holds it.
+        """Finish the function and return its module.
 
-        `apart`: pointers whose memory no other leads to. `spread`: the function is a loop of so many iterations,
-        which are independent of each other, as programs are.
+        `apart`: noalias pointer arguments. `spread`: number of iterations of the function's loop, which are
+        parallel, like programs.
         """
         self.builder.op("func.return", [])
         types = [ir_type(kind) for _, kind in self._arguments]

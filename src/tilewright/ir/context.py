@@ -1,7 +1,7 @@
 """The xDSL context that knows every dialect tilewright uses.
 
-Our dialects live one layer above this package and are found by module name, as plug-ins are, so
-that a dialect may use what stands here (types, layouts).
+The dialects are one layer above this package and are loaded by module name, like plug-ins, so that a dialect may
+import this package (types, layouts).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLASS_NAMES = {name: name.capitalize() for name in _UPSTREAM} | {"ub": "UB", "m
 
 
 _loading = threading.RLock()
-"""A context loads a dialect when it is first asked for one of its names, for one thread at a time."""
+"""Serializes the loading of dialects, which happens on the first lookup of one of their names."""
 
 
 def _factory(module: str, attribute: str) -> Dialect:
@@ -33,7 +33,7 @@ def _factory(module: str, attribute: str) -> Dialect:
 
 
 def new_context() -> Context:
-    """A context in which every dialect is registered; each is imported when text first names it."""
+    """Return a context with all dialects registered; each is imported on the first use of its names."""
     widen_conversions()
     context = Context()
     for name in _UPSTREAM:
@@ -47,7 +47,7 @@ def new_context() -> Context:
 
 @functools.cache
 def shared_context() -> Context:
-    """One context for the whole process; contexts hold no state besides what is registered."""
+    """Return the context of this process; a context has no state other than registered dialects."""
     return new_context()
 
 

@@ -1,8 +1,8 @@
-"""Instructions that multiply matrices, as rows of the targets' tables.
+"""Tables of MMA instructions for the targets.
 
 Shapes and types are those of the PTX ISA: "Matrix multiply-accumulate instructions" for `mma.sync`,
-"Asynchronous warpgroup level matrix instructions" for `wgmma`. How their operands lie in registers is computed
-from a row in `layouts/fragments.py`.
+"Asynchronous warpgroup level matrix instructions" for `wgmma`. The register layouts of their operands are
+derived from a row in `layouts/fragments.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MMA_SYNC = "mma.sync"
-"""One warp, operands and accumulator in registers."""
+"""Executed by one warp; operands and accumulator in registers."""
 WGMMA = "wgmma"
-"""One warpgroup, B (and A) in shared memory, in flight until it is waited for."""
+"""Executed by one warpgroup; B (and A) in shared memory; asynchronous."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class MmaInstruction:
     unit: str
     """`MMA_SYNC` or `WGMMA`."""
     name: str
-    """As `select-mma` writes it, for `mma.sync`; the kind's for `wgmma`."""
+    """Name in the IR (`select-mma`) for `mma.sync`; name of the type combination for `wgmma`."""
     lhs: str
-    """Element type of A: as in IR, "f32" being read as tf32."""
+    """Element type of A in the IR; "f32" means tf32."""
     rhs: str
     acc: str
     m: int
     n: int
-    """Columns; of `wgmma` the most, in steps of 8."""
+    """Columns; for `wgmma` the maximum, in steps of 8."""
     k: int
     pack: int = 1
     """Consecutive elements of k that share a 32-bit register (1 where an element has one or two)."""
 
     def takes(self, lhs: str, rhs: str, acc: str) -> bool:
-        """Whether it multiplies these element types."""
+        """Return whether the instruction supports these element types."""
         return (self.lhs, self.rhs, self.acc) == (lhs, rhs, acc)
 
 
@@ -55,11 +55,11 @@ MMA_SYNC_80 = (
     _warp("m16n8k32.s8", "i8", "i32", (16, 8, 32), 4),
     _warp("m8n8k4.f64", "f64", "f64", (8, 8, 4), 1),
 )
-"""From compute capability 8.0 on."""
+"""`mma.sync` instructions from compute capability 8.0."""
 
 
 def _f8_pairs() -> Iterable[tuple[str, str, str]]:
-    """Types of A and B, and what a name has for both."""
+    """Yield the types of A and B, and their part of the instruction name."""
     for lhs, left in _F8.items():
         for rhs, right in _F8.items():
             yield lhs, rhs, left if lhs == rhs else f"{left}.{right}"
@@ -69,7 +69,7 @@ MMA_SYNC_89 = tuple(
     MmaInstruction(MMA_SYNC, f"m16n8k32.{kinds}", lhs, rhs, "f32", 16, 8, 32, 4)
     for lhs, rhs, kinds in _f8_pairs()
 )
-"""8-bit floats, from compute capability 8.9 on."""
+"""`mma.sync` instructions of 8-bit floats, from compute capability 8.9."""
 
 
 def _group(kinds: str, lhs: str, rhs: str, acc: str, k: int) -> MmaInstruction:
@@ -88,4 +88,4 @@ WGMMA_90 = (
         for acc in ("f32", "f16")
     ),
 )
-"""Of sm_90a alone."""
+"""`wgmma` instructions, sm_90a only."""

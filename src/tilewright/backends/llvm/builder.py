@@ -1,7 +1,7 @@
-"""A builder that writes equal integer arithmetic of a block once, and none on constants' bits.
+"""An IR builder with local value numbering of integer arithmetic and constant folding.
 
-Every access computes where its thread is and whether it is within bounds. LLVM would find what is the
-same; but to make an instruction here, print it, parse it and find it costs more than to look it up.
+Every access recomputes its thread's coordinates and bounds checks. LLVM's CSE would merge them, but building,
+printing, parsing and merging an instruction takes more time than a lookup here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-#: methods whose instruction depends on nothing but the arguments and has no effect
+#: methods whose instructions are pure functions of the arguments
 _PURE = (
     "add", "sub", "mul", "shl", "lshr", "ashr", "and_", "or_", "xor", "zext", "sext", "trunc",
     "ptrtoint", "icmp_signed", "icmp_unsigned",
@@ -19,8 +19,8 @@ _PURE = (
 
 
 class SharingBuilder(ir.IRBuilder):
-    """An `ir.IRBuilder` whose integer arithmetic, comparisons and casts give an earlier value of the same
-    block where there is one. Instructions that get flags or names are made anew."""
+    """An `ir.IRBuilder` that reuses equal integer arithmetic, comparisons and casts of the same block.
+    Instructions with flags or names are not reused."""
 
     def __init__(self, block: Any = None) -> None:
         super().__init__(block)
@@ -28,7 +28,7 @@ class SharingBuilder(ir.IRBuilder):
         self._made_in: Any = None
 
     def shared(self, make: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """`make(self, *arguments)`, or what it gave before in this block."""
+        """Return `make(self, *arguments)`, or its earlier result in this block."""
         block: Any = self._block
         if block is not self._made_in:
             self._made, self._made_in = {}, block
@@ -36,14 +36,14 @@ class SharingBuilder(ir.IRBuilder):
         found = self._made.get(key)
         if found is None or self._anchor != len(
             block.instructions
-        ):  # it may stand behind this place
+        ):  # the earlier result may be after the insertion point
             found = self._made[key] = make(self, *arguments)
         return found
 
 
 def _identity(argument: Any) -> Any:
-    """Equal for arguments that are the same: a constant is its number (or its text, which takes longer to
-    compare), anything else itself."""
+    """Return the key of an argument: the number of a constant (or its text, which is slower to compare), else the
+    argument itself."""
     if type(argument) is ir.Constant and type(argument.type) is ir.IntType:
         return argument.type.width, argument.constant
     return argument

@@ -119,10 +119,10 @@ class MulHiUOp(_SameTypeBinary):
 
 @irdl_op_definition
 class MulSigmoidOp(_SameTypeBinary):
-    """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2": gated by a sigmoid.
+    """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2", i.e. `lhs` times a sigmoid of `-rhs`.
 
-    To 4 ulp with an exact f, or 2^-62 of `lhs`, whichever is more. Where `rhs` alone is NaN the result may be any
-    number from 0 to `lhs`. What it need not be exact about lets elements share a reciprocal.
+    Error: at most 4 ulp for an exact f, or 2^-62 of `lhs`, whichever is larger. If only `rhs` is NaN the result may
+    be any number from 0 to `lhs`. The tolerance allows elements to share a reciprocal.
     """
 
     name = "tile.mul_sigmoid"
@@ -161,10 +161,10 @@ class FpCastOp(IRDLOperation):
 
 @irdl_op_definition
 class OptimizationBarrierOp(IRDLOperation):
-    """The operand, as a value of which the compilers below cannot tell that it is the operand.
+    """Return the operand as a value that LLVM and ptxas cannot prove equal to it.
 
-    What is computed from it is computed again: no compiler replaces it with an equal value from before, which would
-    have to stay in registers until here. Barriers of one tile differ in `number`.
+    Values computed from the result are rematerialized: CSE cannot replace them with equal earlier values, which
+    would stay live in registers until here. Barriers of one tile have different `number`s.
     """
 
     name = "tile.optimization_barrier"
@@ -230,7 +230,7 @@ def _verify_address(op: _Reinterpretation, address: SSAValue, pointer: SSAValue)
 class LibmOp(IRDLOperation):
     """A function of C's math library by its C name without suffix ("asinh", "pow", "round"…).
 
-    For what neither `arith` nor `math` has. Operands and result have one floating type, except
+    For functions that `arith` and `math` do not have. Operands and result have one floating type, except
     `isnan`/`isinf`/`isfinite` whose result is i1.
     """
 

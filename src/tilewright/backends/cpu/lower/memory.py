@@ -60,7 +60,7 @@ def _stored(element: Attribute, lanes: int) -> ir.Type:
 
 
 def to_storage(gen: KernelCodegen, value: Value, element: Attribute, lanes: int) -> Value:
-    """A register value as it lies in memory (i1 is a byte)."""
+    """Convert a register value to its in-memory representation (i1 is a byte)."""
     kind = _stored(element, lanes)
     return value if str(value.type) == str(kind) else gen.builder.zext(value, kind)
 
@@ -87,9 +87,11 @@ def _vector_other(gen: KernelCodegen, other: SSAValue | None, kind: Any, element
 
 
 def _fetch(gen: KernelCodegen, pointer: Value, ahead: int, size: int) -> None:
-    """Ask for the lines of `size` bytes that lie `ahead` bytes behind a pointer."""
+    """Prefetch the cache lines of `size` bytes at `ahead` bytes after a pointer."""
     fn = intrinsic(gen.module, "llvm.prefetch.p0", ir.VoidType(), [PTR, I32, I32, I32])
-    hints = [ir.Constant(I32, v) for v in (0, 3, 1)]  # for reading, to stay in cache, data
+    hints = [
+        ir.Constant(I32, v) for v in (0, 3, 1)
+    ]  # read access, high temporal locality, data cache
     for offset in range(0, size, _LINE):
         place = [ir.Constant(I64, ahead + offset)]
         gen.builder.call(fn, [gen.builder.gep(pointer, place, source_etype=I8), *hints])
@@ -132,7 +134,7 @@ def lower_vector_store(gen: KernelCodegen, op: cpu.VectorStoreOp) -> None:
 
 
 def _is_known(value: SSAValue) -> bool:
-    """Whether a mask is made of nothing but constants."""
+    """Return whether a mask is computed from constants only."""
     op = value.owner
     if isinstance(op, Block) or op.regions:
         return False
@@ -140,11 +142,11 @@ def _is_known(value: SSAValue) -> bool:
 
 
 def _opaque_true(gen: KernelCodegen, kind: ir.VectorType) -> Value:
-    """All lanes true, which LLVM cannot see.
+    """Emit an all-true mask that LLVM cannot fold.
 
-    A masked store whose mask it knows to have one lane set becomes a store of that element; where
-    the value was truncated (fp32 to bf16), LLVM 22 stores the untruncated element there and so
-    overwrites its neighbour.
+    Works around a miscompilation of LLVM 22: it rewrites a masked store with a constant one-lane mask as a store
+    of that element. If the value was truncated (fp32 to bf16), it stores the untruncated element, which
+    overwrites the adjacent element.
     """
     pointer = gen.function.args[0]
     bit = gen.builder.icmp_unsigned("!=", pointer, ir.Constant(pointer.type, None))
@@ -192,7 +194,7 @@ def lower_scatter(gen: KernelCodegen, op: cpu.ScatterOp) -> None:
 
 
 def _guarded(gen: KernelCodegen, mask: SSAValue | None) -> tuple[Value, Value] | None:
-    """Enter a block that runs only when the mask is true; returns (block before, block after)."""
+    """Enter a block that executes only if the mask is true; return (block before, block after)."""
     if mask is None:
         return None
     inside = gen.function.append_basic_block("live")

@@ -1,8 +1,8 @@
-"""Rounding to 8-bit floats by the hardware: `cvt.rn.satfinite.e5m2x2.f32`, two elements at once.
+"""Lower conversions to 8-bit floats to `cvt.rn.satfinite.{e5m2,e4m3}x2.f32`, two elements per instruction.
 
-The instruction makes the largest number of what is too large, where the language has infinity (e5m2) or NaN (e4m3fn),
-as `ml_dtypes` does (`backends/llvm/casts.py`, which takes a dozen integer instructions). Such results are rare and look
-like the largest number or NaN: a test for many elements at once decides whether they are put right.
+The instruction saturates on overflow; the language overflows to infinity (e5m2) or NaN (e4m3fn), like `ml_dtypes`
+(the software conversion in `backends/llvm/casts.py` needs a dozen integer instructions). Overflow is rare and shows
+as the largest finite code or above: one check for many elements branches to a path that corrects them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ I8, I16, I32, F32 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.FloatType(
 
 
 _AT_ONCE = 16
-"""Elements to a test: until it they stay in registers, as they are and rounded."""
+"""Elements per check. Until then both their source and rounded values are live."""
 
 
 @dataclass(frozen=True)
 class _Format:
     name: str
     largest: int
-    """Code of the largest number; above it are infinity and NaN."""
+    """Code of the largest finite value; greater codes are infinity and NaN."""
     limit: float
-    """What is larger overflows; with `ties`, this number as well."""
+    """Magnitudes above this overflow; with `ties`, this magnitude as well."""
     ties: bool
     overflow: int
     nan: int
@@ -49,7 +49,7 @@ _FORMATS: dict[type[Attribute], _Format] = {
 
 
 def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
-    """Elements four by four where the target rounds to 8 bits, else one by one."""
+    """Convert four elements at a time if the target has `cvt` to 8-bit floats, else one at a time."""
     source, form = tile.element_of(op.input), _FORMATS.get(type(tile.element_of(op.result)))
     known = source == f32 or isinstance(source, Float16Type | BFloat16Type)
     if form is None or not known or not gen.target.has(Feature.FLOAT8_CONVERSIONS):
@@ -63,11 +63,11 @@ def lower_truncf(gen: KernelCodegen, op: arith.TruncFOp) -> None:
 
 
 def _rounded(gen: KernelCodegen, parts: list[Value], form: _Format) -> list[Value]:
-    """Elements that one test says of whether they are put right."""
+    """Convert elements with one common overflow check and a cold correction path."""
     b = gen.builder
     words = [_word(gen, parts[i : i + 4], form) for i in range(0, len(parts), 4)]
     suspects: Value = ir.Constant(I32, 0)
-    for word in words:  # bytes of the largest number and above carry into the sign's bit
+    for word in words:  # codes of the largest finite value and above carry into the sign bit
         magnitude = b.and_(word, ir.Constant(I32, 0x7F7F7F7F))
         carried = b.add(magnitude, ir.Constant(I32, (0x80 - form.largest) * 0x01010101))
         suspects = b.or_(suspects, carried)
@@ -99,7 +99,7 @@ def _joined(gen: KernelCodegen, codes: list[Value]) -> Value:
 
 
 def _word(gen: KernelCodegen, parts: list[Value], form: _Format) -> Value:
-    """Up to four elements as bytes of a register."""
+    """Convert up to four elements to the bytes of one 32-bit word."""
     b = gen.builder
     zero = ir.Constant(F32, 0.0)
     parts = [*parts, *[zero] * (4 - len(parts))]
@@ -117,7 +117,7 @@ def _byte(b: Value, word: Value, number: int) -> Value:
 
 
 def _exact(gen: KernelCodegen, value: Value, byte: Value, form: _Format) -> Value:
-    """The code of an element that may have been too large, or no number."""
+    """Return the exact code of an element that may have overflowed or be NaN."""
     b = gen.builder
     bits = b.bitcast(value, I32)
     magnitude = b.bitcast(b.and_(bits, ir.Constant(I32, 0x7FFFFFFF)), F32)

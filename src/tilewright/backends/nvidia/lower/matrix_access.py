@@ -1,8 +1,8 @@
-"""Tiles in scratch space by 8x8 matrices (PTX ISA, `ldmatrix`, `stmatrix`).
+"""Access scratch tiles with `ldmatrix` and `stmatrix` (PTX ISA).
 
-A tile that a conversion moves lies row-major. Where threads hold it as fragments of tensor cores are held, four
-matrices at once go to or come from there: 8 rows of 16 bytes each, of which a lane has one word, and transposed, for
-16-bit elements, one word of two rows.
+Layout conversions stage tiles row-major. If the register layout is that of MMA fragments, one instruction moves up to
+four 8x8 matrices: 8 rows of 16 bytes each, one 32-bit word per lane. In the transposed form, for 16-bit elements, the
+word holds elements of two rows.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 I32 = ir.IntType(32)
 ROW_BYTES = 16
-"""Bytes of a matrix's row."""
+"""Bytes per matrix row."""
 
 
 @dataclass(frozen=True)
 class Matrices:
-    """A layout of a row-major tile as 8x8 matrices."""
+    """Decomposition of a row-major tile into 8x8 matrices."""
 
     transposed: bool
     rows: Layout
-    """Which row each lane names: its part of the tile is one element, the row's first."""
+    """Layout of the row addresses: each lane addresses the first element of one row."""
     quads: tuple[tuple[Vector, tuple[tuple[int, ...], ...]], ...]
-    """Up to four matrices that one instruction moves: the first one's offset, and of each the registers that hold a
-    lane's word of it."""
+    """Up to four matrices per instruction: the offset of the first, and per matrix the registers that hold the
+    lane's word."""
 
     def addresses(self, pitch: int, size: int) -> list[int]:
-        """Bytes of the rows that the lanes of a warp name, rows `pitch` elements apart."""
+        """Return the byte offsets of the rows that the lanes of a warp address. `pitch`: row pitch in elements."""
         offsets = [self.rows.thread_offset(lane, 0) for lane in range(8 * len(self.quads[0][1]))]
         return [(row * pitch + column) * size for row, column in offsets]
 
     def cost(self, pitch: int, size: int) -> int:
-        """Instructions, and the times that they ask shared memory."""
+        """Return the number of instructions plus shared-memory wavefronts."""
         return len(self.quads) * (1 + wavefronts(self.addresses(pitch, size), ROW_BYTES))
 
 
 @lru_cache(maxsize=1024)
 def matrices_of(layout: Layout, size: int) -> Matrices | None:
-    """How `ldmatrix` and `stmatrix` see a tile in `layout`, elements of `size` bytes; None where they do not."""
+    """Return the decomposition of a tile in `layout` with elements of `size` bytes; None if it does not apply."""
     if layout.rank != 2 or size not in (1, 2, 4):
         return None
     pack = 4 // size
@@ -71,7 +71,7 @@ def matrices_of(layout: Layout, size: int) -> Matrices | None:
 
 
 def _split(layout: Layout, transposed: bool, inside: int) -> Matrices | None:
-    """The matrices of a layout whose first `inside` register bits are a word's."""
+    """Return the matrices of a layout whose first `inside` register bits select elements of a word."""
     shifts = [vector for vector in layout.registers[inside:] if any(vector)][:2]
     lanes = ((1, 0), (2, 0), (4, 0), *shifts, *[(0, 0)] * (2 - len(shifts)))
     rows = Layout(
@@ -104,23 +104,23 @@ def _sum(one: Vector, other: Vector) -> Vector:
 
 
 def _has_bit(offset: Vector, layout: Layout, vectors: set[Vector]) -> bool:
-    """Whether an offset inside a block has the bits of any of `vectors`."""
+    """Return whether an offset inside a block contains the bits of any of `vectors`."""
     inner = layout.inside(offset)
     return any(all(c & v == v for c, v in zip(inner, vector, strict=True)) for vector in vectors)
 
 
 def _overlap(ones: Sequence[Vector], others: Sequence[Vector]) -> bool:
-    """Whether vectors of two lists have a coordinate bit in common."""
+    """Return whether vectors of the two lists share a coordinate bit."""
     return any(a & b for one in ones for other in others for a, b in zip(one, other, strict=True))
 
 
 class MatrixAccess:
-    """Reads and writes of a thread's registers of a row-major tile in scratch space, matrix by matrix."""
+    """Reads and writes a thread's registers in a row-major scratch tile, matrix by matrix."""
 
     def __init__(
         self, gen: KernelCodegen, start: Value, pitch: int, element: Attribute, size: int
     ) -> None:
-        """`start`: address (i32) of the first row; `pitch`: elements from row to row."""
+        """`start`: address (i32) of the first row; `pitch`: row pitch in elements."""
         self.gen, self.start, self.pitch, self.element, self.size = gen, start, pitch, element, size
 
     def _base(self, form: Matrices) -> Value:
@@ -146,7 +146,7 @@ class MatrixAccess:
             gen.emit_convergent_asm(text, letters, ir.VoidType(), [base, *words])
 
     def read(self, form: Matrices, count: int) -> list[Value]:
-        """The `count` registers of a thread, those that hold copies left out."""
+        """Load the `count` registers of a thread; replicas are omitted."""
         gen, base = self.gen, self._base(form)
         turned = ".trans" if form.transposed else ""
         parts: list[Value] = [None] * count

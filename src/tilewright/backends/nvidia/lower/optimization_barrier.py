@@ -1,9 +1,9 @@
-"""Optimization barriers: registers that `ptxas` cannot tell from others, so that it computes anew what comes of them.
+"""Lower optimization barriers, which force LLVM and `ptxas` to rematerialize values instead of keeping them live.
 
-Two equal computations are one to LLVM and to `ptxas`, whatever lies between them: its result stays in registers. Here
-each word is combined (xor) with a zero that is not known before the launch, `%ntid.z - 1` shifted by the number of
-the barrier. A row of 64 bf16 elements a thread (softmax, 512 threads) takes 72 registers with it and more than 80
-without. Words with two narrow elements stay packed.
+CSE in LLVM and `ptxas` merges equal computations regardless of the distance between them, so the result stays in
+registers. The barrier xors each word with a zero that is unknown at compile time: `%ntid.z - 1`, shifted by the number
+of the barrier. A row of 64 bf16 elements per thread (softmax, 512 threads) needs 72 registers with the barrier and
+more than 80 without. Words with two narrow elements stay packed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lower_optimization_barrier(gen: KernelCodegen, op: tile.OptimizationBarrierO
 def _of_unknown_bits(
     gen: KernelCodegen, part: list[Value], zero: Value, op: tile.OptimizationBarrierOp
 ) -> list[Value]:
-    """The values of one word."""
+    """Apply the barrier to the values of one 32-bit word."""
     element = tile.element_of(op.source)
     word = _loaded_word(part)
     if word is None:
@@ -62,7 +62,7 @@ def _of_unknown_bits(
 
 
 def _loaded_word(part: list[Value]) -> Value | None:
-    """The word of memory that the values are all elements of, in order; None: they are no such."""
+    """Return the loaded word whose elements, in order, are the values; None if there is no such word."""
     words: set[Value] = set()
     for i, value in enumerate(part):
         if isinstance(value, llvm.CastInstr) and value.opname == "bitcast":
@@ -79,7 +79,7 @@ def _loaded_word(part: list[Value]) -> Value | None:
 
 
 def _unknown_zero(gen: KernelCodegen, number: int) -> Value:
-    """A zero of its own for each number, of which no compiler knows that it is one: blocks have one layer."""
+    """Return a distinct opaque zero per barrier number. It is zero because the CTA's z extent is 1."""
 
     def make(b: Builder) -> Value:
         kind = ir.FunctionType(I32, [])

@@ -1,8 +1,8 @@
-"""Sums as operand A of 8-bit elements, by two shuffles of four bytes for every eight elements (`layouts/quads.py`).
+"""Convert accumulators to operand A of 8-bit elements: two 4-byte shuffles per eight elements (`layouts/quads.py`).
 
-Let lane q = 2 j1 + j0 of a quad hold pairs of columns p0 ... p3, one in each group of eight. Words z0 = (p0, p2) and z1 =
-(p1, p3) are what lanes t < 2 and t >= 2 take of it. Lane t = 2 t1 + t0 takes from lanes 2 t0 and 2 t0 + 1; so that every
-lane has one word to give at a time, lanes of odd number give theirs in the other order.
+Lane q of a quad holds column pairs p0 ... p3, one per group of eight columns. It packs them into words z0 = (p0, p2),
+which lanes t < 2 read, and z1 = (p1, p3), which lanes t >= 2 read. Lane t = 2 t1 + t0 reads from lanes 2 t0 and
+2 t0 + 1. A lane provides one word per shuffle, so odd lanes provide their words in the opposite order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 I8, I32 = ir.IntType(8), ir.IntType(32)
 _IN_ORDER, _SWAPPED = (0x5410, 0x7632), (0x1054, 0x3276)
-"""Selectors of `prmt`: the low and the high halves of two words, in order or not."""
+"""`prmt` selectors of the low and the high halves of two words, in order and swapped."""
 
 
 def convert_in_quads(
     gen: KernelCodegen, source: Layout, target: Layout, parts: list[Value]
 ) -> list[Value]:
-    """The registers of a tile of bytes in the new layout."""
+    """Emit the conversion of a tile of 8-bit elements and return its registers in the new layout."""
     b = gen.builder
     made: dict[tuple[int, int], Value] = {}
     for row, column in blocks_of(target):
@@ -67,7 +67,7 @@ def _bit(gen: KernelCodegen, at: Value, number: int) -> Value:
 
 
 def _from(gen: KernelCodegen, at: Value, number: int) -> Value:
-    """The lane that gives the first (0) or the second word (1)."""
+    """Return the source lane of the first (0) or second (1) shuffle."""
     lane = gen.threads.lane
     low, high = (
         at.and_(lane, ir.Constant(I32, 1)),

@@ -1,9 +1,9 @@
-"""Conversions of layouts inside of warps: by shuffles, without shared memory and barriers.
+"""Lower intra-warp layout conversions to warp shuffles, without shared memory and barriers.
 
-Where warps hold the same part of a tile before and after, a register of the new layout is one register of the old one
-in other lanes: lane l reads from lane m(l) ^ c, with one linear map m for all registers (arXiv 2505.23819, section
-5.4, has the general case). Rows of statistics that a loop loads, one element a lane, become what the fragments of tensor
-cores want so; by shared memory two barriers of all warps would stand in every iteration.
+If each warp holds the same part of a tile before and after, a register of the new layout is one register of the old
+layout in other lanes: lane l reads from lane m(l) ^ c, with one linear map m for all registers (arXiv 2505.23819,
+section 5.4, describes the general case). Example: row statistics that a loop loads, one element per lane, are converted
+to the layout of MMA fragments; through shared memory this costs two CTA barriers per iteration.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 I32 = ir.IntType(32)
 _BITS = 5
 _MOST_SHUFFLES = 16
-"""More cost more than shared memory, which moves up to four registers at once."""
+"""Above this, shared memory is cheaper, which moves up to four registers per instruction."""
 
 Place = tuple[int, int]
-"""A register and a lane."""
+"""(register, lane)."""
 Shuffles = tuple[tuple[int, ...], tuple[Place, ...]]
-"""What each bit of a lane's number adds to the lane that it reads from (exclusive or), and for every register of the new
-layout what lane 0 reads."""
+"""Image of each lane bit under the map m, and the (register, lane) that lane 0 reads for each register of the new
+layout."""
 
 
 @lru_cache(maxsize=1024)
 def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
-    """The shuffles of a conversion; None where warps exchange elements, registers would have to be chosen by lanes, or
+    """Plan the shuffles of a conversion. None if warps exchange elements, the source register depends on the lane, or
     shared memory is cheaper."""
     steps = [[x.group_step(d) for d in range(x.rank)] for x in (source, target)]
     apart = source.has_disjoint_bits and target.has_disjoint_bits
@@ -67,7 +67,7 @@ def plan_shuffles(source: Layout, target: Layout) -> Shuffles | None:
 
 
 def _start(places, register: int, bits: Sequence[int]) -> Place | None:  # type: ignore[no-untyped-def]
-    """From where lane 0 reads a register, so that the map of lanes holds for all of them."""
+    """Return the (register, lane) that lane 0 reads such that the lane map is valid for all lanes; None if none is."""
     for chosen, start in places(register, 0):
         lanes = range(1 << _BITS)
         if all((chosen, start ^ _mapped(bits, lane)) in places(register, lane) for lane in lanes):
@@ -85,7 +85,7 @@ def _mapped(bits: Sequence[int], lane: int) -> int:
 def convert_by_shuffles(
     gen: KernelCodegen, plan: Shuffles, parts: list[Value], element: Attribute
 ) -> list[Value]:
-    """The registers of the new layout."""
+    """Emit the shuffles and return the registers of the new layout."""
     b, (bits, places) = gen.builder, plan
     lane = _lane(gen, bits)
     made: dict[Place, Value] = {}
@@ -97,7 +97,7 @@ def convert_by_shuffles(
 
 
 def _lane(gen: KernelCodegen, bits: Sequence[int]) -> Value:
-    """The lane that each lane reads from, but for a constant."""
+    """Return the source lane m(l) of each lane, without the constant c."""
 
     def make(b: Value) -> Value:
         total: Value = ir.Constant(I32, 0)
