@@ -1,4 +1,4 @@
-"""Writing operations in front of another one, with the obvious foldings done on the way."""
+"""Insert operations before another one, with simple constant folding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPREADING: frozenset[type] = frozenset(
 
 
 def constant_int(value: SSAValue) -> int | None:
-    """The number an `arith.constant` of integer type holds (signed; i1 as 0 or 1), or None."""
+    """Return the value of an integer `arith.constant` (signed; i1 as 0 or 1), or None."""
     owner = value.owner
     if type(owner) is arith.ConstantOp:
         held = owner.properties["value"]
@@ -39,7 +39,7 @@ def constant_int(value: SSAValue) -> int | None:
 
 
 def constant_float(value: SSAValue) -> float | None:
-    """The number an `arith.constant` of floating type holds, or None."""
+    """Return the value of a floating-point `arith.constant`, or None."""
     owner = value.owner
     if type(owner) is arith.ConstantOp:
         held = owner.properties["value"]
@@ -49,7 +49,7 @@ def constant_float(value: SSAValue) -> float | None:
 
 
 def uniform_constant(value: SSAValue) -> int | float | None:
-    """The number that a scalar constant, or every lane of a tile made from one, holds; or None."""
+    """Return the value of a scalar constant or of a tile splatted from one, or None."""
     while type(value.owner) in _SPREADING:
         value = cast(Operation, value.owner).operands[0]
     number = constant_int(value)
@@ -63,7 +63,7 @@ class Emitter:
         self.anchor = anchor
         self.location = location or anchor.location
         self.made: dict[object, SSAValue] = {}
-        """What a user of this emitter has already written here, under keys of its own."""
+        """Cache of values already emitted here; the keys are chosen by the users of the emitter."""
 
     @staticmethod
     def at_start(block: Block, location: LocationAttr) -> Emitter:
@@ -73,7 +73,7 @@ class Emitter:
         return Emitter(first, location)
 
     def insert(self, op: Operation) -> SSAValue:
-        """Put `op` before the anchor; its first result (ops without results: use `insert_op`)."""
+        """Insert `op` before the anchor and return its first result (ops without results: `insert_op`)."""
         return self.insert_op(op).results[0]
 
     def insert_op(self, op: Operation) -> Operation:
@@ -170,7 +170,7 @@ class Emitter:
         )
 
     def resize(self, value: SSAValue, kind: IntegerType, signed: bool = True) -> SSAValue:
-        """An integer (or integer tile) as elements of type `kind`: extended, truncated or itself."""
+        """Extend or truncate an integer or integer tile to element type `kind`, or return it unchanged."""
         have = tile.element_of(value)
         if not isinstance(have, IntegerType) or have == kind:
             return value

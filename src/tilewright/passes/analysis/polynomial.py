@@ -1,8 +1,8 @@
-"""Sums of products of scalars, the currency of the affine analysis.
+"""Integer polynomials in scalars, the coefficients of affine forms.
 
-A `Polynomial` stands for an i64 scalar that has not been computed yet: `3 + 4*pid*stride`. Its
-unknowns are `Leaf`s: scalar integers of the IR, or tiles whose lanes are all equal. Nothing is
-emitted until `emit` is called, so an access that turns out not to be affine leaves no trace.
+A `Polynomial` represents an i64 scalar that has not been emitted yet: `3 + 4*pid*stride`. Its variables are `Leaf`s:
+scalar integers of the IR, or uniform tiles. Operations are emitted by `emit` only, so an access that is not affine
+leaves the IR unchanged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tilewright.passes.analysis.emit import Emitter
 
 @dataclass(frozen=True)
 class Leaf:
-    """An unknown. `order` numbers leaves as they were met (it makes emitted code reproducible)."""
+    """A variable. `order` numbers leaves in order of creation, which makes the emitted code deterministic."""
 
     order: int
     value: SSAValue
     signed: bool | None
-    """How it widens to i64: sign bit or zero; None while an enclosing operation has yet to say."""
+    """Whether it is sign- or zero-extended to i64; None until a user determines it."""
     floored: bool = False
-    """Whether it stands for the larger of the value and 0."""
+    """Whether the leaf is `max(value, 0)`."""
 
 
 Monomial = tuple[Leaf, ...]
@@ -54,7 +54,7 @@ class Polynomial:
 
     @property
     def number(self) -> int | None:
-        """Its value if it has no unknowns."""
+        """The value of a constant polynomial, else None."""
         if not self.terms:
             return 0
         (monomial, coefficient), *rest = self.terms
@@ -91,10 +91,10 @@ class Polynomial:
         return Polynomial.of(total)
 
     def emit(self, emitter: Emitter, scalar: Callable[[Leaf, Emitter], SSAValue]) -> SSAValue:
-        """The value as an i64 scalar. `scalar` gives a leaf as i64.
+        """Emit the value as an i64 scalar. `scalar` emits a leaf as i64.
 
-        Factors and summands from outer loops come first, so that loop-invariant code motion finds
-        the longest invariant prefix.
+        Factors and summands defined in outer loops come first, so that LICM can hoist the longest invariant
+        prefix.
         """
         total: SSAValue | None = None
         for monomial, coefficient in sorted(

@@ -1,4 +1,4 @@
-"""Identities of integer and floating arithmetic, comparisons, selects and conversions.
+"""Algebraic identities of integer and floating-point arithmetic, comparisons, selects and conversions.
 
 A rule takes an operation and an emitter in front of it, and returns the value that replaces its
 result, or None. All rules are exact: floating ones hold for -0.0, infinities and NaN too.
@@ -24,7 +24,7 @@ _COMMUTATIVE = (
     arith.AddiOp, arith.MuliOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.MulfOp,
     arith.AddfOp,
 )  # fmt: skip
-#: operation -> the constant right operand that leaves the left one unchanged
+#: operation -> its right identity element
 _RIGHT_UNIT: dict[type[Operation], int] = {
     arith.AddiOp: 0, arith.SubiOp: 0, arith.MuliOp: 1, arith.DivSIOp: 1, arith.DivUIOp: 1,
     arith.OrIOp: 0, arith.XOrIOp: 0, arith.ShLIOp: 0, arith.ShRSIOp: 0, arith.ShRUIOp: 0,
@@ -36,7 +36,7 @@ _IDEMPOTENT = (
 
 
 def filled(number: float, like: SSAValue, emitter: Emitter) -> SSAValue:
-    """A constant of the type of `like`, scalar or tile."""
+    """Emit a constant of the type of `like`, scalar or tile."""
     element = element_of(like)
     if isinstance(element, IntegerType):
         scalar = emitter.constant(int(number), element)
@@ -72,7 +72,7 @@ def integer_binary(op: Operation, emitter: Emitter) -> SSAValue | None:
 def _add_constants(
     op: Operation, lhs: SSAValue, right: float | None, emitter: Emitter
 ) -> SSAValue | None:
-    """`(x + a) + b` as `x + (a + b)` where `a + b` does not wrap, so that the sum wraps only if one did."""
+    """Reassociate `(x + a) + b` to `x + (a + b)` if `a + b` does not wrap; the result wraps only if an addition did."""
     inner = lhs.owner
     if not isinstance(op, arith.AddiOp) or right is None or not isinstance(inner, arith.AddiOp):
         return None
@@ -121,7 +121,7 @@ def comparison(op: Operation, emitter: Emitter) -> SSAValue | None:
         return None
     if element_of(op.lhs) == IntegerType(1):
         return op.lhs
-    inner = op.lhs.owner  # a truth value that was widened and is asked about again
+    inner = op.lhs.owner  # `ext(i1) != 0` is the i1 value
     widened = isinstance(inner, (arith.ExtUIOp, arith.ExtSIOp))
     if widened and element_of(inner.operands[0]) == IntegerType(1):
         return inner.operands[0]
@@ -143,7 +143,7 @@ def selection(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 
 def integer_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
-    """Chains of extensions and truncations."""
+    """Fold chains of integer extensions and truncations."""
     source = op.operands[0]
     inner = source.owner
     kind = element_of(op.results[0])
@@ -161,7 +161,7 @@ def integer_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 
 def float_resize(op: Operation, emitter: Emitter) -> SSAValue | None:
-    """Widening twice, and widening that is undone."""
+    """Fold repeated widening, and widening followed by the inverse narrowing."""
     inner = op.operands[0].owner
     if not isinstance(inner, arith.ExtFOp):
         return None

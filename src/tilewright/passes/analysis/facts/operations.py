@@ -1,4 +1,4 @@
-"""Equations of the fact analysis: which facts an operation's result depends on, and how."""
+"""Transfer functions of the fact analysis: the facts of a result as a function of the facts of operands."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from tilewright.passes.analysis.facts.lattice import (
 )
 
 LOOP_INDEX = "tile.loop_index"
-"""Attribute of the sum `start + counter * step` that `normalize-loops` computes for a loop's index: the
-lowest and highest value that the index may have. The sum as a whole does not wrap."""
+"""Attribute of `start + counter * step`, which `normalize-loops` computes for a loop's index: the bounds of the
+index. The result does not wrap."""
 
 Grid = tuple[int, int, int]
 
@@ -126,7 +126,7 @@ def _strict(op: Operation, function: Callable[..., Fact], promise: Promise) -> E
 
 
 def _unary(operand: SSAValue, function: Callable[[Fact], Fact]) -> Equation:
-    """The equation of a result that depends on one operand, if that has a fact at all."""
+    """Return the equation of a result that depends on one operand; top if the operand has no facts."""
 
     def compute(facts: Sequence[Fact | None]) -> Fact | None:
         return None if facts[0] is None else function(facts[0])
@@ -214,7 +214,7 @@ def _compare(op: tile.CmpIOp, value: SSAValue, bits: int, grid: Grid) -> Equatio
 
 
 def _hint(op: tile.HintOp, value: SSAValue, bits: int, grid: Grid) -> Equation:
-    """`multiple_of` of a scalar or pointer; of a tile it promises something of the first element of a run."""
+    """`multiple_of` of a scalar or pointer. For a tile it constrains the first element of each run only."""
     if op.kind.data not in ("multiple_of", tile.ALIGNED) or tile.is_tile(value):
         return _same(op, value, bits, grid)
     zeros = max(trailing_zeros(int(v), bits) for v in op.values.get_values())
@@ -332,10 +332,10 @@ def _counter(loop: scf.ForOp, bits: int) -> Equation:
 
 
 def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None = None) -> Equation:
-    """A value that a loop carries: in its body under a promise, or after it (None).
+    """Return the equation of a loop-carried value: in the body under a promise, or after the loop (None).
 
-    In the body, the value is the sum of the iteration before. Where that sum is promised not to wrap, because it
-    forms an address, no value goes beyond its type. Nothing is promised of the last sum, which no iteration uses.
+    In the body, the value is the sum of the previous iteration. If that sum is promised not to wrap because it
+    forms an address, the value stays in range. The final sum, which no iteration uses, is not covered by the promise.
     """
     last = loop.body.block.last_op
     if last is None:
@@ -370,7 +370,7 @@ def _carried(loop: scf.ForOp, position: int, bits: int, promise: Promise | None 
 
 
 def _advanced_by(argument: SSAValue, op: Operation | Block) -> tuple[SSAValue, int] | None:
-    """The value that each iteration adds to a carried one, and its sign."""
+    """Return the step added to a loop-carried value per iteration, and its sign."""
     if isinstance(op, arith.AddiOp):
         if op.lhs is argument:
             return op.rhs, 1
@@ -384,7 +384,7 @@ def _advanced_by(argument: SSAValue, op: Operation | Block) -> tuple[SSAValue, i
 
 
 def _byte_zeros(pointer: SSAValue, offset: Fact, bits: int) -> int:
-    """Zeros of the bytes that an offset in elements comes to."""
+    """Return the known trailing zeros of an element offset in bytes."""
     kind = tile.element_of(pointer)
     size = tile.element_bytes(kind.pointee) if isinstance(kind, tile.PtrType) else 1
     return bits if offset.constant == 0 else offset.zeros + trailing_zeros(size, bits)

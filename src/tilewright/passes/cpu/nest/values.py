@@ -1,4 +1,4 @@
-"""A tile's value at coordinates: the chunk-sized piece of each operation of a group."""
+"""Emit the operations of a fusion group for one chunk: the values of tiles at given coordinates."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tilewright.passes.cpu.nest.emit import Emitter
 
 
 class NeedsScalar(Exception):
-    """A value cannot be made for a chunk; the nest is built again with one lane."""
+    """Raised if a value cannot be vectorized; the loop nest is then rebuilt with one lane per chunk."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a version of a nest may assume."""
+    """Assumptions of one version of a loop nest."""
 
     full: frozenset[tuple[SSAValue, int]] = frozenset()
-    """(limit, dimension) pairs that do not cut off any lane of the nest (or of the main loop)."""
+    """(limit, dimension) pairs that mask no lane of the nest (or of the main loop)."""
     unwrapped: frozenset[tuple[SSAValue, SSAValue]] = frozenset()
     """(start, size) pairs of wrapped dimensions that do not wrap inside the tile."""
 
 
 class Body:
-    """Emits values in one scope of a nest; nested scopes see what outer ones have emitted."""
+    """Emits values in one scope of a nest; nested scopes reuse values of enclosing scopes."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Body:
         self._scalars[value] = result
 
     def scalar(self, value: SSAValue) -> SSAValue:
-        """The scalar that stands for `value` here (itself, when defined outside the group)."""
+        """Return the scalar that replaces `value` here (`value` itself if it is defined outside the group)."""
         scope: Body | None = self
         while scope is not None:
             if value in scope._scalars:
@@ -93,7 +93,7 @@ class Body:
     # ---- values ----
 
     def at(self, value: SSAValue, at: Coordinates) -> SSAValue:
-        """`value` at `at`: a vector with the chunk's lanes, or a scalar when all lanes agree."""
+        """Return `value` at `at`: a vector of the chunk's lanes, or a scalar if it is uniform."""
         if not tile.is_tile(value):
             return self.scalar(value)
         key = key_of(at)
@@ -107,7 +107,7 @@ class Body:
         return known
 
     def lanes(self, value: SSAValue, at: Coordinates) -> SSAValue:
-        """As `at`, splatted over the chunk's lanes."""
+        """Like `at`, but uniform values are splatted to the chunk's lanes."""
         return self.emit.splat(self.at(value, at), lanes_at(at))
 
     def _make(self, op: Operation, value: SSAValue, at: Coordinates) -> SSAValue:
@@ -134,7 +134,7 @@ class Body:
     # ---- operations in program order ----
 
     def run(self, ops: list[Operation], at: Coordinates) -> None:
-        """Emit the operations of a lane-wise block at `at`, in order; yields are left to callers."""
+        """Emit the operations of an element-wise block at `at`, in order; callers handle terminators."""
         for op in ops:
             if isinstance(op, scf.ForOp):
                 self._for(op, at)

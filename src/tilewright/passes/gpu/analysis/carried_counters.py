@@ -1,7 +1,7 @@
-"""Integers that a loop carries and that only count: what its own counter says as well.
+"""Rewrite loop-carried induction variables in terms of the loop counter.
 
-Programs that take tiles in turn carry a second number of the tile for their epilogue (`tile_c += programs`), so that a compiler
-may move that behind the next tile's loads. Computed from the loop's counter they leave no dependence between iterations.
+Persistent kernels carry a second tile index for their epilogue (`tile_c += programs`), so that a compiler can overlap
+the epilogue with the loads of the next tile. Computed from the loop counter, it is not a loop-carried dependence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.passes.analysis.regions import remove_carried
 def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
     """Return the loop without carried integers that advance by the same amount in each iteration.
 
-    Only of loops that count 0, 1, 2 …, and where nothing uses the last value.
+    Requires: the loop counts 0, 1, 2 …, and the final value has no users.
     """
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return loop
@@ -43,7 +43,7 @@ def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
 
 
 def _amount(carried: SSAValue, following: SSAValue, loop: scf.ForOp) -> SSAValue | None:
-    """By how much a carried integer advances in each iteration."""
+    """Return the step per iteration of a loop-carried integer, or None."""
     op = following.owner
     if not isinstance(op, arith.AddiOp):
         return None

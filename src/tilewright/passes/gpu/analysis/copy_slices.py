@@ -1,7 +1,7 @@
-"""What the copies of a loop are made of: the operations of its body that are done again iterations ahead.
+"""Compute the backward slices of a loop's copies, which prefetching clones for later iterations.
 
-Addresses may depend on memory (a page table, row numbers of a gather, limits of a sequence): such loads are
-done ahead, too, where the loop writes none of what they read. Iterations beyond the last read nothing.
+Addresses may depend on memory (a page table, gather indices, sequence bounds). Such loads are executed ahead as
+well, unless the loop may write the memory they read. They are predicated off beyond the last iteration.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tilewright.passes.gpu.analysis.clobbers import may_clobber
 
 Loads = (tile.LoadOp, tile.LoadViewOp)
 _LARGEST = 1 << 10
-"""Elements of a tile that is loaded, or carried, to find addresses: they are few registers of each thread."""
+"""Maximum elements of a loaded or loop-carried tile in an address slice, i.e. a few registers per thread."""
 
 
 def slice_of(
     loop: scf.ForOp, values: Iterable[SSAValue]
 ) -> tuple[list[Operation], list[BlockArgument]] | None:
-    """Operations of the body, and values that the loop carries, of which `values` are made, in order; None where
-    they cannot be had ahead of their iteration."""
+    """Return the backward slice of `values`: operations of the body, in order, and loop-carried values. None if it
+    cannot be computed ahead of its iteration."""
     body, end = loop.body.block, end_of(loop.body.block)
     needed: set[Operation] = set()
     carried: list[BlockArgument] = []
@@ -57,7 +57,7 @@ def _is_small(value: SSAValue) -> bool:
 
 
 def _is_early(op: Operation, loop: scf.ForOp) -> bool:
-    """Whether a load gives the same iterations ahead."""
+    """Return whether a load returns the same value when executed iterations ahead."""
     if isinstance(op, tile.LoadViewOp):
         return _is_small(op.result) and not may_clobber(loop, [op.base])
     if isinstance(op, tile.LoadOp):
@@ -76,8 +76,8 @@ def clone_slice(
     before: Operation,
     active: SSAValue | None,
 ) -> dict[SSAValue, SSAValue]:
-    """Do a slice again for the counter and carried values in `state`; the values it maps to. `active`: whether
-    that iteration is one of the loop (None: it is)."""
+    """Clone a slice for the counter and loop-carried values in `state`; return the value mapping. `active`: i1,
+    whether that iteration exists (None: it does)."""
     mapping = dict(state)
     for op in operations:
         if isinstance(op, Loads) and active is not None:
@@ -95,7 +95,7 @@ def clone_load(
     active: SSAValue,
     emitter: Emitter,
 ) -> Operation:
-    """A load that reads nothing unless `active`."""
+    """Clone a load, predicated on `active`."""
     given = [mapping.get(v, v) for v in op.operands]
     now = op.clone(dict(zip(op.operands, given, strict=True)))
     if isinstance(now, tile.LoadOp):

@@ -1,4 +1,4 @@
-"""Reductions that one exchange between CTAs can do: those that do not wait for each other become one of several tiles."""
+"""Merge independent reductions into one multi-operand reduction, so that they share one exchange between CTAs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.passes.analysis.edit import end_of, erase, insert_before
 
 
 def merge_reductions(function: FuncOp) -> None:
-    """Do each reduction together with the first one of its block that has its shape and comes after its inputs."""
+    """Merge each reduction with the first reduction of its block that has its shape and follows its inputs."""
     for block in [r.block for op in function.walk() for r in op.regions if r.blocks]:
         merged: list[tile.ReduceOp] = []
         for op in list(block.ops):
@@ -25,7 +25,7 @@ def merge_reductions(function: FuncOp) -> None:
 
 
 def _takes(first: tile.ReduceOp, second: tile.ReduceOp, place: dict[Operation, int]) -> bool:
-    """Whether two reductions are alike, and all that the second one needs is made before the first."""
+    """Return whether two reductions are compatible and the operands of the second are defined before the first."""
     alike = tile.shape_of(first.inputs[0]) == tile.shape_of(second.inputs[0])
     alike = alike and first.axis == second.axis
     needed = [*second.operands, *(v for op in second.combine.block.ops for v in op.operands)]
@@ -35,7 +35,7 @@ def _takes(first: tile.ReduceOp, second: tile.ReduceOp, place: dict[Operation, i
 
 
 def _merge(first: tile.ReduceOp, second: tile.ReduceOp) -> tile.ReduceOp:
-    """One reduction of the tiles of both, where the first is."""
+    """Replace two reductions by one of the operands of both, at the position of the first."""
     both = (first, second)
     inputs = [v for op in both for v in op.inputs]
     elements = [tile.element_of(v) for v in inputs]

@@ -1,4 +1,4 @@
-"""Minimum vertex cuts of small graphs: the cheapest values from which others can be computed."""
+"""Minimum vertex cuts of small graphs: the cheapest set of values to keep from which others can be recomputed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ def min_vertex_cut(
     sources: Iterable[Node],
     sinks: Iterable[Node],
 ) -> set[Node]:
-    """The nodes of least total weight that lie on every path from `sources` to `sinks`; of several such sets, the one
-    nearest to the sinks.
+    """Return a minimum-weight vertex cut between `sources` and `sinks`; among several, the one nearest to the sinks.
 
-    `operands`: edges, from each node's operands to it. Nodes of no weight cost nothing to cut.
+    `operands`: edges, from each node's operands to the node. Nodes that are not in `weights` have weight 0.
     """
     graph = _Network()
     for node, weight in weights.items():
@@ -72,7 +71,7 @@ class _Network:
         return path
 
     def reaching(self, end: object) -> set[object]:
-        """Nodes from which more could flow to `end`."""
+        """Return the nodes with residual capacity to `end`."""
         found, pending = {end}, [end]
         while pending:
             node = pending.pop()

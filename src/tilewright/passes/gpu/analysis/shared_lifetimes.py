@@ -1,7 +1,8 @@
-"""Lifetimes of shared-memory buffers, in the function's block and in blocks of loops and branches.
+"""Lifetimes of shared-memory buffers in the function's entry block and in nested blocks.
 
-A buffer is live from its first use in a block to the `gpu.local_dealloc` in the same block. In the body of a loop that holds
-for each iteration: the contents do not outlive it. A buffer without `gpu.local_dealloc` is live to the end of the program.
+A buffer is live from its first use in a block to the `gpu.local_dealloc` in the same block. In a loop body this holds
+per iteration: the contents do not outlive the iteration. A buffer without `gpu.local_dealloc` is live until the program
+ends.
 
 Assumes: a `gpu.barrier` follows each `gpu.local_dealloc` in its block before any thread writes another buffer (the
 interpreter checks it). So threads are synchronized between the last access to one buffer and the first write of
@@ -22,7 +23,7 @@ from tilewright.passes.gpu.analysis.buffer_views import buffer_users
 
 @dataclass(frozen=True)
 class _Interval:
-    """Operations `first` … `last` of a block, or all from `first` on if not `ends`."""
+    """Operations `first` … `last` of a block; unbounded if not `ends`."""
 
     block: Block
     first: int
@@ -73,7 +74,7 @@ class SharedLifetimes:
         return any(interval.ends for interval in self._lifetime(buffer))
 
     def _intervals_of(self, users: list[Operation], end: Operation | None) -> list[_Interval]:
-        """One interval per block that deallocates; of blocks in each other, the outermost."""
+        """Return one interval per block that deallocates; for nested blocks, the outermost."""
         deallocs = (
             [op for op in users if isinstance(op, gpu.LocalDeallocOp)] if end is None else [end]
         )
@@ -92,7 +93,7 @@ class SharedLifetimes:
                 if within is not None:
                     positions.setdefault(block, []).append(self._position(within))
                     break
-            else:  # live beyond what deallocates it
+            else:  # live after the operation that deallocates it
                 outer = [self._position(_outermost(self._block, u)) for u in users]
                 return [_Interval(self._block, min(outer), max(outer), ends=False)]
         return [_Interval(b, min(ps), max(ps), ends=True) for b, ps in positions.items()] or [
@@ -110,13 +111,13 @@ class SharedLifetimes:
 
 
 def _enclosing(block: Block, inner: Block) -> Operation | None:
-    """The operation of `block` that holds the block `inner`; None if there is none."""
+    """Return the operation of `block` that encloses the block `inner`, or None."""
     op = inner.parent_op()
     return op if op is None or op.parent is block else _enclosing_of(block, op)
 
 
 def _enclosing_of(block: Block, op: Operation) -> Operation | None:
-    """The operation of `block` that holds `op` in its regions; None if there is none."""
+    """Return the operation of `block` that encloses `op`, or None."""
     above = op.parent_op()
     while above is not None and above.parent is not block:
         above = above.parent_op()
@@ -124,6 +125,6 @@ def _enclosing_of(block: Block, op: Operation) -> Operation | None:
 
 
 def _outermost(block: Block, op: Operation) -> Operation:
-    """The operation of `block` that is or holds `op`."""
+    """Return the operation of `block` that is or encloses `op`."""
     found = op if op.parent is block else _enclosing_of(block, op)
     return op if found is None else found

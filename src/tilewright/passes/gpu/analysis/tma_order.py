@@ -1,10 +1,10 @@
-"""The order of TMA accesses and other accesses of arrays that may overlap.
+"""Order TMA accesses and generic accesses of arrays that may alias.
 
-Of arrays behind different kernel arguments it is known that they are disjoint; of addresses from memory it is not. The
-async proxy does not observe the program order of other accesses, and TMA stores in flight have no order. A program that makes a
-tensor map orders everything before (`gpu.encode_tensor_map`). After that, and before TMA loads, writes need a proxy fence if
-they may overlap with what is loaded. Where the written array has a known end, that is a comparison of addresses
-when the maps are made.
+Arrays of different kernel arguments are noalias; arrays whose addresses are loaded from memory may alias. The async
+proxy does not observe the program order of generic accesses, and TMA stores in flight are unordered. Encoding a tensor
+map on the device orders all prior accesses (`gpu.encode_tensor_map`). Between that and a TMA load, writes that may
+alias the loaded array need a proxy fence. If the end of the written array is known, aliasing is checked at run time by
+comparing addresses when the maps are encoded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def match_on_device(
     buffer: SharedLayout | None = None,
     any_end: bool = False,
 ) -> TmaTile | Missed:
-    """Return the TMA tile of an access whose map the program makes in front of `around` or further out."""
+    """Return the TMA tile of an access whose map is encoded on the device before `around` or an outer operation."""
     found: TmaTile | Missed = Missed(Reason.NO_ROOT, (access.base,))
     if around is None or num_ctas_of(function) > 1 or cluster_loop(function) is not None:
         return found
@@ -52,7 +52,7 @@ def match_on_device(
 
 
 def stored_layout(op: tile.StoreViewOp) -> SharedLayout | None:
-    """The shared layout from which a tile is stored by TMA; None where it is no matrix with contiguous rows."""
+    """Return the shared layout of a TMA store; None if the tile is not a matrix with contiguous rows."""
     shape, size = tile.shape_of(op.value), tile.element_bytes(tile.element_of(op.value))
     dim = contiguous_dim(op)
     if dim is None or len(shape) != 2:
@@ -63,8 +63,8 @@ def stored_layout(op: tile.StoreViewOp) -> SharedLayout | None:
 def fence_condition(
     tiles: Sequence[TmaTile], loop: Operation, known: Facts, function: FuncOp
 ) -> SSAValue:
-    """Emit whether writes since the maps of `tiles` were made may overlap with what `loop` loads by TMA. Of a map that the host
-    makes that is taken for granted."""
+    """Emit whether writes since the maps of `tiles` were encoded may alias the TMA loads of `loop`. Assumes they do
+    for maps that the host encodes."""
     emitter = Emitter(loop)
     condition = emitter.constant(0, i1)
     for one in tiles:
@@ -81,7 +81,7 @@ def fence_condition(
 
 
 def _written(op: Operation, known: Facts, function: FuncOp) -> TmaTile | None:
-    """The array that a store writes, as a TMA tile."""
+    """Return the array that a store writes, as a TMA tile."""
     shared = stored_layout(op) if isinstance(op, tile.StoreViewOp) else None
     if not isinstance(op, tile.StoreViewOp) or shared is None:
         return None
@@ -93,7 +93,7 @@ def _written(op: Operation, known: Facts, function: FuncOp) -> TmaTile | None:
 
 
 def _is_there(one: TmaTile, outer: Operation) -> bool:
-    """Whether the address and shape of an array are known in front of `outer`."""
+    """Return whether the address and shape of an array are defined before `outer`."""
     block = outer.parent
     leaves = [leaf.value for part in (*one.extents, *one.pitches) for leaf in part.leaves()]
     return block is not None and all(is_available(v, block) for v in (one.root, *leaves))
@@ -108,7 +108,7 @@ def _overlap(one: TmaTile, other: TmaTile, emitter: Emitter) -> SSAValue:
 
 
 def _bytes(one: TmaTile, emitter: Emitter) -> tuple[SSAValue, SSAValue]:
-    """The address of an array's first byte, and of the byte after its last."""
+    """Emit the addresses of the first byte of an array and of the byte after its last."""
     start = emitter.insert(tile.PtrToIntOp.create(operands=[one.root], result_types=[i64]))
     width, *extents = (scalar_of(e, emitter.anchor) for e in one.extents)
     count, unit = width, emitter.constant(1)

@@ -1,4 +1,4 @@
-"""The producer warp: the copies of scheduled loops, with the scalars that they are made of, one loop after another."""
+"""Build the producer warp: the copies of scheduled loops and the scalars they depend on, loop by loop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tilewright.passes.gpu.scheduling.ring import Position, Ring, advance, const
 
 @dataclass(frozen=True)
 class Slice:
-    """What values of a loop's body are made of: operations of the body, in order, and scalars that it carries."""
+    """Backward slice of values of a loop's body: operations of the body, in order, and loop-carried scalars."""
 
     inside: list[Operation]
     carried: list[BlockArgument]
     outside: list[Operation]
-    """Operations of the function's top level, in order."""
+    """Top-level operations of the function in the slice, in order."""
 
 
 def slice_of(function: FuncOp, loop: scf.ForOp, values: list[SSAValue]) -> Slice | None:
-    """The slice of `values` and of the loop's bounds; None where it takes more than scalars that any warp can
-    compute: tiles, results of other loops, memory that the kernel writes."""
+    """Return the slice of `values` and of the loop's bounds. None if it contains anything but scalars that any warp
+    can compute: tiles, results of other loops, loads from memory that the kernel writes."""
     body, top = loop.body.block, function.body.block
     needed: set[Operation] = set()
     carried: list[BlockArgument] = []
@@ -54,15 +54,15 @@ def slice_of(function: FuncOp, loop: scf.ForOp, values: list[SSAValue]) -> Slice
 
 
 def _repeatable(op: Operation, function: FuncOp) -> bool:
-    """Whether another warp may compute a scalar as well: it is pure, or read from memory that the kernel does not
-    write."""
+    """Return whether another warp may recompute a scalar: the operation is pure, or a load from memory that the
+    kernel does not write."""
     if isinstance(op, tile.LoadOp) and not has_effect(op):
         return not may_clobber(function, [op.pointer])
     return is_pure(op) and not op.regions
 
 
 class Producer:
-    """Writes the region of a producer warp."""
+    """Builds the region of a producer warp."""
 
     def __init__(self, anchor: Operation) -> None:
         self._block = Block()
@@ -74,7 +74,7 @@ class Producer:
     def add(
         self, loop: scf.ForOp, rings: list[Ring], taken: Slice, stages: int, at: Position | None
     ) -> Position:
-        """The copies of a loop, from a position on (None: of stages that are empty); the position after it."""
+        """Emit the copies of a loop from a ring position on (None: all stages are empty); return the final position."""
         end = self._end
         for op in taken.outside:
             if op.results and op.results[0] in self._mapping:
@@ -84,7 +84,7 @@ class Producer:
             self._mapping.update(zip(op.results, copy.results, strict=True))
         first = at or Position(
             constant(0, end), constant(1, end)
-        )  # the phase before the first has ended
+        )  # the phase before the first counts as complete
         new = self._loop(loop, rings, taken, stages, first)
         insert_before(new, end)
         return Position(*new.results[-2:])
@@ -123,7 +123,7 @@ class Producer:
         return self._mapping.get(value, value)
 
     def finish(self, registers: tuple[int, int]) -> None:
-        """Put the warp's region where the kernel begins; `registers`: of its threads, and of the others'."""
+        """Insert the producer region at the kernel's entry; `registers`: per thread of the producer and the consumers."""
         self._end.detach()
         region = Region(self._block)
         produce = gpu.ProducerWarpOp.create(
@@ -138,7 +138,7 @@ class Producer:
 
 
 def _load(ring: Ring, mapping: dict[SSAValue, SSAValue], at: Position, before: Operation) -> None:
-    """Wait until a stage is empty, then start the group's copies to it."""
+    """Wait until a stage is empty, then issue the group's copies to it."""
     wait = gpu.MbarrierWaitOp.create(operands=[ring.empty, at.stage, at.phase])
     elect = gpu.ElectOp.create(result_types=[i1])
     inside = Block()
