@@ -1,4 +1,4 @@
-"""IR as text: print, parse, verify."""
+"""Print, parse and verify IR."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilewright.ir.location import location_of
 
 
 class _Printer(Printer):
-    """xDSL's printer, but one location an operation.
+    """xDSL's printer, with one location per operation.
 
     `scf.while` prints its type through `print_operation_type`, which would add the location there
     too, where no parser expects it.
@@ -30,7 +30,7 @@ class _Printer(Printer):
 
 
 def print_ir(op: Operation, *, locations: bool = False, generic: bool = False) -> str:
-    """`op` in MLIR's textual format, ending in a newline.
+    """Print `op` in MLIR's textual format, ending in a newline.
 
     With `locations` every operation is followed by its `loc(…)`; `generic` prints the form that
     needs no dialect-specific syntax.
@@ -43,7 +43,7 @@ def print_ir(op: Operation, *, locations: bool = False, generic: bool = False) -
 
 
 def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
-    """The module that `text` holds; `name` appears in messages. Raises `PassError` on bad text."""
+    """Parse a module; `name` is the file name in messages. Raises `PassError` on invalid text."""
     try:
         return Parser(new_context(), text, name).parse_module()
     except ParseError as error:
@@ -53,8 +53,8 @@ def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
 
 
 def verify_ir(op: Operation, after: str = "") -> None:
-    """Check every operation in `op`, and that values are made before they are used. Raises `PassError`
-    naming `after`, the pass that ran last."""
+    """Verify every operation in `op`, and that definitions dominate uses. Raises `PassError` that names `after`, the
+    last pass."""
     try:
         op.verify()
         _verify_order(op, set())
@@ -65,7 +65,7 @@ def verify_ir(op: Operation, after: str = "") -> None:
 
 
 def _place(op: Operation) -> SourceLocation | None:
-    """Location of the innermost operation that does not verify by itself."""
+    """Return the location of the innermost operation that fails verification."""
     for inner in op.walk():
         try:
             inner.verify(verify_nested_ops=False)
@@ -75,7 +75,7 @@ def _place(op: Operation) -> SourceLocation | None:
 
 
 def _verify_order(op: Operation, known: set[SSAValue]) -> None:
-    """Operands of what is in `op` are made before, there or around it (xDSL does not look)."""
+    """Check that definitions in and around `op` dominate the uses in `op` (xDSL does not verify dominance)."""
     for region in op.regions:
         for block in region.blocks:
             made: list[SSAValue] = list(block.args)

@@ -1,8 +1,8 @@
-"""Modules as bytes, for another process of the same compiler.
+"""Serialize modules for another process of the same compiler.
 
-Text is for people and for files that outlive a version: to parse it takes longer than to compile a small
-kernel. Here operations are flat records and attributes are pickled, equal ones once. Only for bytes that
-this program has made itself: unpickling runs what it is told to.
+Parsing textual IR takes longer than compiling a small kernel, so text is for readers and for files that outlive a
+version. Here operations are flat records, and attributes are pickled, equal attributes once. Deserialize trusted
+bytes only: unpickling can execute arbitrary code.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tilewright.ir.context import op_class
 
 
 def module_to_bytes(module: ModuleOp) -> bytes:
-    """`module` with its locations and the names of its values."""
+    """Serialize `module`, including locations and value names."""
     return pickle.dumps(_Writer().operation(module), pickle.HIGHEST_PROTOCOL)
 
 
 def module_from_bytes(data: bytes) -> ModuleOp:
-    """The module that `module_to_bytes` wrote."""
+    """Deserialize a module written by `module_to_bytes`."""
     module = _Reader().operation(pickle.loads(data))
     if not isinstance(module, ModuleOp):
         raise TypeError(f"a module expected, not {module.name}")
@@ -43,7 +43,7 @@ class _Writer:
         return self._values(block.args), [self.operation(op) for op in block.ops]
 
     def _values(self, values: Any) -> list[tuple[Any, ...]]:
-        """Types and names of new values, which get the next numbers."""
+        """Return types and names of new values, and assign them the next numbers."""
         for value in values:
             self._numbers[value] = len(self._numbers)
         return [(value.type, value.name_hint) for value in values]

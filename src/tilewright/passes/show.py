@@ -1,10 +1,10 @@
-"""The IR after every pass, as text for people: what `tilewright show` prints.
+"""Record and render the IR after every pass, for `tilewright show`.
 
     recorder = Recorder(module)
     run_pipeline(module, passes, target, observer=recorder, stop_after="raise-access")
     print(render(recorder.snapshots, diff=True))
 
-Passes that changed nothing take one line. `snapshots` is plain data, so that a report can lay it out
+Passes that changed nothing are rendered as one line. `snapshots` is plain data, so that other reports can format it
 differently.
 """
 
@@ -23,14 +23,14 @@ from tilewright.ir.location import source_location
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The IR after one pass. The first snapshot is called `input` and took no time."""
+    """The IR after one pass. The first snapshot is named `input` and has no time."""
 
     name: str
     seconds: float
     changed: bool
     text: str
     lines: tuple[int, ...] = ()
-    """For each line of the text the line of the kernel's file that it comes from; 0: unknown."""
+    """Per line of the text, its source line in the kernel's file; 0 if unknown."""
 
     @property
     def milliseconds(self) -> float:
@@ -39,14 +39,14 @@ class Snapshot:
 
     @property
     def operations(self) -> int:
-        """How many lines of the text hold an operation."""
+        """Number of operations in the text."""
         closing = ("}", "^", "builtin.module")
         lines = (line.strip() for line in self.text.splitlines())
         return sum(bool(line) and not line.startswith(closing) for line in lines)
 
 
 class Recorder:
-    """An observer for `run_pipeline` that keeps the text of the IR."""
+    """A `run_pipeline` observer that records the text of the IR."""
 
     def __init__(self, module: ModuleOp) -> None:
         text = str(module)
@@ -60,7 +60,7 @@ class Recorder:
 
     @property
     def labels(self) -> list[str]:
-        """Names of the snapshots as `stop_after` takes them: `cse`, `cse:2` …"""
+        """Names of the snapshots as accepted by `stop_after`: `cse`, `cse:2` …"""
         seen: dict[str, int] = {}
         labels = []
         for snapshot in self.snapshots:
@@ -74,10 +74,10 @@ _OPERATION = re.compile(r'^\s*(?:%[^=]* = )?"?([a-z_]+\.[\w.]+)')
 
 
 def source_lines(module: ModuleOp, text: str) -> tuple[int, ...]:
-    """For each line of `text`, the printed `module`, the line of the kernel that its operation comes from (0: unknown).
+    """Return the kernel's source line per line of `text`, the printed `module` (0: unknown).
 
-    Operations print in the order of a walk; terminators that are not printed are skipped. Of an inlined function it is the line
-    of the outermost call.
+    Operations print in walk order; terminators that are not printed are skipped. Operations of an inlined function
+    have the line of the outermost call.
     """
     operations = list(module.walk())
     found: list[int] = []
@@ -110,11 +110,11 @@ def render(
     times: bool = True,
     context: int = 3,
 ) -> str:
-    """The snapshots as text, unchanged ones folded.
+    """Render the snapshots as text, unchanged ones folded.
 
     `diff` shows each change as a unified diff with `context` lines around it; `only` names the passes
-    whose IR is shown (default: all; the others keep their headings); `times=False` leaves out times,
-    for texts that are compared.
+    whose IR is shown (default: all; other passes keep their headings). `times=False` omits times, for texts
+    that are compared.
     """
     lines: list[str] = []
     previous = ""
@@ -145,6 +145,6 @@ def _heading(snapshot: Snapshot, times: bool) -> str:
 
 
 def _diff(before: str, after: str, context: int) -> Iterator[str]:
-    """A unified diff without its file names."""
+    """Yield a unified diff without file names."""
     lines = difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=context)
     yield from list(lines)[2:]

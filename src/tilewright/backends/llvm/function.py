@@ -1,7 +1,7 @@
-"""A function whose instructions are named and printed in few steps.
+"""An llvmlite function with faster naming and printing of instructions.
 
-To write its text took as long as to make the instructions. The text is that of llvmlite, which keeps names
-and texts for code that changes later what it has printed; nobody does so here.
+With llvmlite, printing a kernel takes as long as building it, because it supports changes after printing. This module
+omits that support; the printed text is the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ODD = frozenset('\\"')
 
 
 class _Names(NameScope):
-    """llvmlite's names, the usual ones (".1", ".2" …) without asking whether they are taken."""
+    """llvmlite's name scope; default names (".1", ".2" …) are not checked for conflicts."""
 
     def __init__(self, before: NameScope) -> None:
         self._useset, self._basenamemap = before._useset, before._basenamemap
@@ -30,7 +30,7 @@ class _Names(NameScope):
 
 
 class KernelFunction(ir.Function):
-    """`ir.Function`, written faster. No value may be called a dot and a number."""
+    """`ir.Function` with faster printing. Requires: no explicit value name is a dot and a number."""
 
     def __init__(self, module: ir.Module, kind: ir.FunctionType, name: str) -> None:
         super().__init__(module, kind, name)
@@ -85,4 +85,4 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     instructions.ExtractValue: _extract,
     instructions.PhiInstr: _phi,
 }
-"""Of those that make a value and are many."""
+"""Printers of the most frequent instructions with a result."""

@@ -1,4 +1,4 @@
-"""Traits of tile operations: what passes and back ends ask of an operation that they do not know by name."""
+"""Traits of tile operations, for passes and backends that handle operations generically."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from xdsl.traits import OpTrait
 
 @dataclass(frozen=True)
 class Elementwise(OpTrait):
-    """The result at a lane needs the operands at that lane only. Tiles have one shape, or are scalars."""
+    """Each lane of the result depends on the same lane of the operands only. Operands are scalars or of one shape."""
 
     cheap: bool = False
-    """Whether it costs about as much as an integer addition, so that fused loops recompute it."""
+    """Whether it costs about as much as an integer addition, so that fused loops rematerialize it."""
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def _used_axes(block: Block) -> set[int]:
 def _program_ids(
     emit: Emitter, program: SSAValue, grid: list[SSAValue], used: set[int]
 ) -> dict[int, SSAValue]:
-    """i32 program ids of the axes that the kernel asks for."""
+    """Emit the i32 program ids of the axes that the kernel uses."""
     ids: dict[int, SSAValue] = {}
     if 0 in used:
         ids[0] = emit.binary(arith.RemUIOp, program, grid[0])
@@ -155,7 +155,7 @@ def _replace(
 
 
 def _with_program(op: tile.PrintOp, ids: dict[int, SSAValue]) -> tile.PrintOp:
-    """A print whose first three operands are the program ids."""
+    """Return a print whose first three operands are the program ids."""
     copy = tile.PrintOp.create(
         operands=[ids[0], ids[1], ids[2], *op.operands],
         properties=dict(op.properties),

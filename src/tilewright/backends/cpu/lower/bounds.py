@@ -1,4 +1,4 @@
-"""Checks of accesses against the extents of arrays."""
+"""Lower bounds checks of accesses against the extents of arrays."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:
-    """Leave the kernel with a recorded fault where a lane lies outside all `ranges`.
+    """Record a fault and exit the kernel if an enabled lane is outside all `ranges`.
 
-    A whole vector is compared at once; only where it does not fit are masked lanes looked at.
+    The range of the whole vector is checked first; lanes are checked one by one only if that fails.
     """
     b, lanes = gen.builder, op.lanes.value.data
     fault, inside = (gen.function.append_basic_block(n) for n in ("outside", "inside"))
@@ -54,7 +54,7 @@ def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:
 
 
 def _fits(gen: KernelCodegen, op: cpu.CheckBoundsOp, address: Value, elements: int) -> Value:
-    """Whether `elements` elements from `address` on (a scalar or a vector) lie in one range."""
+    """Emit whether `elements` elements from `address` on (a scalar or a vector) are inside one range."""
     b, found = gen.builder, None
     ranges = list(op.ranges)
     for first, size in zip(ranges[::2], ranges[1::2], strict=True):
@@ -67,7 +67,7 @@ def _fits(gen: KernelCodegen, op: cpu.CheckBoundsOp, address: Value, elements: i
 
 
 def _limit(gen: KernelCodegen, op: cpu.CheckBoundsOp, size: Value, elements: int) -> Value:
-    """How many bytes of a range an access may begin at; computed once, in front of all loops."""
+    """Emit the number of valid start bytes of an access in a range; computed once, before all loops."""
     bytes_after = elements * op.element_bytes.value.data - 1
     key = size, bytes_after
     if key not in gen.limits:
@@ -80,7 +80,7 @@ def _limit(gen: KernelCodegen, op: cpu.CheckBoundsOp, size: Value, elements: int
 
 
 def _any_outside(gen: KernelCodegen, op: cpu.CheckBoundsOp, addresses: Value) -> Value:
-    """Whether one enabled element of a vector of addresses lies outside all ranges."""
+    """Emit whether an enabled element of a vector of addresses is outside all ranges."""
     b, lanes = gen.builder, addresses.type.count
     outside = b.not_(_fits(gen, op, addresses, 1))
     if op.mask is not None:

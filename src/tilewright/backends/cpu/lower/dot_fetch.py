@@ -24,7 +24,7 @@ _SECOND_LEVEL = 2
 
 @dataclass(frozen=True)
 class _Stream:
-    """One tile to fetch: `lines` cache lines, `per_row` of them a row, `share` for each register tile."""
+    """A tile to prefetch: `lines` cache lines, `per_row` per row, `share` per register tile."""
 
     base: Value
     stride: Value
@@ -34,7 +34,7 @@ class _Stream:
 
 
 class Fetcher:
-    """Spreads the cache lines of the next tiles evenly over the register tiles of this step."""
+    """Distributes the prefetches of the next tiles evenly over the register tiles of this step."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Fetcher:
         sources: list[tuple[Value, Value, tuple[int, int]]],
         fallback: Value,
     ) -> None:
-        """`sources`: (address or null, row stride, (rows, bytes a row)); `fallback`: any warm address.
+        """`sources`: (address or null, row pitch, (rows, bytes per row)); `fallback`: any cached address.
 
-        A null address is replaced by `fallback`: fetching what is cached costs next to nothing, and
-        the kernel needs no second version.
+        A null address is replaced by `fallback`: prefetching cached lines is almost free, and no second
+        version of the kernel is needed.
         """
         self._b = b
         self._streams: list[_Stream] = []
@@ -61,7 +61,7 @@ class Fetcher:
             self._streams.append(_Stream(base, step, lines, per_row, -(-lines // tiles)))
 
     def emit(self, tile: Value, trip: Value, trips: int) -> None:
-        """Fetch the part of register tile number `tile` that falls on `trip` of `trips`."""
+        """Emit the prefetches of register tile `tile` for iteration `trip` of `trips`."""
         b = self._b
         prefetch = declare(b.module, "llvm.prefetch.p0", VOID, POINTER, I32, I32, I32)
         hint = [ir.Constant(I32, v) for v in (0, _SECOND_LEVEL, 1)]
@@ -70,7 +70,7 @@ class Fetcher:
             first = b.add(b.mul(tile, i64(stream.share)), b.mul(trip, i64(portion)))
             for n in range(portion):
                 index = b.add(first, i64(n))
-                if stream.lines == stream.per_row:  # in one piece
+                if stream.lines == stream.per_row:  # contiguous
                     b.call(prefetch, [at(b, stream.base, b.mul(index, i64(_LINE))), *hint])
                     continue
                 row = b.udiv(index, i64(stream.per_row))

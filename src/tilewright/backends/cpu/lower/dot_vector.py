@@ -1,4 +1,4 @@
-"""The vector kernels: floating multiply-add, plain integers, and 16-bit integers in pairs."""
+"""Emit vector micro-kernels: floating-point FMA, integers, and integer dot products of pairs and quads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Shape:
     a_row: int
     b_element: int
     b_row: int
-    """Bytes of one step of a panel."""
+    """Bytes of a panel per step."""
     panel: int
     """Bytes of a whole panel of b."""
     acc_row: int
@@ -59,7 +59,7 @@ class _Shape:
 
 
 def emit_vector_body(b: Builder, plan: DotPlan, target: TargetInfo) -> None:
-    """The body of a vector dot function: loops over panels and row blocks around register tiles."""
+    """Emit the body of a vector dot function: loops over panels and row blocks around register tiles."""
     _VectorKernel(b, plan, target).emit()
 
 
@@ -118,7 +118,7 @@ class _VectorKernel:
         self, rows: int, a: Value, panel: Value, acc: Value, number: Value,
         correction: Value | None,
     ) -> None:  # fmt: skip
-        """Load `rows` rows of accumulators, add the products of the whole depth, store them."""
+        """Load `rows` rows of accumulators, accumulate over the whole depth, store them."""
         b, plan, shape = self.b, self.plan, self.shape
         vector = ir.VectorType(element_type(plan.acc_type), plan.micro.lanes)
         places = [
@@ -164,7 +164,7 @@ class _VectorKernel:
         self, rows: int, a: Value, panel: Value, u: int, sums: list[Value],
         partial: bool = False,
     ) -> list[Value]:  # fmt: skip
-        """Add the products of step `u` after the given addresses. `partial`: only half a pair is left."""
+        """Accumulate step `u` from the given addresses. `partial`: the last group of rows is incomplete."""
         b, plan, shape = self.b, self.plan, self.shape
         lanes = plan.micro.lanes * shape.group
         vector = ir.VectorType(element_type(plan.b_type), lanes)
@@ -192,7 +192,7 @@ class _VectorKernel:
         b, plan, shape = self.b, self.plan, self.shape
         lanes = plan.micro.lanes
         if shape.group > 1:
-            # What is missing in the last group is zero here, and zero in the copy of b.
+            # Missing elements of the last group are zero here and in the copy of b.
             count = plan.k % shape.group if partial else shape.group
             bits = ir.IntType(8 * shape.a_element * count)
             group = load(b, place, bits, shape.a_element)
@@ -212,7 +212,7 @@ def _widen(b: Builder, value: Value, kind: ir.Type) -> Value:
 
 
 def _product(b: Builder, plan: DotPlan, target: TargetInfo) -> Product:
-    """How one vector of products is added on this target."""
+    """Return the multiply-accumulate operation on vectors for this target."""
     lanes, acc = plan.micro.lanes, element_type(plan.acc_type)
     vector = ir.VectorType(acc, lanes)
     if plan.kind == "fma":

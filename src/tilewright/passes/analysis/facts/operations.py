@@ -126,7 +126,7 @@ def _strict(op: Operation, function: Callable[..., Fact], promise: Promise) -> E
 
 
 def _unary(operand: SSAValue, function: Callable[[Fact], Fact]) -> Equation:
-    """Return the equation of a result that depends on one operand; top if the operand has no facts."""
+    """Return the equation of a result of one operand. The result has no fact while the operand has none."""
 
     def compute(facts: Sequence[Fact | None]) -> Fact | None:
         return None if facts[0] is None else function(facts[0])

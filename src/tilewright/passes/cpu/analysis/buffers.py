@@ -1,4 +1,4 @@
-"""Slots: which tiles share a scratch buffer, and the layout each buffer has."""
+"""Assign tiles to shared scratch buffers (slots) and choose the layout of each buffer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
 
 @dataclass(eq=False)
 class Slot:
-    """One scratch buffer to be: its tile type, layout and, once made, its `cpu.scratch` value."""
+    """A planned scratch buffer: tile type, layout and, once created, its `cpu.scratch` value."""
 
     tile: Attribute
     layout: BufferLayout
     buffer: SSAValue | None = None
     fixed: bool = False
-    """Whether a dot has asked for this layout."""
+    """Whether a dot requires this layout."""
 
 
 def row_layout(kind: Attribute) -> BufferLayout:
@@ -49,7 +49,7 @@ class SlotTable:
         return root
 
     def join(self, a: SSAValue, b: SSAValue) -> None:
-        """Let two values share a slot (both still without one)."""
+        """Let two values share a slot. Requires: neither has a slot yet."""
         x, y = self._root(a), self._root(b)
         if x is not y:
             self._parent[x] = y
@@ -58,7 +58,7 @@ class SlotTable:
         self._slots[self._root(value)] = slot
 
     def request(self, value: SSAValue, layout: BufferLayout) -> None:
-        """Ask for a layout; the first to ask gets it."""
+        """Request a layout; the first request wins."""
         slot = self.slot(value)
         if not slot.fixed:
             slot.layout, slot.fixed = layout, True
@@ -85,7 +85,7 @@ def tile_of(buffer: SSAValue) -> Attribute:
 
 
 def batch_of(kind: Attribute, layout: BufferLayout) -> int:
-    """How many matrices of `layout` a tile of this type holds (leading dimensions)."""
+    """Return the batch size: the number of matrices of `layout` in a tile (leading dimensions)."""
     total = 1
     for extent in tile.shape_of(kind):
         total *= extent

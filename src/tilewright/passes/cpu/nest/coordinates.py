@@ -1,4 +1,4 @@
-"""The element, or the run of elements, that code in a nest is at."""
+"""Coordinates of the element or chunk that code in a loop nest processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright.passes.cpu.nest.emit import Emitter, Index
 
 @dataclass(frozen=True, eq=False)
 class Coordinate:
-    """Index along one dimension: `base`, and for a chunk the `lanes` that follow it."""
+    """Index along one dimension: `base`, and the number of `lanes` of a chunk."""
 
     base: Index
     lanes: int = 1
@@ -35,7 +35,7 @@ def lanes_at(at: Coordinates) -> int:
 
 
 def broadcast(at: Coordinates, source: tuple[int, ...]) -> Coordinates:
-    """Coordinates in a tile whose extents of 1 were repeated."""
+    """Coordinates in the source of a broadcast."""
     return tuple(ZERO if extent == 1 else c for c, extent in zip(at, source, strict=True))
 
 
@@ -54,7 +54,7 @@ def permute(at: Coordinates, order: tuple[int, ...]) -> Coordinates:
 def reshape(
     emit: Emitter, at: Coordinates, result: tuple[int, ...], source: tuple[int, ...]
 ) -> Coordinates | None:
-    """Coordinates in the source of a reshape, or None when a chunk would be torn apart."""
+    """Coordinates in the source of a reshape, or None if the chunk is not contiguous there."""
     linear: Index = 0
     run = 1
     stride = 1

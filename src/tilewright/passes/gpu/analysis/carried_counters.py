@@ -19,7 +19,7 @@ from tilewright.passes.analysis.regions import remove_carried
 def derive_carried_counters(loop: scf.ForOp) -> scf.ForOp:
     """Return the loop without carried integers that advance by the same amount in each iteration.
 
-    Requires: the loop counts 0, 1, 2 …, and the final value has no users.
+    Applies to loops that count 0, 1, 2 …, and to integers whose final value has no users.
     """
     if constant_int(loop.lb) != 0 or constant_int(loop.step) != 1:
         return loop

@@ -18,7 +18,7 @@ def min_vertex_cut(
 ) -> set[Node]:
     """Return a minimum-weight vertex cut between `sources` and `sinks`; among several, the one nearest to the sinks.
 
-    `operands`: edges, from each node's operands to the node. Nodes that are not in `weights` have weight 0.
+    `operands`: edges, from each node's operands to the node. Nodes of weight 0 are free to cut.
     """
     graph = _Network()
     for node, weight in weights.items():

@@ -123,7 +123,7 @@ class Producer:
         return self._mapping.get(value, value)
 
     def finish(self, registers: tuple[int, int]) -> None:
-        """Insert the producer region at the kernel's entry; `registers`: per thread of the producer and the consumers."""
+        """Insert the producer region at the kernel's entry. `registers`: per producer and per consumer thread."""
         self._end.detach()
         region = Region(self._block)
         produce = gpu.ProducerWarpOp.create(
