@@ -37,7 +37,7 @@ class LazyBackend:
         return self.target() if info is None else info(name)
 
     def toolchain(self) -> str:
-        """Return the version of the external toolchain (LLVM, ptxas), a part of cache keys."""
+        """Return the identification of the external toolchain that generates machine code, a part of cache keys."""
         found = getattr(importlib.import_module(f"{self.package}.target"), "toolchain", None)
         return "" if found is None else found()
 

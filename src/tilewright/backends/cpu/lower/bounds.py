@@ -19,7 +19,7 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 def lower_check_bounds(gen: KernelCodegen, op: cpu.CheckBoundsOp) -> None:
     """Record a fault and exit the kernel if an enabled lane is outside all `ranges`.
 
-    The range of the whole vector is checked first; lanes are checked one by one only if that fails.
+    The range of the whole vector is checked first; the enabled lanes are checked separately only if that fails.
     """
     b, lanes = gen.builder, op.lanes.value.data
     fault, inside = (gen.function.append_basic_block(n) for n in ("outside", "inside"))
