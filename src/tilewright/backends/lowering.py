@@ -1,4 +1,4 @@
-"""What all back ends have in common: a pipeline of passes, then code."""
+"""Common base of the backends: run a pass pipeline, then generate code."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from tilewright.targets import TargetInfo
 
 
 class LoweringBackend(ABC):
-    """A back end (`backends.base.Backend`) that lowers tile IR by passes and then writes code."""
+    """A backend (`backends.base.Backend`) that lowers tile IR with a pass pipeline and then generates code."""
 
     name: ClassVar[str]
     level: ClassVar[str]
-    """What the IR after the last pass is called, among a kernel's texts."""
+    """Name of the IR after the last pass, among a kernel's texts."""
 
     refuses: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """Operations that this kind of machine cannot do: why, and what to do instead."""
+    """Unsupported operations: reason, and alternative."""
 
     @abstractmethod
     def target(self) -> TargetInfo:
-        """The machine at hand, or the default machine of this family."""
+        """Return the host's device, or the default target of this family."""
 
     @abstractmethod
     def passes(self) -> tuple[Pass, ...]:
-        """The pipeline, as a list."""
+        """Return the passes of the pipeline."""
 
     @abstractmethod
     def assemble(
@@ -48,17 +48,17 @@ class LoweringBackend(ABC):
         arguments: tuple[Argument, ...],
         cost: float = 0.0,
     ) -> Artifact:
-        """Code for a module that the pipeline has lowered.
+        """Generate code for a module that the pipeline has lowered.
 
         `arguments` and `cost` are those of the tile IR (`launch_arguments`, `cost`).
         """
 
     def cost(self, module: ModuleOp) -> float:
-        """Estimated nanoseconds of one program of a tile IR module; 0: nobody asks."""
+        """Estimate the run time of one program of a tile IR module in ns; 0 if the backend does not use it."""
         return 0.0
 
     def facts(self, options: Options, target: TargetInfo) -> dict[str, Attribute]:
-        """What passes must know of the options: attributes for the kernel's function."""
+        """Return the options that passes read, as attributes of the kernel's function."""
         return {}
 
     def compile(
@@ -96,14 +96,14 @@ class LoweringBackend(ABC):
         )
 
     def _check(self, module: ModuleOp) -> None:
-        """Raise CompilationError for an operation that this back end refuses."""
+        """Raise CompilationError for an operation that this backend does not support."""
         for op in module.walk() if self.refuses else ():
             if op.name in self.refuses:
                 message, help_text = self.refuses[op.name]
                 raise CompilationError(message, help=help_text, location=location_of(op))
 
     def texts(self, module: ModuleOp, options: Options, target: TargetInfo) -> dict[str, str]:
-        """The IR as the front end made it ("tile") and after the last pass (`level`)."""
+        """Return the IR before the first pass ("tile") and after the last pass (`level`)."""
         tile_text = print_ir(module)
         self.lower(module, options, target)
         return {"tile": tile_text, self.level: print_ir(module)}

@@ -1,9 +1,8 @@
-"""One walk over the vector level of the IR that emits LLVM IR for a kernel.
+"""Emit LLVM IR for a kernel in one walk over the vector-level IR.
 
-By now every value is a scalar or a vector of a few registers, loops and branches are `scf`, and
-memory is reached by the vector operations of the `cpu` dialect; each operation maps to a few LLVM
-instructions. LLVM's middle end is not run, so loops are emitted rotated and branch-free where they
-can be. Element-wise operations are lowered by `backends.llvm`, shared with other targets.
+Requires: every value is a scalar or a vector of a few registers, control flow is `scf`, and memory accesses are vector
+operations of the `cpu` dialect. Each operation maps to a few LLVM instructions. LLVM's middle end is not run, so
+loops are emitted rotated, and branch-free if possible. Element-wise operations are lowered by `backends.llvm`, shared with other targets.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PTR = ir.PointerType()
 
 
 class KernelCodegen:
-    """State of emitting one kernel: the builder, the values so far, and the entry's arguments."""
+    """Code generation state of one kernel: the builder, emitted values and the entry's arguments."""
 
     def __init__(self, module: ir.Module, function: func.FuncOp, target: TargetInfo, fuse: bool):
         self.module = module
@@ -49,7 +48,7 @@ class KernelCodegen:
         self.math = MathContext(target=target, module=module, fp_fusion=fuse)
         self.values: dict[SSAValue, Value] = {}
         self.limits: dict[tuple[Value, int], Value] = {}
-        """What bounds are compared with, by a range's number of bytes and an access's."""
+        """Limits of bounds checks, by size of the range and size of the access in bytes."""
         asserts: Any = function.attributes["cpu.asserts"]
         self.assert_count = len(asserts.data)
         kind = ir.FunctionType(I32, [PTR, I64, I64, PTR])
@@ -62,7 +61,7 @@ class KernelCodegen:
             arg.name = name
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.places: InstructionPlaces | None = None
-        """Keeps where instructions come from, if somebody asks."""
+        """Records the origin of instructions, if requested."""
 
     def run(self) -> None:
         block = self.source.body.block
@@ -152,7 +151,7 @@ def _scratch_address(gen: KernelCodegen, op: cpu.ScratchAddressOp) -> None:
 
 
 def splat(b: Builder, value: Value, lanes: int) -> Value:
-    """All lanes of a vector equal to a scalar."""
+    """Splat a scalar to all lanes of a vector."""
     kind = ir.VectorType(value.type, lanes)
     if isinstance(value, ir.Constant) and not isinstance(value.type, ir.PointerType):
         return constant(kind, value.constant)
@@ -201,7 +200,7 @@ def _concat(gen: KernelCodegen, op: cpu.FromElementsOp) -> None:
 
 
 def _transpose(gen: KernelCodegen, op: cpu.TransposeOp) -> None:
-    """`log n` rounds: each interleaves a vector of the first half with its like in the second."""
+    """Transpose in `log n` rounds; each interleaves the vectors of the first half with those of the second."""
     rows = [gen.get(v) for v in op.rows]
     count = len(rows)
     low = [lane for i in range(count // 2) for lane in (i, count + i)]
@@ -263,9 +262,9 @@ def emit_module(
     fuse: bool = True,
     places: list[InstructionPlaces] | None = None,
 ) -> tuple[str, ir.Module]:
-    """LLVM IR for the one kernel of a vector-level module: (entry symbol, llvmlite module).
+    """Emit LLVM IR for the kernel of a vector-level module; return (entry symbol, llvmlite module).
 
-    With a list `places` instructions are marked with the operations they come from; it gets the marks.
+    If `places` is given, instructions are annotated with their source operations, recorded in `places`.
     """
     out = ir.Module("tilewright")
     out.triple = target.triple

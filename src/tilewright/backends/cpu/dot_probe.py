@@ -1,6 +1,6 @@
-"""A dot function on its own: compile it, run it on NumPy matrices, count what its assembly does.
+"""Compile a single micro-kernel, run it on NumPy matrices and inspect its assembly.
 
-For tests and benchmarks of the micro-kernels; the compiler itself does not come here.
+Used by tests and benchmarks of the micro-kernels, not by the compiler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewright.backends.cpu.lower.dot import DOT_TYPE, emit_dot
 from tilewright.passes.cpu.dot_plan import BufferLayout, DotPlan
 from tilewright.targets import TargetInfo
 
-#: NumPy types that carry buffer elements; bf16 as its bits
+#: NumPy types of buffer elements; bf16 as its bits
 NUMPY: dict[str, Any] = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": np.uint16,
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -27,7 +27,7 @@ NUMPY: dict[str, Any] = {
 _LINUX = "x86_64-unknown-linux-gnu"
 _V4 = ("sse2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq")
 
-#: feature levels that kernels are looked at for, whatever the machine
+#: feature levels for which kernels are inspected, independent of the host
 TARGETS: dict[str, TargetInfo] = {
     "sse2": TargetInfo("cpu", _LINUX, "x86-64", ("sse2",), 128, 16),
     "avx2": TargetInfo("cpu", _LINUX, "x86-64-v3", ("sse2", "avx", "avx2", "fma", "f16c"), 256, 16),
@@ -45,13 +45,13 @@ TARGETS: dict[str, TargetInfo] = {
 
 
 def initialize() -> None:
-    """Register LLVM's targets (once is enough, again is harmless)."""
+    """Register LLVM's targets (idempotent)."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
 def runs_here(target: TargetInfo) -> bool:
-    """Whether this machine has all features of an x86-64 target."""
+    """Return whether the host has all features of an x86-64 target."""
     import platform
 
     if platform.machine() not in ("x86_64", "AMD64") or not target.triple.startswith("x86_64"):
@@ -88,7 +88,7 @@ def assembly(plan: DotPlan, target: TargetInfo) -> str:
 
 
 def vector_spills(asm: str) -> int:
-    """How many instructions of x86-64 or AArch64 assembly move vector registers to or from the stack."""
+    """Count the vector spills and reloads in x86-64 or AArch64 assembly."""
     lines = asm.splitlines()
     x86 = [n for n in lines if "(%rsp)" in n and re.search(r"%[xyz]mm|\bv?mov[aud]", n)]
     arm = [n for n in lines if re.search(r"\b(str|ldr|stp|ldp)\s+q\d+.*\[sp", n)]
@@ -96,7 +96,7 @@ def vector_spills(asm: str) -> int:
 
 
 def aligned(count: int, dtype: Any) -> np.ndarray:
-    """`count` elements on a cache line, all bits set (NaN in every floating type)."""
+    """Allocate `count` cache-line-aligned elements with all bits set (NaN in every floating-point type)."""
     size = np.dtype(dtype).itemsize
     raw = np.full(count * size + 64, 0xFF, np.uint8)
     start = -raw.ctypes.data % 64
@@ -104,7 +104,7 @@ def aligned(count: int, dtype: Any) -> np.ndarray:
 
 
 def positions(layout: BufferLayout) -> np.ndarray:
-    """`offset(i, j)` of all elements, as an int64 [rows, columns] array."""
+    """Return `offset(i, j)` of all elements as an int64 [rows, columns] array."""
     i, j = np.meshgrid(np.arange(layout.rows), np.arange(layout.columns), indexing="ij")
     if layout.kind == "row":
         return i * layout.width + j
@@ -130,7 +130,7 @@ class CompiledDot:
         self._engine = llvm.create_mcjit_compiler(module, machine(target))
         self._engine.finalize_object()
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 7)
-        #: the native function, on addresses
+        #: the native function; takes addresses
         self.function = kind(self._engine.get_function_address("run"))
         self.buffers = [
             aligned(layout.size, NUMPY[name])
@@ -142,7 +142,7 @@ class CompiledDot:
         ]
 
     def run(self, next_a: np.ndarray | None = None, next_b: np.ndarray | None = None) -> None:
-        """One call on the buffers as they are; the arrays, if any, are prefetched."""
+        """Call the function on the current buffers; it prefetches the given arrays."""
         extra: list[int | None] = []
         for array in (next_a, next_b):
             extra += [None, 0] if array is None else [array.ctypes.data, array.strides[0]]

@@ -119,7 +119,7 @@ class MulHiUOp(_SameTypeBinary):
 
 @irdl_op_definition
 class MulSigmoidOp(_SameTypeBinary):
-    """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2", i.e. `lhs` times a sigmoid of `-rhs`.
+    """`lhs / (1 + f(rhs))` of fp32 with `function` f "exp" or "exp2": `lhs` times the sigmoid of `-rhs`.
 
     Error: at most 4 ulp for an exact f, or 2^-62 of `lhs`, whichever is larger. If only `rhs` is NaN the result may
     be any number from 0 to `lhs`. The tolerance allows elements to share a reciprocal.

@@ -1,9 +1,9 @@
-"""Constant folding of scalars, where the result is beyond dispute.
+"""Fold scalar constants if the result is the same on every target.
 
-Integer operations are folded in Python integers and wrapped; floating ones only when IEEE 754 fixes the
-result (one rounding), computed by NumPy in the type itself. Everything with a choice in it (`math`,
-`libm`, remainders of floats, division by zero, over-wide shifts, float to integer out of range) is left
-for run time, so that folding never gives another answer than execution.
+Integer operations are folded in Python integers and wrapped. Floating-point operations are folded only if IEEE 754
+determines the result (one rounding), computed by NumPy in the type itself. Target-dependent operations (`math`,
+`libm`, floating-point remainders, division by zero, oversized shifts, out-of-range float-to-integer conversions) are
+not folded, so that folding and execution agree.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FLOAT: dict[type[Operation], Callable[[Any, Any], Any]] = {
 
 
 def fold(op: Operation, emitter: Emitter) -> SSAValue | None:
-    """The constant that `op` computes from scalar constants, or None."""
+    """Return the constant result of `op` on scalar constants, or None."""
     operands = op.operands
     if not operands or not all(isinstance(v.owner, arith.ConstantOp) for v in operands):
         return None
@@ -58,7 +58,7 @@ def fold(op: Operation, emitter: Emitter) -> SSAValue | None:
         folded = _integer(op, result.width.data, numbers)
         return None if folded is None else emitter.constant(folded, result)
     value = _floating(op, result, numbers)
-    undecided = value is None or value != value  # the sign and payload of a NaN are the machine's
+    undecided = value is None or value != value  # sign and payload of a NaN depend on the target
     return None if undecided else emitter.float_constant(value, result)  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ def fold(op: Operation, emitter: Emitter) -> SSAValue | None:
 
 
 def _integer(op: Operation, width: int, numbers: list[int | None]) -> int | None:
-    """The result (any representative modulo 2^width) of an operation on integer constants."""
+    """Return the result of an operation on integer constants, any representative modulo 2^width."""
     if isinstance(op, tile.CmpFOp) or None in numbers:
         return None
     source = op.operands[0].type
@@ -127,7 +127,7 @@ def _division_or_shift(
 
 
 def _numpy_type(kind: Attribute) -> Any:
-    """The NumPy type of a floating type whose arithmetic rounds once, or None."""
+    """Return the NumPy type of a floating-point type whose arithmetic rounds once, or None."""
     import numpy as np
 
     if isinstance(kind, BFloat16Type):
@@ -149,7 +149,7 @@ def _floating(op: Operation, result: Attribute, numbers: list[int | None]) -> fl
     values = [constant_float(v) for v in op.operands]
     with np.errstate(all="ignore"):
         if isinstance(op, arith.SIToFPOp) and numbers[0] is not None:
-            # 64-bit integers convert to these types in one rounding; bfloat16 goes through float32
+            # 64-bit integers convert to these types with one rounding; bfloat16 is converted via float32
             return (
                 None
                 if kind is _numpy_type(BFloat16Type())

@@ -1,8 +1,8 @@
-"""Operations that round in a given direction: `add_rz`, `mul_rd`, `div_ru`, `sqrt_rz`, `fma_rd`, `narrow_ru` …
+"""Operations with directed rounding: `add_rz`, `mul_rd`, `div_ru`, `sqrt_rz`, `fma_rd`, `narrow_ru` …
 
-GPUs have instructions for them. On a CPU the result to nearest is corrected by the sign of its error, which is
-computed exactly: by the two-sum of Knuth, or by fused multiplications. `…_rn` is the plain operation, never
-fused with another one. Sources: PTX ISA, "Floating point instructions"; Muller et al., *Handbook of
+GPUs have instructions for them. On a CPU the round-to-nearest result is corrected according to the sign of its error,
+which is computed exactly with Knuth's two-sum or FMA. `…_rn` is the plain operation, never contracted with
+another one. Sources: PTX ISA, "Floating point instructions"; Muller et al., *Handbook of
 Floating-Point Arithmetic*, chapters 4 and 5.
 """
 
@@ -43,26 +43,26 @@ class _Rounding:
         return self.ctx.intrinsic(self.b, "fabs", x)
 
     def plain(self, operation: str, *values: Any) -> Any:
-        """The operation to nearest."""
+        """Emit the operation with rounding to nearest."""
         if operation in ("sqrt", "fma"):
             return self.ctx.intrinsic(self.b, operation, *values)
         return getattr(self.b, f"f{operation}")(*values)
 
     def two_sum(self, x: Any, y: Any) -> tuple[Any, Any]:
-        """x + y to nearest, and its error."""
+        """Return x + y rounded to nearest, and its exact error."""
         b = self.b
         total = b.fadd(x, y)
         back = b.fsub(total, x)
         return total, b.fadd(b.fsub(x, b.fsub(total, back)), b.fsub(y, back))
 
     def scaled(self, small: Any, value: Any, *factors: float) -> Any:
-        """`value` times all factors where `small` holds."""
+        """Multiply `value` by all factors where `small` holds."""
         product = value
         for factor in factors:
             product = self.b.fmul(product, self.c(factor))
         return self.b.select(small, product, value)
 
-    # ---- the error of each operation: any number of its sign --------------------------------------
+    # ---- the error of each operation: only its sign is exact --------------------------------------
 
     def add(self, x: Any, y: Any) -> tuple[Any, Any]:
         return self.two_sum(x, y)
@@ -72,7 +72,7 @@ class _Rounding:
         product = b.fmul(x, y)
         small = b.fcmp_ordered("<", self.abs(product), self.c(self.small))
         least = b.fcmp_ordered("<", self.abs(x), self.abs(y))
-        # the smaller factor is scaled exactly, and the error is then a number of this type
+        # scaling the smaller factor is exact and makes the error representable in the type
         low, high = b.select(least, x, y), b.select(least, y, x)
         lift = 2.0**540 if self.double else 2.0**75
         low = self.scaled(small, low, lift, lift)
@@ -87,7 +87,7 @@ class _Rounding:
         return quotient, self.ctx.intrinsic(b, "copysign", self.abs(rest), self._signs(rest, y))
 
     def _signs(self, x: Any, y: Any) -> Any:
-        """A number with the sign of x y."""
+        """Return a value with the sign of x * y."""
         b = self.b
         both = b.xor(b.bitcast(x, self.bits), b.bitcast(y, self.bits))
         return b.bitcast(both, self.kind)
@@ -101,7 +101,8 @@ class _Rounding:
         return root, self.fma(b.fneg(part), part, under)
 
     def fma_with_error(self, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
-        """Boldo and Muller, *Exact and approximated error of the FMA*, with what is small scaled first."""
+        """Return the FMA and its error (Boldo and Muller, *Exact and approximated error of the FMA*); small operands are
+        scaled first."""
         b = self.b
         result = self.fma(x, y, z)
         lift, limit = 2.0**540, self.c(2.0**-800)
@@ -120,7 +121,7 @@ class _Rounding:
 
     @property
     def small(self) -> float:
-        """Below this, errors of products may be too small for the type."""
+        """Threshold below which errors of products may underflow."""
         return 2.0**-900 if self.double else 2.0**-90
 
     @property
@@ -130,7 +131,7 @@ class _Rounding:
     # ---- correction ------------------------------------------------------------------------------
 
     def corrected(self, nearest: Any, error: Any, direction: str, finite: Any) -> Any:
-        """The neighbour of `nearest` where the exact result, `nearest` + error, is on its other side."""
+        """Return `nearest`, or its adjacent value if `nearest` lies on the wrong side of the exact result."""
         b = self.b
         zero, infinity = self.c(0.0), self.c(math.inf)
         down, up = b.fcmp_ordered("<", error, zero), b.fcmp_ordered(">", error, zero)
@@ -150,7 +151,7 @@ class _Rounding:
         return b.select(b.and_(overflow, other), bounded, result)
 
     def neighbour(self, x: Any, direction: str) -> Any:
-        """The next number downwards or upwards (of finite ones)."""
+        """Return the adjacent finite value below or above."""
         b = self.b
         one = constant(self.bits, 1)
         bits = b.bitcast(x, self.bits)
@@ -175,7 +176,7 @@ def _on_cpu(operation: str, direction: str, b: Builder, ctx: MathContext, *value
     r = _Rounding(b, ctx, kind)
     if direction == "rn" and operation != "narrow":
         return r.plain(operation, *values)
-    if operation == "narrow":  # fp64 to the nearest fp32 in that direction, still in fp64
+    if operation == "narrow":  # fp64 to fp32 with directed rounding, kept in fp64
         single = like(kind, ir.FloatType())
         s = _Rounding(b, ctx, single)
         nearest = b.fptrunc(values[0], single)
@@ -186,7 +187,7 @@ def _on_cpu(operation: str, direction: str, b: Builder, ctx: MathContext, *value
         result = s.corrected(nearest, sign, direction, r.finite(values[0]))
         return b.fpext(nearest if direction == "rn" else result, kind)
     if operation == "fma" and not r.double:
-        # exact products in fp64; rounding twice in one direction is rounding once
+        # products are exact in fp64; two roundings in one direction equal one
         wide = like(kind, ir.DoubleType())
         x, y, z = (b.fpext(v, wide) for v in values)
         total = _on_cpu("add", direction, b, ctx, b.fmul(x, y), z)
@@ -196,7 +197,7 @@ def _on_cpu(operation: str, direction: str, b: Builder, ctx: MathContext, *value
     )
     nearest, error = rule(*values)
     result = r.corrected(nearest, error, direction, r.finite(*values))
-    if operation == "div":  # by zero it is infinite in any direction
+    if operation == "div":  # division by zero is infinite in every rounding mode
         result = b.select(b.fcmp_ordered("==", values[1], r.c(0.0)), nearest, result)
     if operation in ("add", "fma") and direction == "rd":
         result = _negative_zero(r, operation, values, result)
@@ -204,7 +205,7 @@ def _on_cpu(operation: str, direction: str, b: Builder, ctx: MathContext, *value
 
 
 def _negative_zero(r: _Rounding, operation: str, values: Any, result: Any) -> Any:
-    """x - x is -0 when rounded down, unless both terms are +0."""
+    """x - x is -0 when rounding down, unless both terms are +0."""
     b = r.b
     first, last = (values[0] if operation == "add" else b.fmul(*values[:2])), values[-1]
     bits = b.or_(b.bitcast(first, r.bits), b.bitcast(last, r.bits))
@@ -241,4 +242,4 @@ FUNCTIONS = {
     for operation in _OPERATIONS
     for direction in _DIRECTIONS
 }
-"""By name; `div_rn` among them is the one that a kernel's `tl.div_rn` calls."""
+"""Emitters by name. `tl.div_rn` of the language maps to `div_rn`."""

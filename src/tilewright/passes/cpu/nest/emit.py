@@ -1,7 +1,7 @@
-"""Writing operations at an insertion point, with integer folding on the way.
+"""Emit operations at an insertion point, with constant folding of integers.
 
-Index expressions are Python ints where they are known and i64 values where not (`Index`), so that
-nests over constant extents carry no index arithmetic that a later pass would have to fold.
+Index expressions are Python ints if constant and i64 values otherwise (`Index`), so loop nests over constant extents
+contain no index arithmetic that a later pass must fold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Index = int | SSAValue
 
 
 class Emitter:
-    """Appends operations to the end of `block` (before nothing: blocks are built in order)."""
+    """Appends operations to the end of `block`; blocks are built in order."""
 
     def __init__(self, block: Block, location: Any = None, outer: Emitter | None = None) -> None:
         self.block = block
@@ -40,7 +40,7 @@ class Emitter:
 
     @contextmanager
     def located(self, op: Operation) -> Generator[None]:
-        """Give what is added meanwhile the source location of `op`, if it has one."""
+        """Context manager: operations added inside get the source location of `op`, if it has one."""
         before = self.location
         if not isinstance(op.location, UnknownLoc):
             self.location = op.location
@@ -57,11 +57,11 @@ class Emitter:
         self._constants = {k: v for k, v in self._constants.items() if v.owner.parent is self.block}
 
     def inside(self, block: Block) -> Emitter:
-        """An emitter for a block nested in this one: constants from here are visible there."""
+        """Return an emitter for a nested block, in which constants of this block are visible."""
         return Emitter(block, self.location, self)
 
     def add(self, op: Operation) -> Any:
-        """Append `op`; its only result, or the operation when it has none or several."""
+        """Append `op`; return its single result, or the operation if it has none or several."""
         if self.location is not None:
             op.location = self.location
         self.block.add_op(op)
@@ -76,7 +76,7 @@ class Emitter:
         return self.constant(index, i64)
 
     def constant(self, value: float, kind: Attribute) -> SSAValue:
-        """A scalar constant; one operation for equal constants that are visible here."""
+        """Return a scalar constant; equal visible constants are reused."""
         key = (value, math.copysign(1.0, value) < 0, kind)  # 0.0 == -0.0
         scope: Emitter | None = self
         while scope is not None:
