@@ -1,7 +1,7 @@
 """Emit LLVM IR for a kernel in one walk over the vector-level IR.
 
-Requires: every value is a scalar or a vector of a few registers, control flow is `scf`, and memory accesses are vector
-operations of the `cpu` dialect. Each operation maps to a few LLVM instructions. LLVM's middle end is not run, so
+Requires: every value is a scalar or a vector of a few registers, control flow is `scf`, and memory accesses are
+vector operations of the `cpu` dialect. Each operation maps to a few LLVM instructions. LLVM's middle end is not run, so
 loops are emitted rotated, and branch-free if possible. Element-wise operations are lowered by `backends.llvm`, shared with other targets.
 """
 

@@ -101,8 +101,10 @@ class _Rounding:
         return root, self.fma(b.fneg(part), part, under)
 
     def fma_with_error(self, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
-        """Return the FMA and its error (Boldo and Muller, *Exact and approximated error of the FMA*); small operands are
-        scaled first."""
+        """Return the FMA and its error; small operands are scaled first.
+
+        Source: Boldo and Muller, *Exact and approximated error of the FMA*.
+        """
         b = self.b
         result = self.fma(x, y, z)
         lift, limit = 2.0**540, self.c(2.0**-800)
