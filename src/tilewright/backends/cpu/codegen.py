@@ -2,7 +2,8 @@
 
 Requires: every value is a scalar or a vector of a few registers, control flow is `scf`, and memory accesses are
 vector operations of the `cpu` dialect. Each operation maps to a few LLVM instructions. LLVM's middle end is not run, so
-loops are emitted rotated, and branch-free if possible. Element-wise operations are lowered by `backends.llvm`, shared with other targets.
+loops are emitted rotated, and branch-free if possible.
+Element-wise operations are lowered by `backends.llvm`, shared with other targets.
 """
 
 from __future__ import annotations
