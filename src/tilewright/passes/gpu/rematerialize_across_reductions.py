@@ -29,9 +29,9 @@ twice as many bytes are in flight, or twice as long a row stays with one CTA.
             %c = arith.maximumf %a, %b : f32
             tile.yield %c : f32
           }) : (tensor<65536xf32>) -> f32
+          %s = tile.splat %m : f32 to tensor<65536xf32>
           %x_1 = tile.optimization_barrier %x {number = 0 : i32} : tensor<65536xbf16> to tensor<65536xbf16>
           %f_1 = arith.extf %x_1 : tensor<65536xbf16> to tensor<65536xf32>
-          %s = tile.splat %m : f32 to tensor<65536xf32>
           %y = arith.subf %f_1, %s : tensor<65536xf32>
           %z = arith.truncf %y : tensor<65536xf32> to tensor<65536xbf16>
           tile.store_view %z, %p ["strided"] strides(%one) {limited = array<i64>} : tensor<65536xbf16>, !tile.ptr<bf16>
