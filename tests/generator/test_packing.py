@@ -24,7 +24,7 @@ from tilewright.generator.program import POINTER, programs
 from tilewright.interpreter.executor import run_module
 from tilewright.runtime.generated import kernels
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(4, full=3)
 
 _spec = importlib.util.spec_from_file_location(
     "generator_programs", Path(__file__).parent / "programs.py"

@@ -191,7 +191,8 @@ assert torch.allclose(compiled(x), torch.softmax(x * 2 + 1, -1))
     "order",
     [
         "torch first",
-        *(pytest.param(x, marks=pytest.mark.slow) for x in ("torch later", "compiled before")),
+        pytest.param("torch later", marks=pytest.mark.long),
+        pytest.param("compiled before", marks=pytest.mark.slow),
     ],
 )
 def test_torch_does_not_take_it_for_inductors_triton(order, tmp_path):

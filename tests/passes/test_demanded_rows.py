@@ -7,7 +7,7 @@ from tests.ptx.launch import run_ptx
 import tilewright as tw
 import tilewright.language as tl
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 
 @tw.jit

@@ -11,7 +11,7 @@ from tilewright.backends.cpu.pipeline import cpu_passes
 from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import parse_ir, verify_ir
 
-pytestmark = pytest.mark.sampled(4, full=3)
+pytestmark = pytest.mark.sampled(4, full=4)
 
 HERE = Path(__file__).parent
 MACHINES = {

@@ -14,7 +14,7 @@ from tilewright.interpreter.compare import run_on_copies
 from tilewright.ir.text import verify_ir
 from tilewright.runtime.compiled import CompiledKernel
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(4, full=2)
 
 TARGET = target_info("sm_90a")
 

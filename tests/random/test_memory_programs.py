@@ -11,7 +11,7 @@ from tests.random.memory_programs import generate
 
 pytestmark = pytest.mark.sampled(4)
 
-PROGRAMS = int(os.environ.get("TILEWRIGHT_MEMORY_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("TILEWRIGHT_MEMORY_PROGRAMS", "24"))
 SHARDS = max(4, PROGRAMS // 50)
 FOUND = os.environ.get("TILEWRIGHT_FOUND_PROGRAMS", "")
 """Where scripts of programs that differ go; else with the test's temporary files."""

@@ -16,8 +16,8 @@ from tilewright.language.kernel_function import KernelFunction
 
 pytestmark = pytest.mark.sampled(10)
 
-PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "150"))
-SHARDS = max(10, PROGRAMS // 50)
+PROGRAMS = int(os.environ.get("TILEWRIGHT_RANDOM_PROGRAMS", "90"))
+SHARDS = max(6, PROGRAMS // 50)
 """Each of so few programs that a test ends long before its time is over, on a busy machine too."""
 
 

@@ -114,6 +114,7 @@ def test_simpler_plans(types, options):
     assert simple.b_layout.width == simple.micro.columns
 
 
+@pytest.mark.long
 def test_every_step_changes_the_ir_on_a_gpu():
     """Without a GPU: all variants for sm_90a are compiled, and none has the IR of the row it is held against."""
     study = run_study("sm_90a", (256, 256, 128), only_compile=True)

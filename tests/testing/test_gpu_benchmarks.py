@@ -27,7 +27,7 @@ def rehearsed(tmp_path, script, *options):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_products_beside_cublas(tmp_path):
     text = rehearsed(
         tmp_path,

@@ -13,7 +13,7 @@ from tilewright.backends.cpu.dot_probe import (
 )
 from tilewright.passes.cpu.dot_plan import plan_dot
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(3, full=2)
 
 SHAPES = [(1, 1, 1), (1, 128, 64), (3, 5, 7), (16, 16, 16), (17, 33, 65), (24, 48, 5), (96, 96, 32)]
 TYPES = [("f32", "f32", "f32"), ("f64", "f64", "f64"), ("i8", "i8", "i32"), ("i16", "i16", "i32"),

@@ -16,7 +16,7 @@ from tilewright.frontend import build
 from tilewright.ir.text import parse_ir
 from tilewright.language.kernel_function import KernelFunction
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(6, full=3)
 
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a")
 TESTS = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from tests.passes.analysis.enumeration import ANY, PROMISES, QUESTIONS, SPECIFIC
 
 from tilewright.passes.analysis.facts import lattice, transfer
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(3, full=2)
 
 WIDTHS = ((4, 40), (5, 20), (8, 4))
 """Bits, and how many abstract operands are tried in pairs."""
