@@ -91,9 +91,9 @@ from tilewright.passes.gpu.analysis.tma_tiles import TensorMapOperands, scalar_o
 from tilewright.passes.gpu.pipeline_loads import constant, widen
 from tilewright.targets import Feature, TargetInfo
 
-_APART = 3
-"""Places for parts from which on the next one's place is waited for before the barrier that is there anyway:
-with fewer the part before would have to be read by then."""
+_EARLY_WAIT_SLOTS = 3
+"""Minimum number of subtile slots for waiting on the next slot before the existing barrier; with fewer slots, that
+wait would cover the preceding subtile's store."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class LowerStoresToTma(Pass):
     name: ClassVar[str] = "lower-stores-to-tma"
     requires: ClassVar[tuple[str, ...]] = ("assign-layouts", "raise-access")
     epilogue_stages: int = 0
-    """Places for parts of a tile (0: as many as there is room for; in loops, and where a tile is made of several,
-    the whole at once if there is room)."""
+    """Slots for subtiles (0: as many as shared memory holds; in loops, and for tiles combined from several, the whole
+    tile at once if it fits)."""
 
     def apply(self, module: ModuleOp, target: TargetInfo) -> None:
         if not target.has(Feature.TMA):
@@ -119,7 +119,7 @@ class LowerStoresToTma(Pass):
     def _lower(
         self, op: tile.StoreViewOp, function: FuncOp, known: Facts, target: TargetInfo
     ) -> None:
-        """Lower a store, and those of the tiles beside it."""
+        """Lower a store and the stores of adjacent tiles."""
         plan = plan_tma_store(op, function, known)
         if isinstance(plan, Missed):
             report_missed(op, TMA, plan)
@@ -127,7 +127,7 @@ class LowerStoresToTma(Pass):
         group = [
             o
             for o in block_of(op).ops
-            if isinstance(o, tile.StoreViewOp) and (o is op or o in plan.beside)
+            if isinstance(o, tile.StoreViewOp) and (o is op or o in plan.adjacent)
         ]
         plans = [plan if o is op else plan_tma_store(o, function, known) for o in group]
         found = [p for p in plans if isinstance(p, TmaStorePlan)]
@@ -160,7 +160,7 @@ class LowerStoresToTma(Pass):
         limit = target.shared_bytes
         used, count = live_bytes(function, op) + RESERVE, store.cut[1] if store.cut else 1
         least, again = used, is_in_loop(op, function)
-        if again:  # the buffer is live while other tiles change their layouts
+        if again:  # the buffer is live during other layout conversions
             twice = store.if_rows_end_aligned and _fragments(op, store) is None
             but = [] if twice else [each.convert for each in group]
             used += exchanged(op, function, but)
@@ -176,15 +176,16 @@ class LowerStoresToTma(Pass):
 
 
 def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreViewOp, TmaStorePlan]:
-    """Put a store into a branch that is taken where the array's rows end at a multiple of 16 bytes, and itself into the
-    other; return the one that may be a TMA store.
+    """Version a store by whether the array's rows end at a multiple of 16 bytes; return the version that can be a TMA
+    store.
 
-    The other one stores fragments, if its mask can be computed for them: shared memory then has to hold one tile.
+    The other version stores fragments if its mask can be computed in their layout, so that shared memory holds one
+    tile only.
     """
-    outer = store.box.encoded_before or op
+    outer = store.tma_tile.encoded_before or op
     emitter = Emitter(outer)
     inside = emitter.constant(SWIZZLE_ATOM_BYTES // store.whole.size - 1, i64)
-    rest = emitter.binary(arith.AndIOp, scalar_of(store.box.extents[0], outer), inside)
+    rest = emitter.binary(arith.AndIOp, scalar_of(store.tma_tile.extents[0], outer), inside)
     aligned = emitter.insert(
         tile.CmpIOp.create(
             operands=[rest, emitter.constant(0, i64)],
@@ -222,7 +223,7 @@ def _as_version(op: tile.StoreViewOp, store: TmaStorePlan) -> tuple[tile.StoreVi
 
 
 def _fragments(op: tile.StoreViewOp, store: TmaStorePlan) -> Layout | None:
-    """The layout of a tile before it is converted, if it can be stored from there."""
+    """The layout of a tile before its conversion, if the tile can be stored in that layout."""
     layout = gpu.layout_of(store.convert.source)
     others = [v for v in op.operands if tile.is_tile(v) and v is not store.convert.result]
     return layout if layout is not None and all(can_remake(v, layout) for v in others) else None
@@ -253,7 +254,7 @@ class _Storer:
         slots: int,
         number: int | None = None,
     ) -> None:
-        """`number`: of the store among several to one array."""
+        """`number`: index of the store among those to the same array."""
         self.op, self.store, self.function, self.number = op, store, function, number
         self.count, self.slots = count, slots
         self.dim = store.cut[0] if store.cut is not None else 0
@@ -274,22 +275,22 @@ class _Storer:
         if dead:
             behind = _first_after(dead, op, function)
             insert_before(gpu.LocalDeallocOp.create(operands=dead), behind)
-        box = self.store.box
-        self.tensor_map, self.corner = box.tensor_map(function), box.place(op)
+        tma_tile = self.store.tma_tile
+        self.tensor_map, self.corner = tma_tile.tensor_map(function), tma_tile.place(op)
         self.again = is_in_loop(op, function)
         for number in range(self.count):
             self._part(number)
         insert_before(
             gpu.TmaStoreWaitOp.create(operands=[self.buffer]), end_of(function.body.block)
         )
-        if box.encoded_before is not None:
-            self._order_later_accesses(box.encoded_before)
+        if tma_tile.encoded_before is not None:
+            self._order_later_accesses(tma_tile.encoded_before)
         erase(op)
         erase(self.store.convert)
         erase_dead(function.body.block)
 
     def _order_later_accesses(self, outer: Operation) -> None:
-        """Behind what the tensor map was made for, other accesses may be to the same memory."""
+        """Order the stores with other accesses that may overlap after the map was encoded."""
         behind = outer.next_op
         if behind is not None and behind is not end_of(self.function.body.block):
             always = arith.ConstantOp(IntegerAttr(1, i1))
@@ -304,18 +305,18 @@ class _Storer:
         source = self._source(number)
         if number == 0:
             first = _after_products(op) if self.again else op
-            if self.number:  # the first of them has waited for those of the previous iteration
+            if self.number:  # the first store of the group has waited for the previous iteration
                 self._wait_if_rows_overlap()
             elif self.again:  # TMA stores of the previous iteration
                 self._wait_for_iterations(first)
             insert_before(gpu.BarrierOp.create(), first)
-        elif number >= slots and slots < _APART:
+        elif number >= slots and slots < _EARLY_WAIT_SLOTS:
             self._wait(pending=IntegerAttr(slots - 1, i32))
             insert_before(gpu.BarrierOp.create(), op)
         slot = constant(number % slots, op)
         write = gpu.LocalStoreOp.create(operands=[source, self.buffer, slot], location=op.location)
         insert_before(write, op)
-        if following >= slots >= _APART and following < self.count:
+        if following >= slots >= _EARLY_WAIT_SLOTS and following < self.count:
             self._wait(pending=IntegerAttr(slots - 2, i32))
         insert_before(gpu.BarrierOp.create(), op)
         elect = gpu.ElectOp.create(result_types=[i1])
@@ -328,12 +329,12 @@ class _Storer:
         Until they have read shared memory if iterations store disjoint tiles, else until they are in memory.
         """
         loop = innermost_loop(self.op)
-        shared, box = self.store.whole, self.store.box
+        shared, tma_tile = self.store.whole, self.store.tma_tile
         alone = self.number is None
         if (
             not alone
             or not isinstance(loop, scf.ForOp)
-            or not iterations_are_disjoint(box, shared, loop)
+            or not iterations_are_disjoint(tma_tile, shared, loop)
         ):
             self._wait(first, complete=UnitAttr())
             return
@@ -345,8 +346,8 @@ class _Storer:
 
     def _wait_if_rows_overlap(self) -> None:
         """Tiles beside each other are disjoint where no row reaches the next one; else their stores have an order."""
-        emitter, box = Emitter(self.op), self.store.box
-        extent, pitch = (scalar_of(p, self.op) for p in (box.extents[0], box.pitches[0]))
+        emitter, tma_tile = Emitter(self.op), self.store.tma_tile
+        extent, pitch = (scalar_of(p, self.op) for p in (tma_tile.extents[0], tma_tile.pitches[0]))
         overlap = emitter.insert(
             tile.CmpIOp.create(
                 operands=[pitch, extent],
@@ -377,10 +378,10 @@ class _Storer:
         return TensorType(kind.element_type, shape)
 
     def _store(self, number: int, slot: SSAValue, elected: SSAValue) -> None:
-        op, box = self.op, self.store.box
+        op, tma_tile = self.op, self.store.tma_tile
         store = gpu.TmaStoreOp.build(
             operands=[*self.tensor_map, self._corner(number), self.buffer, slot],
-            properties={"range_checked": box.range_checked},
+            properties={"range_checked": tma_tile.range_checked},
         )
         store.location = op.location
         branch = scf.IfOp.create(

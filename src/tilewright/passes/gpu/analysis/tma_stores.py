@@ -26,17 +26,17 @@ from tilewright.passes.gpu.analysis.tma_tiles import TmaTile, match_tma_tile
 from tilewright.targets import Feature, TargetInfo
 
 RESERVE = 2048
-"""Bytes of shared memory left to memory barriers and alignment."""
+"""Bytes of shared memory reserved for mbarriers and alignment."""
 _SIZES = (2, 4)
-"""Bytes of elements that are stored as boxes: narrower ones do not gain."""
+"""Element sizes in bytes for which TMA stores pay off."""
 _FEWEST_SLOTS = 2
-"""Places for parts with which one is written while another is stored."""
+"""Minimum number of subtile slots: one is written while another is stored."""
 _PART_BYTES = 16 << 10
-"""Of a part that is cut across lines: a box large enough for what a store costs whatever its size."""
+"""Bytes of a subtile of whole rows: large enough to amortize the fixed cost of a TMA store."""
 _FEWEST_LINES = 8
 _PAD = 16
-"""Bytes between lines of a tile that changes its layout in shared memory, for which there is room at
-least; code generation takes as many more as it likes if they fit."""
+"""Bytes of padding per row that a layout conversion through shared memory is guaranteed; code generation pads more
+if that fits."""
 _ACCESSES = (
     tile.LoadOp, tile.LoadViewOp, tile.StoreOp, tile.StoreViewOp, tile.AtomicRMWOp, tile.AtomicCASOp,
     gpu.AsyncCopyOp, gpu.TmaLoadOp, gpu.TmaStoreOp,
@@ -48,12 +48,12 @@ class TmaStorePlan:
     """How a store becomes a TMA store: the tile before its layout conversion, its destination, and the shared layout of the whole tile."""
 
     convert: gpu.ConvertLayoutOp
-    box: TmaTile
+    tma_tile: TmaTile
     whole: SharedLayout
     if_rows_end_aligned: bool = False
-    """Whether it is one only where the array's rows end at a multiple of 16 bytes, which the program has to test."""
-    beside: tuple[tile.StoreViewOp, ...] = ()
-    """Other stores to the array, in the same block: tiles next to this one."""
+    """Whether the program must test that the array's rows end at a multiple of 16 bytes."""
+    adjacent: tuple[tile.StoreViewOp, ...] = ()
+    """Stores of adjacent tiles to the same array in the same block."""
 
     @property
     def layout(self) -> Layout | None:
@@ -83,7 +83,7 @@ class TmaStorePlan:
 
     @property
     def least_bytes(self) -> int:
-        """The least memory that suffices."""
+        """Minimum bytes of shared memory for the store."""
         return min(_FEWEST_SLOTS * self.part_bytes, self.whole_bytes)
 
     @property
@@ -106,31 +106,31 @@ def plan_tma_store(
     others = _other_stores(op, function)
     if others is None:
         return Missed(Reason.STORE_ALIASED)
-    box = match_tma_tile(op, known, shared)
-    if isinstance(box, Missed):
-        return box
-    if not all(_is_beside(op, box, shared, other, known) for other in others):
+    tma_tile = match_tma_tile(op, known, shared)
+    if isinstance(tma_tile, Missed):
+        return tma_tile
+    if not all(_is_adjacent(op, tma_tile, shared, other, known) for other in others):
         return Missed(Reason.STORE_ALIASED)
-    return TmaStorePlan(_convert(op), box, shared, beside=tuple(others))
+    return TmaStorePlan(_convert(op), tma_tile, shared, adjacent=tuple(others))
 
 
 def _plan_behind_map(
     op: tile.StoreViewOp, shared: SharedLayout, function: FuncOp, known: Facts, ahead: bool
 ) -> TmaStorePlan | Missed:
-    """Return the plan of a store through a map that the program makes."""
-    box = match_on_device(op, known, op, function, shared)
-    checked = isinstance(box, Missed) and not ahead
+    """Return the plan of a store through a tensor map encoded by the kernel."""
+    tma_tile = match_on_device(op, known, op, function, shared)
+    checked = isinstance(tma_tile, Missed) and not ahead
     if checked:
-        box = match_on_device(op, known, op, function, shared, any_end=True)
-    if isinstance(box, Missed):
-        return box
-    if not _alone_behind_map(op, box, ahead):
+        tma_tile = match_on_device(op, known, op, function, shared, any_end=True)
+    if isinstance(tma_tile, Missed):
+        return tma_tile
+    if not _is_ordered_behind_map(op, tma_tile, ahead):
         return Missed(Reason.STORE_ALIASED)
-    return TmaStorePlan(_convert(op), box, shared, checked)
+    return TmaStorePlan(_convert(op), tma_tile, shared, checked)
 
 
 def _convert(op: tile.StoreViewOp) -> gpu.ConvertLayoutOp:
-    """The layout conversion of a stored tile (`_buffer` has seen it)."""
+    """The layout conversion of a stored tile. Requires that `_buffer` accepted the store."""
     convert = op.value.owner
     if not isinstance(convert, gpu.ConvertLayoutOp):
         raise PassError(f"{op.name}: a tile that is stored as it is")
@@ -154,35 +154,44 @@ def _buffer(op: tile.StoreViewOp) -> SharedLayout | Missed:
     return SharedLayout(*shape, size, dim, widest_swizzle(shape[dim], size))
 
 
-def _is_beside(
-    op: tile.StoreViewOp, box: TmaTile, shared: SharedLayout, other: tile.StoreViewOp, known: Facts
+def _is_adjacent(
+    op: tile.StoreViewOp,
+    tma_tile: TmaTile,
+    shared: SharedLayout,
+    other: tile.StoreViewOp,
+    known: Facts,
 ) -> bool:
-    """Return whether another store is a TMA store as well, of a tile next to this one along x or y."""
+    """Return whether another store can be a TMA store, too, of a disjoint tile displaced along x or y only."""
     layout = _buffer(other)
     if other.parent is not op.parent or layout != shared:
         return False
     found = match_tma_tile(other, known, shared)
     if (
         isinstance(found, Missed)
-        or box.parts
+        or tma_tile.parts
         or found.parts
-        or len(found.corner) != len(box.corner)
+        or len(found.corner) != len(tma_tile.corner)
     ):
         return False
-    shapes = [[*map(_terms, (*each.extents, *each.pitches))] for each in (box, found)]
-    if box.root is not found.root or shapes[0] != shapes[1] or box.conditions or found.conditions:
+    shapes = [[*map(_terms, (*each.extents, *each.pitches))] for each in (tma_tile, found)]
+    if (
+        tma_tile.root is not found.root
+        or shapes[0] != shapes[1]
+        or tma_tile.conditions
+        or found.conditions
+    ):
         return False
-    apart = [_distance(*pair) for pair in zip(box.corner, found.corner, strict=True)]
-    moved = [d for d, distance in enumerate(apart) if distance != 0]
+    distances = [_distance(*pair) for pair in zip(tma_tile.corner, found.corner, strict=True)]
+    moved = [d for d, distance in enumerate(distances) if distance != 0]
     sizes = (shared.contiguous_extent, shared.strided_extent)
     if len(moved) != 1 or moved[0] > 1:
         return False
-    distance = apart[moved[0]]
+    distance = distances[moved[0]]
     return distance is not None and abs(distance) >= sizes[moved[0]]
 
 
 def _terms(polynomial: Polynomial) -> dict[frozenset[tuple[SSAValue, bool | None, bool, int]], int]:
-    """A polynomial in a form that can be compared with that of another access."""
+    """A polynomial in a canonical form that is comparable between accesses."""
     found: dict[frozenset[tuple[SSAValue, bool | None, bool, int]], int] = {}
     for monomial, coefficient in polynomial.terms:
         powers = Counter((leaf.value, leaf.signed, leaf.floored) for leaf in monomial)
@@ -191,14 +200,14 @@ def _terms(polynomial: Polynomial) -> dict[frozenset[tuple[SSAValue, bool | None
 
 
 def _distance(first: Polynomial, second: Polynomial) -> int | None:
-    """By how much the second of two coordinates is larger; None where that is no number."""
+    """The difference of two coordinates, second minus first; None if it is not a constant."""
     a, b = _terms(first), _terms(second)
     start, end = a.pop(frozenset(), 0), b.pop(frozenset(), 0)
     return end - start if a == b else None
 
 
 def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreViewOp] | None:
-    """Return the other stores of the kernel to its argument; None where it has other accesses to that."""
+    """Return the other stores to the same kernel argument; None if the kernel accesses it in any other way."""
     root, found = base_argument(op.base), list[tile.StoreViewOp]()
     for other in function.walk():
         if not isinstance(other, _ACCESSES) or other is op:
@@ -211,10 +220,10 @@ def _other_stores(op: tile.StoreViewOp, function: FuncOp) -> list[tile.StoreView
     return found
 
 
-def _alone_behind_map(op: tile.StoreViewOp, box: TmaTile, ahead: bool) -> bool:
-    """Return whether a store through a map that the program makes is ordered with all accesses that may overlap: those
-    behind the map are TMA loads, which have a fence, or copies that become some (`ahead`)."""
-    outer = box.encoded_before
+def _is_ordered_behind_map(op: tile.StoreViewOp, tma_tile: TmaTile, ahead: bool) -> bool:
+    """Return whether a store through a kernel-encoded map is ordered with all accesses that may overlap: the other
+    accesses after the encoding are TMA loads, which have a fence, or copies that will become TMA loads (`ahead`)."""
+    outer = tma_tile.encoded_before
     if outer is None or outer is op:
         return False
     allowed = (gpu.TmaLoadOp, gpu.AsyncCopyOp) if ahead else gpu.TmaLoadOp
@@ -235,7 +244,7 @@ def exchanged(op: Operation, function: FuncOp, but: Collection[Operation] = ()) 
 def exchanged_in_parts(
     op: Operation, function: FuncOp, target: TargetInfo, but: Collection[Operation] = ()
 ) -> int:
-    """The same if tiles stored by TMA pass through shared memory as subtiles."""
+    """As `exchanged`, if tiles stored by TMA pass through shared memory as subtiles."""
     if not target.has(Feature.TMA) or num_ctas_of(function) > 1:
         return exchanged(op, function, but)
     known = Facts()
@@ -244,15 +253,15 @@ def exchanged_in_parts(
         for store in outermost_in(function.body.block, op).walk()
         if isinstance(store, tile.StoreViewOp)
     ]
-    boxes = {store.convert: store for store in stores if isinstance(store, TmaStorePlan)}
-    beside = 0
+    tma_stores = {store.convert: store for store in stores if isinstance(store, TmaStorePlan)}
+    adjacent = 0
     others = list[gpu.ConvertLayoutOp]()
     for change in _changes(op, function, but):
-        if change in boxes:
-            beside += boxes[change].least_bytes
+        if change in tma_stores:
+            adjacent += tma_stores[change].least_bytes
         else:
             others.append(change)
-    return beside + max(map(_exchange_bytes, others), default=0) + (RESERVE if beside else 0)
+    return adjacent + max(map(_exchange_bytes, others), default=0) + (RESERVE if adjacent else 0)
 
 
 def _changes(

@@ -159,8 +159,8 @@ def match_tma_tile(
     if None in ends:
         kind = tile.view_kinds(copy)[(dim, 1 - dim)[ends.index(None)]]
         return Missed(Reason.LIMIT_FORM, (f"its offset along a dimension is {kind}",))
-    sums = Inequalities(symbols, copy)
-    lines, planes = _placed(offset, between, ends, seen, _rules(known, size, sums, origin))
+    inequalities = Inequalities(symbols, copy)
+    lines, planes = _placed(offset, between, ends, seen, _rules(known, size, inequalities, origin))
     lines = [_for_host(line, symbols) for line in lines]
     stored = buffer is not None and not any_end
     if not all(line.extent is None or origin.knows_all(line.extent) for line in lines):
@@ -168,11 +168,11 @@ def match_tma_tile(
     if (missed := _lines_obstacle(copy, lines, known, shared, stored)) is not None:
         return missed
     divided = lines[0].extent is None and not _reached(
-        lines[0].place, shared.contiguous_extent, sums
+        lines[0].place, shared.contiguous_extent, inequalities
     )
     if 2 + len(planes) + divided > _MOST_DIMS:
         return Missed(Reason.TOO_MANY_DIMS)
-    return _tile(copy, root, between, lines, planes, divided, seen, shared, sums, origin)
+    return _tile(copy, root, between, lines, planes, divided, seen, shared, inequalities, origin)
 
 
 def _tile(
@@ -184,14 +184,14 @@ def _tile(
     divided: bool,
     windows: Sequence[Window | None],
     shared: SharedLayout,
-    sums: Inequalities,
+    inequalities: Inequalities,
     origin: Origin,
 ) -> TmaTile:
     """The tile with these lines, and planes around them; `divided`: x is split in blocks."""
     dims = [*lines, *(_Line(plane.place, None) for plane in planes)]
     sizes = [shared.contiguous_extent, shared.strided_extent, *(1 for _ in planes)]
     unchecked = {d for d, window in enumerate(windows) if window or (divided and d == 0)}
-    inside = [line.within(length, sums) for line, length in zip(dims, sizes, strict=True)]
+    inside = [line.within(length, inequalities) for line, length in zip(dims, sizes, strict=True)]
     conditions = [(d, line.condition) for d, line in enumerate(lines) if line.condition is not None]
     return TmaTile(
         root,
@@ -229,7 +229,7 @@ def _lines_obstacle(
     return None
 
 
-def _rules(known: Facts, size: int, sums: Inequalities, origin: Origin) -> Rules:
+def _rules(known: Facts, size: int, inequalities: Inequalities, origin: Origin) -> Rules:
     """Facts about the scalars in an offset, in elements of `size` bytes."""
 
     def aligned(elements: Polynomial) -> bool:
@@ -242,8 +242,8 @@ def _rules(known: Facts, size: int, sums: Inequalities, origin: Origin) -> Rules
     return Rules(
         on_host=lambda leaf: origin.knows(leaf.value),
         stands_for_end=lambda monomial: _positive(monomial) is not None,
-        plausible=lambda place: sums.nonnegative(place, assumed=True),
-        highest=sums.highest,
+        plausible=lambda place: inequalities.nonnegative(place, assumed=True),
+        highest=inequalities.highest,
         aligned=aligned,
     )
 
@@ -318,9 +318,9 @@ def _in_chunks(line: _Line, known: Facts, shared: SharedLayout, stored: bool) ->
     )
 
 
-def _reached(place: Polynomial, size: int, sums: Inequalities) -> bool:
+def _reached(place: Polynomial, size: int, inequalities: Inequalities) -> bool:
     """Return whether 32-bit coordinates reach every element of the tile in every program."""
-    return sums.nonnegative(place) and sums.highest(place) + size <= gpu.UNBOUNDED
+    return inequalities.nonnegative(place) and inequalities.highest(place) + size <= gpu.UNBOUNDED
 
 
 def _fits_box(shared: SharedLayout, copied: bool) -> bool:
@@ -353,11 +353,11 @@ class _Line:
     condition: SSAValue | None = None
     """Without it the box is beyond the end."""
 
-    def within(self, size: int, sums: Inequalities) -> bool:
+    def within(self, size: int, inequalities: Inequalities) -> bool:
         """Return whether 32-bit coordinates reach all of a tile of this size, or its end."""
         if self.extent is None:
-            return _reached(self.place, size, sums)
-        return sums.nonnegative(self.place)
+            return _reached(self.place, size, inequalities)
+        return inequalities.nonnegative(self.place)
 
 
 @dataclass(frozen=True)
