@@ -7,6 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import tilewright.language as tl  # noqa: E402
+
 from tilewright.compare.program import (  # noqa: E402
     _call_once,
     _run_last_sizes,
@@ -116,3 +118,32 @@ def test_precision_of_dots(monkeypatch):
     assert Translator().kernel(kernel_of(copy)).dot_precision == "tf32"
     monkeypatch.setenv("TRITON_F32_DEFAULT", "ieee")
     assert Translator().kernel(kernel_of(copy)).dot_precision == "ieee"
+
+
+language = ModuleType("triton.language")
+TritonsConstexpr = type("constexpr", (SimpleNamespace,), {"__module__": "triton.language.core"})
+TritonsConstexprFunction = type(
+    "ConstexprFunction", (SimpleNamespace,), {"__module__": "triton.runtime.jit"}
+)
+
+
+def float_of(bits):
+    return language.float32 if bits == 32 else language.float16
+
+
+def neither(bits):
+    return bits
+
+
+wrapped, decorated = TritonsConstexpr(value=float_of), TritonsConstexprFunction(fn=float_of)
+
+
+def convert(x, BITS: "tl.constexpr"):  # noqa: F821 - as programs annotate
+    return x.to(wrapped(BITS)), x.to(decorated(BITS)), neither(BITS)
+
+
+def test_functions_of_compile_time():
+    """A function that a kernel calls while it is compiled gives tilewright's types."""
+    names = Translator().kernel(kernel_of(convert)).fn.__globals__
+    assert names["wrapped"].value(32) is tl.float32 and names["decorated"](16) is tl.float16
+    assert names["neither"] is neither

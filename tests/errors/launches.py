@@ -134,7 +134,7 @@ def negative_grid():
 
 
 def four_dimensional_grid():
-    scale[(1, 1, 1, 1)](X, OUT, 64, 2.0, BLOCK=64)
+    scale[(1, 1, 1, 2)](X, OUT, 64, 2.0, BLOCK=64)
 
 
 def float_grid():

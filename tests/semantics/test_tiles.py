@@ -96,7 +96,8 @@ def test_reductions(make, show, axis, keep, kind):
     for name in ("sum", "max", "min"):
         got = getattr(tl, name)(x, axis=axis, keep_dims=keep)
         expected = getattr(np, name)(data, axis=axis, keepdims=keep)
-        assert got.dtype == kind and got.shape == np.shape(expected)
+        wide = name != "sum" and kind.primitive_bitwidth < 32
+        assert got.dtype == (t.float32 if wide else kind) and got.shape == np.shape(expected)
         np.testing.assert_allclose(show(got), expected, rtol=tolerance, atol=tolerance)
     if axis is not None:
         np.testing.assert_array_equal(
@@ -105,6 +106,17 @@ def test_reductions(make, show, axis, keep, kind):
     value, index = tl.min(x, axis, return_indices=True, keep_dims=keep)
     np.testing.assert_array_equal(show(index), data.argmin(axis, keepdims=keep))
     np.testing.assert_array_equal(show(value), data.min(axis, keepdims=keep))
+    assert value.dtype == (t.float32 if kind == t.bfloat16 else kind)
+
+
+def test_bf16_is_compared_and_scanned_in_fp32(make, show):
+    """As in Triton 3.6 and 3.7: what follows a maximum is not rounded to bf16."""
+    x = make(X, t.bfloat16)
+    scaled = tl.maximum(tl.max(tl.abs(x), 1), 1e-4) * (1 / 448)
+    np.testing.assert_allclose(show(scaled), np.abs(show(x)).max(1) / 448, rtol=1e-6)
+    for got in (tl.maximum(x, 0.1), tl.minimum(x, x), tl.clamp(x, -1, 1), tl.cumsum(x, 0)):
+        assert got.dtype == t.float32
+    assert tl.maximum(make(X, t.float16), 0.1).dtype == t.float16
 
 
 def test_integer_reductions(make, show):

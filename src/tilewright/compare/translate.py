@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tilewright.errors import LaunchError
 from tilewright.integrations.triton_jit import default_dot_precision
+from tilewright.runtime.host_functions import constexpr_function
 from tilewright.runtime.jit import JITFunction
 
 
@@ -24,6 +25,8 @@ class Translator:
 
     def __init__(self) -> None:
         self._functions: dict[int, JITFunction] = {}
+        self._plain_functions: dict[int, types.FunctionType] = {}
+        self._packages: set[str] = set()  # of kernels: functions of other packages stay as they are
         self._modules: dict[str, Any] = {}
         self._views: dict[str, Any] = {}
         self._kept: list[Any] = []
@@ -34,13 +37,8 @@ class Translator:
         if found is not None:
             return found
         source: types.FunctionType = kernel.fn
-        scope: dict[str, Any] = {"__builtins__": source.__globals__.get("__builtins__"), "__name__": source.__module__}  # fmt: skip
-        cells = tuple(types.CellType() for _ in source.__closure__ or ())
-        made = types.FunctionType(
-            source.__code__, scope, source.__name__, source.__defaults__, cells or None
-        )
-        made.__kwdefaults__, made.__qualname__ = source.__kwdefaults__, source.__qualname__
-        made.__module__, made.__doc__ = source.__module__, source.__doc__
+        self._packages.add(source.__module__.partition(".")[0])
+        made, fill = self._copy(source)
         made.__annotations__ = {n: self.value(a) for n, a in source.__annotations__.items()}
         made.__defaults__ = self.value(source.__defaults__)
         result = JITFunction(
@@ -52,12 +50,44 @@ class Translator:
         result.dot_precision = default_dot_precision()
         self._functions[id(source)] = result
         self._kept.append(kernel)
-        for name in set(_names(source.__code__)):
-            if name in source.__globals__:
-                scope[name] = self.value(source.__globals__[name])
-        for cell, original in zip(cells, source.__closure__ or (), strict=True):
-            cell.cell_contents = self.value(original.cell_contents)
+        fill()
         return result
+
+    def _copy(self, source: types.FunctionType) -> tuple[types.FunctionType, Callable[[], bool]]:
+        """A copy of a function with globals and closure of its own, and what translates these into it.
+
+        The second is called once the copy is remembered, for functions that name themselves; it
+        says whether any value became another.
+        """
+        scope: dict[str, Any] = {"__builtins__": source.__globals__.get("__builtins__"), "__name__": source.__module__}  # fmt: skip
+        cells = tuple(types.CellType() for _ in source.__closure__ or ())
+        made = types.FunctionType(
+            source.__code__, scope, source.__name__, source.__defaults__, cells or None
+        )
+        made.__kwdefaults__, made.__qualname__ = source.__kwdefaults__, source.__qualname__
+        made.__module__, made.__doc__ = source.__module__, source.__doc__
+
+        def fill() -> bool:
+            changed = False
+            for name in set(_names(source.__code__)) & source.__globals__.keys():
+                scope[name] = self.value(source.__globals__[name])
+                changed |= scope[name] is not source.__globals__[name]
+            for cell, original in zip(cells, source.__closure__ or (), strict=True):
+                cell.cell_contents = self.value(original.cell_contents)
+                changed |= cell.cell_contents is not original.cell_contents
+            return changed
+
+        return made, fill
+
+    def _plain(self, source: types.FunctionType) -> types.FunctionType:
+        """A function that runs at compile time, with tilewright's names if it uses any of Triton's."""
+        if id(source) not in self._plain_functions:
+            made, fill = self._copy(source)
+            self._plain_functions[id(source)] = made
+            self._kept.append(source)
+            if not fill():
+                self._plain_functions[id(source)] = source
+        return self._plain_functions[id(source)]
 
     def value(self, value: Any) -> Any:
         """tilewright's object for one of Triton's; others stay."""
@@ -69,6 +99,10 @@ class Translator:
             return value
         home = getattr(value, "__module__", None) or ""
         name = getattr(value, "__name__", None)
+        if isinstance(value, types.FunctionType) and home.partition(".")[0] in self._packages:
+            return self._plain(value)
+        if type(value).__name__ == "ConstexprFunction" and not _is_triton(value.fn.__module__):
+            return constexpr_function(self._plain(value.fn))
         if _is_kernel(value) and not _is_triton(value.fn.__module__):
             return self.kernel(value)
         if _is_kernel(value):

@@ -14,9 +14,12 @@ _FORMS = "give one to three integers: kernel[(x, y)](...), kernel[n](...), or a 
 def grid_extents(grid: Any) -> tuple[int, ...]:
     """A grid as a tuple of one to three ints. An extent of 0 launches nothing.
 
-    `grid` is a tuple, a list or one integer (constexprs too). Raises LaunchError for anything else.
+    `grid` is a tuple, a list or one integer (constexprs too); further extents must be 1.
+    Raises LaunchError for anything else.
     """
     items = grid if isinstance(grid, (tuple, list)) else (grid,)
+    if len(items) > 3 and all(_extent(item, grid) == 1 for item in items[3:]):
+        items = items[:3]
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"the grid {grid!r} has {len(items)} dimensions", help=_FORMS)
     extents = tuple(_extent(item, grid) for item in items)

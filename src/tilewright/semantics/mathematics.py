@@ -162,11 +162,15 @@ class Mathematics(Linalg):
     # ---- choosing ------------------------------------------------------------------------------
 
     def maximum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        """The larger of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL."""
+        """The larger of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL.
+
+        bf16 becomes fp32, as in Triton 3.6 and 3.7."""
         return self._choose(self._max_name, x, y, propagate_nan, "tl.maximum")
 
     def minimum(self, x: Any, y: Any, propagate_nan: Any = None) -> TensorValue:
-        """The smaller of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL."""
+        """The smaller of two; a NaN loses unless `propagate_nan` is PropagateNan.ALL.
+
+        bf16 becomes fp32, as in Triton 3.6 and 3.7."""
         return self._choose(self._min_name, x, y, propagate_nan, "tl.minimum")
 
     def _nan_wins(self, option: Any) -> bool:
@@ -179,7 +183,7 @@ class Mathematics(Linalg):
         return name == "ALL"
 
     def _choose(self, named: Any, x: Any, y: Any, propagate_nan: Any, what: str) -> TensorValue:
-        a, b = self.promote_pair(x, y, what)
+        a, b = self.promote_pair(self._bf16_as_fp32(x), self._bf16_as_fp32(y), what)
         name = named(a.dtype, self._nan_wins(propagate_nan))
         if a.dtype.is_fp8():
             wide = [self.convert(v, t.float32) for v in (a, b)]

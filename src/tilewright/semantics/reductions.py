@@ -189,6 +189,11 @@ class Reductions(Shapes):
         narrow = x.dtype.is_floating() and x.dtype.primitive_bitwidth < 32
         return self.convert(x, t.float32) if narrow else x
 
+    def _bf16_as_fp32(self, x: Any) -> Any:
+        """A bf16 tensor as fp32, anything else as it is."""
+        bf16 = isinstance(x, TensorValue) and x.dtype == t.bfloat16
+        return self.convert(x, t.float32) if bf16 else x
+
     def _fold(
         self, input: Any, axis: Any, keep_dims: Any, combine: Combine, kind: Any, what: str
     ) -> TensorValue:
@@ -242,8 +247,8 @@ class Reductions(Shapes):
                 return self.emit(choose(a.dtype, False), [a, b], a.type)
 
             return self._fold(input, axis, keep_dims, combine, self._extreme_type, what)
-        x = self.tile_argument(input, what)
-        kind = self._extreme_type(x.dtype)
+        x = self._bf16_as_fp32(self.tile_argument(input, what))
+        kind = x.dtype if x.dtype.is_floating() else self._extreme_type(x.dtype)
         x = self._in_wide(self.convert(x, kind))
         number = unwrap_constexpr(axis)
         rank = x.ndim
@@ -260,7 +265,9 @@ class Reductions(Shapes):
         return self.convert(value, kind), where
 
     def _extreme_type(self, kind: Any) -> Any:
-        """Integers narrower than 32 bits widen, as Triton does."""
+        """Numbers narrower than 32 bits become fp32 or 32-bit integers, as in Triton 3.6."""
+        if kind.is_floating() and kind.primitive_bitwidth < 32:
+            return t.float32
         if kind.is_int() and kind.primitive_bitwidth < 32 and not kind.is_bool():
             return t.uint32 if kind.is_int_unsigned() else t.int32
         return kind
@@ -292,17 +299,17 @@ class Reductions(Shapes):
     def cumsum(
         self, input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> TensorValue:
-        """Running sum along `axis`."""
+        """Running sum along `axis`, of bf16 in fp32."""
         return self._running("+", input, axis, reverse, dtype)
 
     def cumprod(
         self, input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None
     ) -> TensorValue:
-        """Running product along `axis`."""
+        """Running product along `axis`, of bf16 in fp32."""
         return self._running("*", input, axis, reverse, dtype)
 
     def _running(self, symbol: str, input: Any, axis: Any, reverse: Any, dtype: Any) -> TensorValue:
-        x = self.tile_argument(input, "a scan")
+        x = self._bf16_as_fp32(self.tile_argument(input, "a scan"))
         kind = self._sum_type(x.dtype, dtype)
         x = self._in_wide(self.convert(x, kind))
         result = self._scan([x], axis, lambda a, b: self.binary(symbol, a, b), reverse)[0]
