@@ -472,7 +472,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     tile.HistogramOp: scratch_tiles.lower_histogram,
     tile.LoadViewOp: memory.lower_load_view,
     tile.StoreViewOp: memory.lower_store_view,
-    tile.LoadOp: memory.lower_load,
+    tile.LoadOp: atomics.lower_load,
     tile.StoreOp: memory.lower_store,
     tile.AtomicRMWOp: atomics.lower_atomic_rmw,
     tile.AtomicCASOp: atomics.lower_atomic_cas,

@@ -81,9 +81,7 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
         if is_pure(op):
             continue
         if isinstance(op, scf.ForOp | scf.WhileOp):
-            if isinstance(op, scf.ForOp) and _loop_conflicts(
-                open_, op
-            ):  # once, and not in each iteration
+            if _loop_conflicts(open_, op):  # once, and not in each iteration
                 insert_before(gpu.BarrierOp.create(location=op.location), op)
                 open_ = []
             before = open_
@@ -108,7 +106,7 @@ def _walk(block: Block, open_: list[_Access]) -> list[_Access]:
     return open_
 
 
-def _loop_conflicts(open_: list[_Access], loop: scf.ForOp) -> bool:
+def _loop_conflicts(open_: list[_Access], loop: scf.ForOp | scf.WhileOp) -> bool:
     """Whether what a loop does may meet accesses before it."""
     if not open_:
         return False

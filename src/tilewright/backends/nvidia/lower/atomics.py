@@ -1,4 +1,4 @@
-"""Atomic operations on global memory (PTX ISA, `atom`), done once for each element of a tile."""
+"""Atomic operations on global memory (PTX ISA, `atom`) and volatile loads, done once for each element of a tile."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from xdsl.ir import Attribute, SSAValue
 
 from tilewright.backends.llvm import casts
 from tilewright.backends.llvm.types import Value
+from tilewright.backends.nvidia.lower import memory
 from tilewright.backends.nvidia.lower.memory import owner, runs
 from tilewright.backends.nvidia.lower.scratch_tiles import SharedAccess, SharedTile
-from tilewright.backends.nvidia.lower.vector_access import joined, register, storage
+from tilewright.backends.nvidia.lower.vector_access import (
+    joined,
+    load_vector,
+    register,
+    storage,
+    unpack,
+)
 from tilewright.dialects import tile
+from tilewright.passes.analysis.effects import is_volatile
 from tilewright.passes.gpu.analysis.accesses import CHECKED, vector_of
 from tilewright.targets import Feature
 
@@ -80,6 +88,30 @@ def lower_atomic_cas(gen: KernelCodegen, op: tile.AtomicCASOp) -> None:
             return register(gen, _cas(gen, order, pointer, old, new), element)
 
         _each(gen, op.result, [op.pointer, op.compare, op.value], None, act)
+
+
+def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
+    """A load through pointers. What a volatile one finds is the same in all threads that hold an element.
+
+    Other programs may write between the loads of two warps: a loop that ends by such a value would end
+    in one of them only, and the others would wait at its next barrier for ever.
+    """
+    if not is_volatile(op) or gen.warps == 1:
+        memory.lower_load(gen, op)
+        return
+    element = tile.element_of(op.result)
+
+    def act(pointer: Value) -> Value:
+        address = gen.builder.ptrtoint(pointer, I64)
+        words = load_vector(gen, address, element, 1, None, [], ".cv")
+        return unpack(gen, words, 1, element)[0]
+
+    _each(gen, op.result, [op.pointer], op.mask, act)
+    if op.mask is not None:
+        masks, found = gen.parts(op.mask), gen.parts(op.result)
+        others = [memory.other_value(gen, op.other, element, r) for r in range(len(found))]
+        chosen = (gen.builder.select(_part(masks, r), v, others[r]) for r, v in enumerate(found))
+        gen.bind(op.result, list(chosen))
 
 
 def _each(gen, result: SSAValue, operands: list[SSAValue], mask: SSAValue | None, act) -> None:  # type: ignore[no-untyped-def]

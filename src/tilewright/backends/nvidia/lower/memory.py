@@ -222,7 +222,10 @@ def _masks(gen: KernelCodegen, mask: SSAValue | None) -> list[Value] | None:
     return gen.parts(mask) if mask is not None else None
 
 
-def _other(gen: KernelCodegen, other: SSAValue | None, element: Attribute, register_: int) -> Value:
+def other_value(
+    gen: KernelCodegen, other: SSAValue | None, element: Attribute, register_: int
+) -> Value:
+    """What a masked load gives for register `register_` where its mask is false: `other`, or 0."""
     if other is None:
         kind = llvm_type(element)
         return ir.Constant(kind, None) if isinstance(kind, ir.PointerType) else constant(kind, 0)
@@ -277,7 +280,7 @@ def lower_load_view(gen: KernelCodegen, op: tile.LoadViewOp) -> None:
     parts: list[Any] = [None] * layout.registers_per_thread
     for run in runs(layout, active.dim, vector_of(op)):
         count = len(run.registers)
-        others = [_other(gen, op.other, element, r) for r in run.registers]
+        others = [other_value(gen, op.other, element, r) for r in run.registers]
         live = active.whole(run)
         old = pack(gen, others, element) if live is not None else []
         words = load_vector(gen, place.address(run.offset), element, count, live, old, hints)
@@ -371,7 +374,9 @@ def lower_load(gen: KernelCodegen, op: tile.LoadOp) -> None:
     parts = []
     for r, pointer in enumerate(gen.parts(op.pointer)):
         live = masks[r] if masks is not None else None
-        old = pack(gen, [_other(gen, op.other, element, r)], element) if live is not None else []
+        old = (
+            pack(gen, [other_value(gen, op.other, element, r)], element) if live is not None else []
+        )
         address = gen.builder.ptrtoint(pointer, I64)
         words = load_vector(gen, address, element, 1, live, old, hints)
         parts += unpack(gen, words, 1, element)
