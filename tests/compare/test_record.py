@@ -8,7 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tilewright.language as tl  # noqa: E402
-
 from tilewright.compare.program import (  # noqa: E402
     _call_once,
     _run_last_sizes,
@@ -24,7 +23,7 @@ def kernel_of(function):
     return SimpleNamespace(fn=function, arg_names=names)
 
 
-def copy(x, n, KIND: "tl.constexpr"):  # noqa: F821 - as programs annotate
+def copy(x, n, KIND: "tl.constexpr"):
     """A kernel's function."""
 
 
@@ -138,7 +137,7 @@ def neither(bits):
 wrapped, decorated = TritonsConstexpr(value=float_of), TritonsConstexprFunction(fn=float_of)
 
 
-def convert(x, BITS: "tl.constexpr"):  # noqa: F821 - as programs annotate
+def convert(x, BITS: "tl.constexpr"):
     return x.to(wrapped(BITS)), x.to(decorated(BITS)), neither(BITS)
 
 
