@@ -99,17 +99,21 @@ class Translator:
             return value
         home = getattr(value, "__module__", None) or ""
         name = getattr(value, "__name__", None)
-        if isinstance(value, types.FunctionType) and home.partition(".")[0] in self._packages:
-            return self._plain(value)
-        if type(value).__name__ == "ConstexprFunction" and not _is_triton(value.fn.__module__):
-            return constexpr_function(self._plain(value.fn))
-        if _is_kernel(value) and not _is_triton(value.fn.__module__):
-            return self.kernel(value)
+        if isinstance(value, types.FunctionType) and not _is_triton(home):
+            return self._plain(value) if home.partition(".")[0] in self._packages else value
         if _is_kernel(value):
-            return self._named(value.fn.__module__, value.fn.__name__)
+            return self._decorated(value)
         if isinstance(name, str) and _is_triton(home):
             return self._named(home, name)
         return self._instance(value) if _is_triton(type(value).__module__) else value
+
+    def _decorated(self, value: Any) -> Any:
+        """A jit function or a function of compile time."""
+        if _is_triton(value.fn.__module__):
+            return self._named(value.fn.__module__, value.fn.__name__)
+        if type(value).__name__ == "ConstexprFunction":
+            return constexpr_function(self._plain(value.fn))
+        return self.kernel(value)
 
     def _instance(self, value: Any) -> Any:
         """A data type, constexpr or tensor argument of Triton's as tilewright's."""

@@ -47,6 +47,7 @@ from tilewright.passes.gpu.analysis.anchor_layouts import (
     accesses_as_well,
     accumulator_layout,
     dot_layouts,
+    is_cheap,
     scan_layout,
     split_source,
 )
@@ -56,6 +57,8 @@ from tilewright.targets import TargetInfo
 WARPS = "gpu.num_warps"
 _WIDENING = (arith.ExtFOp, arith.ExtSIOp, arith.ExtUIOp)
 """Conversions whose operands take fewer bytes than their results."""
+_KEPT_REGISTERS = 16
+"""Registers of a thread that a converted tile may take all through a loop."""
 
 
 def _is_accumulator(value: SSAValue, user: Operation) -> bool:
@@ -252,6 +255,8 @@ class _Assigner:
         """`value` in `layout`, available before `user`."""
         if gpu.layout_of(value) == layout:
             return value
+        if _is_small(value, layout):
+            user = _outermost_loop_without(value, user) or user
         key = (value, layout, user.parent)
         if key not in self._made:
             self._made[key] = self._make(value, layout, user)  # type: ignore[index]
@@ -271,6 +276,8 @@ class _Assigner:
             and (_is_accumulator(value, user) or not _is_loaded_operand(op.operands[0], user))
         ):
             return self._clone(op, value, [layout], layout, user)  # fewer bytes to move
+        if self._recomputes(value, layout):
+            return self._clone(op, value, [layout] * len(op.operands), layout, user)  # type: ignore[arg-type]
         if gpu.layout_of(value) is None and isinstance(op, Operation):
             home = self.homes.default(value)
             if home != layout:  # a change of shape that no layout of the source gives
@@ -284,6 +291,20 @@ class _Assigner:
         )
         insert_before(convert, user)
         return convert.result
+
+    def _recomputes(self, value: SSAValue, layout: Layout) -> bool:
+        """Whether a small tile of a loop is made again of what is converted once, in front of the loop."""
+        op = value.owner
+        loop = _loop_of(op)
+        if loop is None or not _is_small(value, layout) or not isinstance(op, Operation):
+            return False
+        return is_cheap(op) and all(
+            not tile.is_tile(v)
+            or not loop.is_ancestor(v.owner)
+            or self.homes.is_free(v)
+            or self._recomputes(v, layout)
+            for v in op.operands
+        )
 
     @staticmethod
     def _converts_once(source: SSAValue, layout: Layout) -> bool:
@@ -313,6 +334,29 @@ class _Assigner:
         insert_before(copy, user)
         copy.results[0].name_hint = value.name_hint
         return copy.results[0]
+
+
+def _is_small(value: SSAValue, layout: Layout) -> bool:
+    """Whether a thread holds no more of a tile than it can keep during a loop."""
+    words = max(1, tile.element_bytes(tile.element_of(value)) // 4)
+    return layout.registers_per_thread * words <= _KEPT_REGISTERS
+
+
+def _loop_of(op: Operation | Block | None) -> Operation | None:
+    """The innermost loop around an operation."""
+    while op is not None:
+        op = op.parent_op()
+        if isinstance(op, scf.ForOp | scf.WhileOp):
+            return op
+    return None
+
+
+def _outermost_loop_without(value: SSAValue, user: Operation) -> Operation | None:
+    """The outermost loop around `user` that `value` is defined outside of."""
+    found, loop = None, _loop_of(user)
+    while loop is not None and not loop.is_ancestor(value.owner):
+        found, loop = loop, _loop_of(loop)
+    return found
 
 
 def source_layout(op: Operation, layout: Layout) -> Layout | None:

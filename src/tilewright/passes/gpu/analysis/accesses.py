@@ -19,6 +19,7 @@ from tilewright.passes.analysis.emit import constant_int
 from tilewright.passes.analysis.facts import Facts
 from tilewright.passes.analysis.projection import Projector
 from tilewright.passes.analysis.remarks import Missed, Reason, no_contiguous_dim
+from tilewright.passes.gpu.analysis.address_order import lane_order
 
 WIDEST = 16
 """Bytes that one thread moves with one instruction."""
@@ -165,12 +166,13 @@ def access_layout(op: Operation, known: Facts, warps: int) -> Layout:
     shape = tile.shape_of(tile_of(op))
     order = list(reversed(range(len(shape))))
     run = 1
-    if isinstance(op, View):
-        dim = contiguous_dim(op)
-        if dim is not None:
-            order.remove(dim)
-            order.insert(0, dim)
-            run = run_length(op, known)
+    dim = contiguous_dim(op) if isinstance(op, View) else None
+    if dim is not None and isinstance(op, View):
+        order.remove(dim)
+        order.insert(0, dim)
+        run = run_length(op, known)
+    elif len(shape) > 1:
+        order = list(lane_order(op, known))
     share = max(1, prod(shape) // (32 * warps))
     while run > share:
         run //= 2

@@ -39,6 +39,12 @@ REMAPS = frozenset(
 _EXPENSIVE = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.divf")
 
 
+def is_cheap(op: Operation) -> bool:
+    """Whether an element-wise operation takes an instruction or two."""
+    costly = op.name in _EXPENSIVE or op.name.startswith("math.")
+    return is_pure_elementwise(op) and not costly
+
+
 class AnchorLayouts:
     """Homes of the tiles of one function; `of` gives None for tiles without one."""
 
@@ -65,11 +71,7 @@ class AnchorLayouts:
             return False
         if type(op) is tile.ArangeOp or type(op) is tile.SplatOp:
             return True
-        if type(op) in REMAPS or (
-            is_pure_elementwise(op)
-            and op.name not in _EXPENSIVE
-            and not op.name.startswith("math.")
-        ):
+        if type(op) in REMAPS or is_cheap(op):
             if all(not tile.is_tile(v) or self.is_free(v) for v in op.operands):
                 return True
             return type(op) not in REMAPS and self._of_broadcasts(op)
