@@ -12,6 +12,7 @@ from tests.ptx.launch import run_ptx
 
 import tilewright as tw
 import tilewright.language as tl
+from tilewright.language.extra import libdevice
 
 
 @tw.jit
@@ -41,6 +42,54 @@ def test_errors_in_ulp(name):
     assert error.max() <= 3
     assert np.isnan(found[np.isnan(x)]).all()
     assert (np.signbit(found) == np.signbit(x))[~np.isnan(x)].all()
+
+
+@tw.jit
+def approximated(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    tl.store(out_ptr + i, tl.log(x))
+    tl.store(out_ptr + N + i, tl.log2(x))
+    tl.store(out_ptr + 2 * N + i, tl.sqrt(x))
+    tl.store(out_ptr + 3 * N + i, tl.rsqrt(x))
+    tl.store(out_ptr + 4 * N + i, libdevice.fast_logf(x))
+    tl.store(out_ptr + 5 * N + i, libdevice.fast_log10f(x))
+    tl.store(out_ptr + 6 * N + i, libdevice.fast_dividef(1.0, x))
+    tl.store(out_ptr + 7 * N + i, libdevice.fast_powf(x, 0.5))
+    tl.store(out_ptr + 8 * N + i, libdevice.pow(x, 3))
+    tl.store(out_ptr + 9 * N + i, libdevice.pow(x, -2))
+    tl.store(out_ptr + 10 * N + i, tl.sqrt_rn(x))
+
+
+def test_logarithms_and_roots():
+    """Largest errors in ulp (of the fast ones: relative), and the results at the edges."""
+    random = np.random.default_rng(0)
+    near = 1 + random.uniform(-0.5, 0.5, 1000)
+    x = np.concatenate([2.0 ** random.uniform(-126, 127.9, 1000), near, 1 + near * 1e-4])[:2040]
+    x = np.concatenate([x, [0.0, -0.0, 1e-40, -1.0, np.inf, -np.inf, np.nan, 1.0]]).astype(
+        np.float32
+    )
+    types = {"x_ptr": "*fp32:16", "out_ptr": "*fp32:16"}
+    made = approximated.compile(types, {"N": 2048}, target="sm_90a")
+    found = run_ptx(made.artifact, [x, np.zeros(11 * 2048, np.float32)], (1, 1, 1))[1].reshape(
+        11, -1
+    )
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        expected = np.stack([
+            np.log(wide), np.log2(wide), np.sqrt(wide), 1 / np.sqrt(wide), np.log(wide), np.log10(wide),
+            1 / wide, np.sqrt(wide), wide**3, wide**-2, np.sqrt(wide),
+        ])  # fmt: skip
+        rounded = expected.astype(np.float32)
+        usual = np.isfinite(rounded) & (abs(rounded) > 2.0**-120)
+        error = np.where(usual, abs(found - expected) / np.spacing(abs(rounded)), 0)[:, :2040]
+        fast = np.where(usual, abs(found - expected) / (abs(expected) + 1), 0)[:, :2040]
+    assert (error.max(1)[:4] <= [1, 2, 1, 1]).all(), error.max(1)
+    assert (error.max(1)[8:] <= [2, 3, 0.5]).all(), error.max(1)
+    assert fast[4:8].max() <= 1e-4
+    for row in found[:2]:
+        assert row[2040:2042].tolist() == [-np.inf, -np.inf] and row[2044] == np.inf
+        assert np.isnan(row[[2043, 2045, 2046]]).all() and row[2047] == 0
 
 
 @tw.jit

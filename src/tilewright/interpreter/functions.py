@@ -75,7 +75,12 @@ def _rounded(kinds: Sequence[Any], value: Any) -> list[Any]:
         return [(to_narrow(array, kind) if kind.itemsize < 4 else array.astype(kind))[()]]
 
 
-_FUNCTIONS["div_rn"] = np.divide
+_FUNCTIONS |= {
+    "div_rn": np.divide,
+    "sqrt_rn": np.sqrt,
+    "divide": np.divide,
+    "exp10": lambda x: np.power(10.0, x),
+}
 _EXACT = {
     f"{operation}_{direction}": exact.meaning(f"{operation}_{direction}")
     for operation in exact.OPERATIONS
@@ -87,7 +92,7 @@ def evaluate(name: str, kinds: Sequence[Any], values: Sequence[Any]) -> list[Any
     """C's `name` of floats, in the type of the result."""
     if name in _EXACT and name not in _FUNCTIONS:
         return [_EXACT[name](*values)[()]]
-    function = _FUNCTIONS.get(name)
+    function = _FUNCTIONS.get(name.removeprefix("fast_"))
     if function is None:
         raise InterpreterError(f"the interpreter does not know the function {name}")
     if name == "nextafter":  # a neighbour in the type itself

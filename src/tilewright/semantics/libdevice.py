@@ -21,13 +21,13 @@ UNARY = {
         "tan", "tanh", "tgamma", "trunc", "y0", "y1",
     )
 } | {
-    "fast_sinf": "sin", "fast_cosf": "cos", "fast_tanf": "tan", "fast_tanhf": "tanh",
-    "fast_expf": "exp", "fast_logf": "log", "fast_log2f": "log2", "fast_log10f": "log10",
-    "rsqrt_rn": "rsqrt",
+    "fast_sinf": "fast_sin", "fast_cosf": "fast_cos", "fast_tanf": "fast_tan", "fast_tanhf": "tanh",
+    "fast_expf": "exp", "fast_logf": "fast_log", "fast_log2f": "fast_log2",
+    "fast_log10f": "fast_log10", "fast_exp10f": "fast_exp10", "exp10": "exp10", "rsqrt_rn": "rsqrt",
 }  # fmt: skip
 BINARY = {
     name: name for name in ("atan2", "copysign", "fdim", "fmod", "hypot", "nextafter", "remainder")
-} | {"fast_powf": "pow"}
+} | {"fast_powf": "fast_pow", "fast_dividef": "fast_divide"}
 PREDICATES = {
     "isnan": "isnan", "isinf": "isinf", "isfinited": "isfinite", "finitef": "isfinite",
     "isfinite": "isfinite",
@@ -40,6 +40,9 @@ TO_INTEGER = {"llrint": ("rint", t.int64), "llround": ("round", t.int64)} | {
     for direction, function in {"rn": "rint", "rd": "floor", "ru": "ceil", "rz": "trunc"}.items()
 }
 
+_MULTIPLIED = 64
+"""The largest constant exponent of `pow` that is computed by multiplications."""
+
 
 class Libdevice(Rounding):
     """What the tables do not say."""
@@ -48,14 +51,13 @@ class Libdevice(Rounding):
         """Absolute value."""
         return self.abs(arg0)
 
-    def libdevice_exp10(self, arg0: Any) -> TensorValue:
-        """10 to the power x."""
-        x = self._float_arguments((arg0,), "libdevice.exp10")[0]
-        return self.float_function("pow", (self.filled(10.0, x.type), x), "libdevice.exp10")
-
     def libdevice_pow(self, arg0: Any, arg1: Any) -> TensorValue:
-        """`arg0 ** arg1`; an integer `arg1` may be of any size."""
+        """`arg0 ** arg1`; an integer `arg1` may be of any size. Small constant integers multiply, as in CUDA's `powi`."""
         what, exponent = "libdevice.pow", unwrap_constexpr(arg1)
+        if type(exponent) is int and 0 <= abs(exponent) <= _MULTIPLIED:
+            x = self._float_arguments((arg0,), what)[0]
+            wide = self._integer_power(self.convert(x, _wide(x)), abs(exponent))
+            return self.convert(wide if exponent >= 0 else self.fdiv(1.0, wide), x.dtype)
         if not isinstance(exponent, TensorValue) or not exponent.dtype.is_int():
             return self.float_function("pow", (arg0, arg1), what)
         x = self._float_arguments((arg0,), what)[0]
@@ -63,8 +65,6 @@ class Libdevice(Rounding):
         size = self.float_function("pow", (self.abs(x), self.convert(exponent, _wide(x))), what)
         odd = self.binary("!=", self.binary("&", exponent, 1), 0)
         return self.where(odd, self.float_function("copysign", (size, x), what), size)
-
-    libdevice_fast_exp10f = libdevice_exp10
 
     libdevice_powf = libdevice_pow
 
@@ -93,10 +93,6 @@ class Libdevice(Rounding):
     def libdevice_fma(self, arg0: Any, arg1: Any, arg2: Any) -> TensorValue:
         """`arg0 * arg1 + arg2`, rounded once."""
         return self.fma(arg0, arg1, arg2)
-
-    def libdevice_fast_dividef(self, arg0: Any, arg1: Any) -> TensorValue:
-        """`arg0 / arg1`."""
-        return self.fdiv(arg0, arg1)
 
     def libdevice_max(self, arg0: Any, arg1: Any) -> TensorValue:
         """The larger of two."""

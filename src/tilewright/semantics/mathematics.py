@@ -100,7 +100,7 @@ class Mathematics(Linalg):
 
     def sqrt_rn(self, x: Any) -> TensorValue:
         """Square root, correctly rounded."""
-        return self.float_function("sqrt", (x,), "tl.sqrt_rn")
+        return self.float_function("sqrt_rn", (x,), "tl.sqrt_rn")
 
     def rsqrt(self, x: Any) -> TensorValue:
         """1 / sqrt(x)."""

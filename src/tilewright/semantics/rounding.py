@@ -36,8 +36,6 @@ class Rounding(Special):
             operation, args = "div", (1.0, *args)
         elif operation == "sub":
             operation, args = "add", (args[0], self._negated(args[1], what))
-        if (operation, direction) == ("sqrt", "rn"):
-            return self.float_function("sqrt", args, what)
         return self.float_function(f"{operation}_{direction}", args, what)
 
     def _negated(self, value: Any, what: str) -> Any:

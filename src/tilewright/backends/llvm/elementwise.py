@@ -344,7 +344,7 @@ _RULES: dict[str, Rule] = {
     "arith.extf": _cast, "arith.truncf": _cast,
     "math.absf": _intrinsic("fabs"), "math.absi": _absi, "math.ceil": _intrinsic("ceil"),
     "math.floor": _intrinsic("floor"), "math.trunc": _intrinsic("trunc"),
-    "math.roundeven": _intrinsic("roundeven"), "math.sqrt": _intrinsic("sqrt"),
+    "math.roundeven": _intrinsic("roundeven"), "math.sqrt": _function("sqrt"),
     "math.fma": _intrinsic("fma"), "math.copysign": _intrinsic("copysign"),
     "tile.cmpi": _cmpi, "tile.cmpf": _cmpf, "tile.select": _simple("select"),
     "tile.umulhi": _umulhi, "tile.fp_cast": _cast_rounding, "tile.bitcast": _bitcast,

@@ -22,6 +22,8 @@ _lock = threading.Lock()
 _MAP = re.compile(r'ptr (%"?tensor_map_\d+"?)')
 """A parameter that is a tensor map: llvmlite cannot write that it is passed by value."""
 _BY_VALUE = r'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" \1'
+_FLUSH_SUBNORMALS = '!llvm.module.flags = !{!0}\n!0 = !{i32 4, !"nvvm-reflect-ftz", i32 1}\n'
+"""What libdevice's `__nvvm_reflect("__CUDA_FTZ")` reads."""
 _MANY_LINES = 50_000
 _joins = True
 """What `_join_accesses` was last asked for."""
@@ -107,8 +109,15 @@ def _link_libdevice(module: Any, machine: Any) -> None:
 
 
 def _part_of_libdevice(names: frozenset[str], machine: Any) -> bytes:
-    """Bitcode of these functions of libdevice and what they call: all of it takes long to optimise."""
+    """Bitcode of these functions of libdevice and what they call: all of it takes long to optimise.
+
+    They treat subnormal numbers as zero, as in Triton: without the scaling of subnormals they take 10 to 30 % fewer
+    instructions.
+    """
     library = binding.parse_bitcode(_libdevice())
+    flags = binding.parse_assembly(_FLUSH_SUBNORMALS)
+    flags.triple, flags.data_layout = library.triple, library.data_layout
+    library.link_in(flags)
     for function in library.functions:
         if not function.is_declaration and function.name not in names:
             function.linkage = "internal"

@@ -20,7 +20,7 @@ from tilewright.backends.llvm.math import (
     rational,
     trigonometric,
 )
-from tilewright.backends.llvm.types import Builder, lanes
+from tilewright.backends.llvm.types import Builder, constant, lanes
 
 PREDICATES = ("isnan", "isinf", "isfinite")
 
@@ -31,7 +31,7 @@ _SINGLE = {
     "gate_exp2": rational.gate_exp2,
 }  # fmt: skip
 _ANY = {**directed.FUNCTIONS, "div_rn": rational.div_rn, "rsqrt": rational.rsqrt, "isnan": rational.isnan, "isinf": rational.isinf,
-        "isfinite": rational.isfinite, "sqrt": rational.sqrt, "fabs": rational.fabs,
+        "isfinite": rational.isfinite, "sqrt": rational.sqrt, "sqrt_rn": rational.sqrt, "fabs": rational.fabs,
         "floor": rational.floor, "ceil": rational.ceil, "trunc": rational.trunc,
         "rint": rational.rint, "nearbyint": rational.rint, "fma": rational.fma}  # fmt: skip
 
@@ -42,6 +42,11 @@ def call(b: Builder, ctx: MathContext, name: str, values: list[Any]) -> Any:
     element = kind.element if isinstance(kind, ir.VectorType) else kind
     if ctx.on_nvidia and isinstance(element, ir.FloatType) and name in ptx.SINGLE:
         return ptx.SINGLE[name](b, ctx, *values)
+    name = name.removeprefix("fast_")  # approximations that only NVIDIA GPUs have
+    if name == "divide":
+        return b.fdiv(*values)
+    if name == "exp10" and not ctx.on_nvidia:  # C has none
+        return call(b, ctx, "pow", [constant(kind, 10.0), *values])
     if name in _ANY:
         return _ANY[name](b, ctx, *values)
     if isinstance(element, ir.FloatType) and name in _SINGLE:

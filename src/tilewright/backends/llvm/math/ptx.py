@@ -6,14 +6,24 @@ Instructions and error bounds are those of the PTX ISA, "Floating point instruct
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
 from tilewright.backends.llvm.context import MathContext
+from tilewright.backends.llvm.math.common import Single
 from tilewright.backends.llvm.types import Builder, constant
 
 _LOG2_E = 1 / math.log(2)
+_TWO_THIRDS = 0x3F2AAAAB
+"""Bits of 2/3."""
+_INFINITY = 0x7F800000
+LOG = (
+    3.3333215117e-01, -2.4999797344e-01, 2.0010405779e-01, -1.6680487990e-01, 1.4005868137e-01,
+    -1.2184261531e-01, 1.3984438777e-01, -1.2891682982e-01,
+)  # fmt: skip
 
 
 def _instruction(b: Builder, text: str, x: Any) -> Any:
@@ -36,8 +46,52 @@ def exp2(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 
 def rsqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
-    """`rsqrt.approx.f32`: relative error below 2^-22.9."""
-    return _instruction(b, "rsqrt.approx.f32", x)
+    """`rsqrt.approx.ftz.f32`: relative error below 2^-22.9; infinite below 2^-126, as in Triton."""
+    return _instruction(b, "rsqrt.approx.ftz.f32", x)
+
+
+def sqrt(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """`sqrt.approx.ftz.f32`: relative error below 2^-23; 0 below 2^-126, as in Triton (`tl.sqrt_rn` is exact).
+
+    `sqrt.rn.f32` takes 19 instructions and a branch.
+    """
+    return _instruction(b, "sqrt.approx.ftz.f32", x)
+
+
+def log(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """Natural logarithm, at most 1 ulp; -infinity below 2^-126, as in Triton."""
+    s = Single(b, ctx, x.type)
+    near_one, exponent = _log_parts(s, x)
+    return _log_edges(s, x, s.fma(exponent, s.c(math.log(2)), near_one))
+
+
+def log2(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """Logarithm to base 2, at most 2 ulp; -infinity below 2^-126, as in Triton."""
+    s = Single(b, ctx, x.type)
+    near_one, exponent = _log_parts(s, x)
+    high = float(np.float32(_LOG2_E))
+    low = s.fma(near_one, s.c(_LOG2_E - high), exponent)
+    return _log_edges(s, x, s.fma(near_one, s.c(high), low))
+
+
+def _log_parts(s: Single, x: Any) -> tuple[Any, Any]:
+    """(log m, e as a float) with x = m 2^e and m in [2/3, 4/3), for normal x."""
+    b = s.b
+    bits = s.as_bits(x)
+    exponent = b.and_(b.sub(bits, s.i(_TWO_THIRDS)), s.i(-(1 << 23)))
+    f = b.fsub(s.as_float(b.sub(bits, exponent)), s.c(1.0))
+    square = b.fmul(f, f)
+    tail = s.fma(s.poly(f, LOG), f, s.c(-0.5))
+    return s.fma(tail, square, f), b.fmul(b.sitofp(exponent, s.kind), s.c(2.0**-23))
+
+
+def _log_edges(s: Single, x: Any, result: Any) -> Any:
+    """-inf below 2^-126, NaN for negative numbers and NaN, +inf at +inf."""
+    b = s.b
+    special = b.icmp_unsigned(">=", s.as_bits(x), s.i(_INFINITY))
+    result = s.select(special, s.fma(x, s.c(math.inf), s.c(math.inf)), result)
+    tiny = s.less(s.abs(x), s.c(2.0**-126))
+    return s.select(tiny, s.c(-math.inf), result)
 
 
 def divide(b: Builder, x: Any, y: Any) -> Any:
@@ -128,6 +182,41 @@ def to_bf16_pairs(b: Builder, values: list[Any]) -> list[Any]:
     return made
 
 
+def fast_divide(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
+    """x (1/y): 2 ulp where 2^-126 < |y| < 2^126, as CUDA's `__fdividef`."""
+    return b.fmul(x, reciprocal(b, y))
+
+
+def _scaled(text: str, factor: float) -> Callable[..., Any]:
+    """A function whose result is that of an instruction, times a constant."""
+
+    def function(b: Builder, ctx: MathContext, x: Any) -> Any:
+        result = _instruction(b, text, x)
+        return result if factor == 1.0 else b.fmul(result, constant(x.type, factor))
+
+    return function
+
+
+fast_sin = _scaled("sin.approx.ftz.f32", 1.0)
+fast_cos = _scaled("cos.approx.ftz.f32", 1.0)
+fast_log2 = _scaled("lg2.approx.ftz.f32", 1.0)
+
+
+def fast_tan(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """Quotient of the approximations of sine and cosine."""
+    return fast_divide(b, ctx, fast_sin(b, ctx, x), fast_cos(b, ctx, x))
+
+
+def fast_pow(b: Builder, ctx: MathContext, x: Any, y: Any) -> Any:
+    """2^(y log2 x), as CUDA's `__powf`."""
+    return exp2(b, ctx, b.fmul(y, fast_log2(b, ctx, x)))
+
+
+def fast_exp10(b: Builder, ctx: MathContext, x: Any) -> Any:
+    """`ex2.approx` of `x log2(10)`."""
+    return exp2(b, ctx, b.fmul(x, constant(x.type, math.log2(10))))
+
+
 _LARGEST = 62.9
 """log2 of what may be a factor of two, whose product's reciprocal is a normal number."""
 _CUT = 2.0**-62.5
@@ -170,7 +259,11 @@ def gate_exp(b: Builder, ctx: MathContext, x: Any, power: Any) -> Any:
     return gate_pairs(b, ctx, "exp", [x, x], [power, power])[0]
 
 
-SINGLE = {"exp": exp, "exp2": exp2, "rsqrt": rsqrt, "gate_exp": gate_exp, "gate_exp2": gate_exp2}
+SINGLE = {"exp": exp, "exp2": exp2, "log": log, "log2": log2, "sqrt": sqrt, "rsqrt": rsqrt, "gate_exp": gate_exp,
+          "gate_exp2": gate_exp2, "fast_divide": fast_divide, "fast_sin": fast_sin, "fast_cos": fast_cos,
+          "fast_tan": fast_tan, "fast_log": _scaled("lg2.approx.ftz.f32", math.log(2)), "fast_log2": fast_log2,
+          "fast_log10": _scaled("lg2.approx.ftz.f32", math.log10(2)), "fast_pow": fast_pow,
+          "fast_exp10": fast_exp10}  # fmt: skip
 
 
 def device_name(symbol: str) -> str:

@@ -86,7 +86,9 @@ def _with_fallback(b: Builder, ctx: MathContext, x: Any, fast: Any, name: str) -
 
 def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Sine, at most 1.6 ulp for |x| < 30000 (relative to the larger of |sin x| and 2^-24 n), beyond
-    as the C library."""
+    as the C library. On NVIDIA GPUs libdevice's, which branches around its own reduction of large arguments."""
+    if ctx.on_nvidia:
+        return library.call(b, ctx, "sin", [x], lanes(x.type))
     s = Single(b, ctx, x.type)
     fast = _quadrant(b, ctx, x, 0)
     fast = s.select(b.fcmp_ordered("==", x, s.c(0.0)), x, fast)  # keeps the sign of -0
@@ -95,4 +97,6 @@ def sin(b: Builder, ctx: MathContext, x: Any) -> Any:
 
 def cos(b: Builder, ctx: MathContext, x: Any) -> Any:
     """Cosine; as `sin`."""
+    if ctx.on_nvidia:
+        return library.call(b, ctx, "cos", [x], lanes(x.type))
     return _with_fallback(b, ctx, x, _quadrant(b, ctx, x, 1), "cos")
